@@ -1,0 +1,3 @@
+//! The program `tmux-task`.
+
+fn main() {}

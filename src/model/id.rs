@@ -1,0 +1,95 @@
+//! tmux's ids as types, in tmux's own spelling: `@12`, `%15`, `$3`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Why a text is not an id of the kind asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseIdError {
+    sigil: char,
+    text: String,
+}
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not a tmux id like `{}12`",
+            self.text, self.sigil
+        )
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+fn parse(sigil: char, text: &str) -> Result<u32, ParseIdError> {
+    text.strip_prefix(sigil)
+        .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| ParseIdError {
+            sigil,
+            text: text.to_owned(),
+        })
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $sigil:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($sigil, "{}"), self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIdError;
+
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+                parse($sigil, text).map(Self)
+            }
+        }
+    };
+}
+
+id!(
+    /// A window, and so a task: unique for the life of one tmux server.
+    WindowId,
+    '@'
+);
+id!(
+    /// A pane. The lowest of a window is the one that speaks for the task.
+    PaneId,
+    '%'
+);
+id!(
+    /// A session, unchanged through a rename.
+    SessionId,
+    '$'
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_and_printed_in_tmux_spelling() {
+        assert_eq!("@12".parse(), Ok(WindowId(12)));
+        assert_eq!(PaneId(3).to_string(), "%3");
+        assert_eq!(SessionId(0).to_string(), "$0");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["", "@", "12", "%12", "@+1", "@-1", "@1x", "@99999999999"] {
+            assert!(text.parse::<WindowId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ids_order_as_numbers() {
+        assert!(WindowId(9) < WindowId(10));
+    }
+}

@@ -1,0 +1,19 @@
+//! The words everything else speaks: tasks, snapshots, events, records.
+//!
+//! Plain data on `std` alone. Nothing here is serialised: what others may rely on lives in
+//! [`crate::wire`], so these types stay free to change.
+
+mod event;
+mod id;
+mod now;
+mod record;
+mod snapshot;
+mod task;
+pub mod text;
+
+pub use event::{Event, EventKind, GoneReason, Level, Prompt, ReplacedBy};
+pub use id::{PaneId, ParseIdError, SessionId, WindowId};
+pub use now::{Millis, Now};
+pub use record::{Body, Delivered, Delivery, Record, Seq};
+pub use snapshot::{SessionLife, Snapshot, StatusCounts};
+pub use task::{Cursor, Exit, Life, Screen, Signal, Task};

@@ -1,0 +1,70 @@
+//! What the feed keeps: events and the deliveries made of them, each with its number.
+
+use super::{Event, Level, Millis};
+
+/// The number of a durable record in its feed, from 1, without gaps.
+pub type Seq = u64;
+
+/// One durable record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its number.
+    pub seq: Seq,
+    /// When it was made.
+    pub time: Millis,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a durable record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A task changed.
+    Event(Event),
+    /// Events, or the outcome of a command, were told to a person.
+    Notice {
+        /// How much it matters.
+        level: Level,
+        /// What it says, one or more lines.
+        text: String,
+        /// The events it speaks of.
+        events: Vec<Seq>,
+    },
+    /// Events were told to the agent.
+    FollowUp {
+        /// How much it matters.
+        level: Level,
+        /// The message, header line first.
+        content: String,
+        /// The events it speaks of, those of `started` included.
+        events: Vec<Delivered>,
+    },
+}
+
+/// An event as a delivery names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// The number of the event's own record.
+    pub seq: Seq,
+    /// The event.
+    pub event: Event,
+}
+
+/// The decision made for events that were gathered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivery {
+    /// A quiet word to the person.
+    Notice {
+        /// How much it matters.
+        level: Level,
+        /// What it says.
+        text: String,
+    },
+    /// A message that wakes the agent after its present turn.
+    FollowUp {
+        /// How much it matters.
+        level: Level,
+        /// The message, header line first.
+        content: String,
+    },
+}

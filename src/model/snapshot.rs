@@ -1,0 +1,115 @@
+//! Everything observed of a session at one instant.
+
+use std::collections::BTreeMap;
+
+use super::{GoneReason, Millis, SessionId, Task, WindowId};
+
+/// Everything observed of the task session at one instant, taken atomically.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The name the task session goes by.
+    pub session: String,
+    /// Which life of the session it is; `None` when nobody told, as in a replay.
+    pub life: Option<SessionLife>,
+    /// Whether the session exists. Without it there are no tasks.
+    pub exists: bool,
+    /// When the look was taken.
+    pub captured_at: Millis,
+    /// The present run of every window.
+    pub tasks: BTreeMap<WindowId, Task>,
+    /// Runs that ended since the look before and are no window's present run: they were replaced
+    /// by a later run, or their window has gone. In the order in which they ended.
+    pub ended: Vec<Task>,
+    /// Why windows of the look before are not here, where somebody knows.
+    pub gone: BTreeMap<WindowId, GoneReason>,
+    /// The pid of the run that our launcher put an end to, by the window it did it in.
+    pub launcher_replaced: BTreeMap<WindowId, u32>,
+}
+
+impl Snapshot {
+    /// Returns the snapshot of a session that does not exist.
+    #[must_use]
+    pub fn missing(session: impl Into<String>, captured_at: Millis) -> Self {
+        Self {
+            session: session.into(),
+            captured_at,
+            ..Self::default()
+        }
+    }
+
+    /// Counts the tasks; `waiting` tells which windows wait for input.
+    #[must_use]
+    pub fn counts(&self, waiting: impl Fn(WindowId) -> bool) -> StatusCounts {
+        let mut counts = StatusCounts {
+            exists: self.exists,
+            ..StatusCounts::default()
+        };
+        for task in self.tasks.values() {
+            if !task.is_alive() {
+                counts.dead += 1;
+            } else if waiting(task.window) {
+                counts.waiting += 1;
+            } else {
+                counts.running += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// What tells one life of a session from another of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLife {
+    /// The tmux server's process.
+    pub server_pid: u32,
+    /// When the server started, seconds since 1970.
+    pub server_started: i64,
+    /// The session's id, unique within the server.
+    pub id: SessionId,
+    /// When the session was created, seconds since 1970.
+    pub created: i64,
+}
+
+/// How many tasks there are of each sort. Every task is in exactly one count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatusCounts {
+    /// Whether the session exists.
+    pub exists: bool,
+    /// Alive and not waiting.
+    pub running: usize,
+    /// Alive and waiting for a person.
+    pub waiting: usize,
+    /// Ended.
+    pub dead: usize,
+}
+
+impl StatusCounts {
+    /// Returns the status line, `tmux: 3 tasks`; `None` when the session is missing.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let n = self.running + self.waiting + self.dead;
+        self.exists
+            .then(|| format!("tmux: {n} task{}", if n == 1 { "" } else { "s" }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_line_counts_every_task() {
+        let line = |exists, running, waiting, dead| {
+            StatusCounts {
+                exists,
+                running,
+                waiting,
+                dead,
+            }
+            .line()
+        };
+        assert_eq!(line(true, 1, 0, 0).as_deref(), Some("tmux: 1 task"));
+        assert_eq!(line(true, 1, 1, 1).as_deref(), Some("tmux: 3 tasks"));
+        assert_eq!(line(false, 0, 0, 0), None);
+    }
+}

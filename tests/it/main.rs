@@ -1,0 +1,1 @@
+//! Everything that is promised to users, tested from outside.
