@@ -4,4 +4,17 @@
 //! Data walks one way, from tmux's bytes to the feed, through plain functions; only the edges
 //! touch the world. `docs/architecture.md` is the map of this house.
 
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
+)]
+
+pub mod dedupe;
+pub mod diff;
+pub mod engine;
+pub mod feed;
 pub mod model;
+pub mod place;
+pub mod prompt;
+pub mod route;
+pub mod wire;

@@ -1,0 +1,252 @@
+//! The decisions, composed: looks in, records out. No clock, no files, no tmux.
+
+use std::time::{Duration, Instant};
+
+use crate::dedupe::Episodes;
+use crate::diff::{diff, is_another_life};
+use crate::model::{
+    Body, Delivered, Delivery, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot,
+    StatusCounts, Task, WindowId,
+};
+use crate::route::{Reach, reach, route};
+
+/// How long the engine waits before it judges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a screen must have stood before its prompt is told.
+    pub quiet: Duration,
+    /// How long events are gathered, from the first of them, before they are delivered.
+    pub gather: Duration,
+}
+
+impl Settings {
+    /// For live sessions.
+    pub const LIVE: Self = Self {
+        quiet: Duration::from_millis(200),
+        gather: Duration::from_millis(50),
+    };
+
+    /// For snapshots that are looks by themselves: two in a row are quiet enough, and the events
+    /// of each are gathered on their own.
+    pub const REPLAY: Self = Self {
+        quiet: Duration::ZERO,
+        gather: Duration::ZERO,
+    };
+}
+
+/// What the engine wants done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Effect {
+    /// Write these records, all of them or none, before anyone is told.
+    Append(Vec<Record>),
+    /// Tell whoever listens that the counts have changed.
+    Status(StatusCounts),
+}
+
+/// What a task session was known to be when its last daemon left.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// The last look; `None` makes the next one the baseline.
+    pub before: Option<Snapshot>,
+    /// Tasks that had been told as waiting, as they were then.
+    pub waiting: Vec<(Task, Prompt)>,
+    /// Events that nobody was told of yet.
+    pub owed: Vec<Delivered>,
+    /// The number of the last record.
+    pub last_seq: Seq,
+}
+
+/// Turns looks into records.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    /// The last look; `None` until the baseline.
+    before: Option<Snapshot>,
+    episodes: Episodes,
+    gathering: Option<Gathering>,
+    last_seq: Seq,
+    /// What was last said of the counts; `None` until the first look.
+    counts: Option<StatusCounts>,
+}
+
+/// Events on their way to one delivery. Bounded by what happens within [`Settings::gather`].
+#[derive(Debug)]
+struct Gathering {
+    due: Instant,
+    events: Vec<Delivered>,
+}
+
+impl Engine {
+    /// Returns an engine that carries on from `memory`.
+    #[must_use]
+    pub fn new(settings: Settings, memory: Memory, now: Now) -> Self {
+        let mut episodes = Episodes::default();
+        for (task, prompt) in memory.waiting {
+            episodes.restore(task, prompt);
+        }
+        let owed = memory.owed;
+        Self {
+            settings,
+            before: memory.before,
+            episodes,
+            gathering: (!owed.is_empty()).then_some(Gathering {
+                due: now.mono,
+                events: owed,
+            }),
+            last_seq: memory.last_seq,
+            counts: None,
+        }
+    }
+
+    /// Takes one look.
+    pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<Effect> {
+        let mut events = Vec::new();
+        if let Some(before) = &self.before {
+            if is_another_life(before, &look) {
+                events.extend(self.episodes.end_all());
+            }
+            events.extend(diff(before, &look));
+        }
+        events.extend(self.episodes.admit(&look, self.settings.quiet, now));
+        events.sort_by_key(place);
+
+        let mut effects = Vec::new();
+        if !events.is_empty() {
+            effects.push(Effect::Append(self.record(events, now)));
+        }
+        let counts = look.counts(|window| self.episodes.is_waiting(window));
+        if self.counts != Some(counts) {
+            self.counts = Some(counts);
+            effects.push(Effect::Status(counts));
+        }
+        self.before = Some(look);
+        effects
+    }
+
+    /// Records a notice that speaks of no event: the outcome of a command, say.
+    pub fn notice(&mut self, level: Level, text: String, now: Now) -> Vec<Effect> {
+        let body = Body::Notice {
+            level,
+            text,
+            events: Vec::new(),
+        };
+        vec![Effect::Append(vec![self.next_record(body, now)])]
+    }
+
+    /// Delivers what was gathered, if it is due.
+    pub fn deliver_due(&mut self, now: Now) -> Vec<Effect> {
+        match &self.gathering {
+            Some(gathering) if gathering.due <= now.mono => self.deliver(now),
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Delivers what was gathered, due or not.
+    pub fn deliver(&mut self, now: Now) -> Vec<Effect> {
+        let Some(gathering) = self.gathering.take() else {
+            return Vec::new();
+        };
+        let events: Vec<&Event> = gathering.events.iter().map(|told| &told.event).collect();
+        let body = match route(&events) {
+            None => return Vec::new(),
+            Some(Delivery::Notice { level, text }) => {
+                let events = gathering.events.iter().map(|told| told.seq).collect();
+                Body::Notice {
+                    level,
+                    text,
+                    events,
+                }
+            }
+            Some(Delivery::FollowUp { level, content }) => Body::FollowUp {
+                level,
+                content,
+                events: gathering.events,
+            },
+        };
+        vec![Effect::Append(vec![self.next_record(body, now)])]
+    }
+
+    /// Returns when [`Engine::deliver_due`] has something to do.
+    #[must_use]
+    pub fn deliver_at(&self) -> Option<Instant> {
+        self.gathering.as_ref().map(|gathering| gathering.due)
+    }
+
+    /// Returns when another look could tell a prompt that stands now.
+    #[must_use]
+    pub fn look_at(&self) -> Option<Instant> {
+        self.episodes.next_deadline(self.settings.quiet)
+    }
+
+    /// Returns the last look, as it is carried on from.
+    #[must_use]
+    pub fn before(&self) -> Option<&Snapshot> {
+        self.before.as_ref()
+    }
+
+    /// Returns what a task waits for, once that was told.
+    #[must_use]
+    pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
+        self.episodes.prompt_of(window)
+    }
+
+    /// Returns the counts that were last told; `None` before the first look.
+    #[must_use]
+    pub fn counts(&self) -> Option<StatusCounts> {
+        self.counts
+    }
+
+    /// Returns the number of the last record.
+    #[must_use]
+    pub fn last_seq(&self) -> Seq {
+        self.last_seq
+    }
+
+    fn record(&mut self, events: Vec<Event>, now: Now) -> Vec<Record> {
+        let mut records = Vec::with_capacity(events.len());
+        for event in events {
+            if reach(&event) > Reach::FeedOnly {
+                let told = Delivered {
+                    seq: self.last_seq + 1,
+                    event: event.clone(),
+                };
+                let due = now.mono + self.settings.gather;
+                self.gathering
+                    .get_or_insert_with(|| Gathering {
+                        due,
+                        events: Vec::new(),
+                    })
+                    .events
+                    .push(told);
+            }
+            records.push(self.next_record(Body::Event(event), now));
+        }
+        records
+    }
+
+    fn next_record(&mut self, body: Body, now: Now) -> Record {
+        self.last_seq += 1;
+        Record {
+            seq: self.last_seq,
+            time: now.wall,
+            body,
+        }
+    }
+}
+
+/// Where an event stands among those of one look.
+fn place(event: &Event) -> (bool, WindowId, Option<u32>, u8) {
+    let (last, rank) = match event.kind {
+        EventKind::InputResolved { .. } => (false, 0),
+        EventKind::Started { .. } => (false, 1),
+        EventKind::Notify { .. } => (false, 2),
+        EventKind::Exited { .. } => (false, 3),
+        EventKind::Input { .. } => (false, 4),
+        EventKind::Disappeared { .. } => (true, 0),
+    };
+    (last, event.task.window, event.task.run, rank)
+}
+
+#[cfg(test)]
+mod tests;

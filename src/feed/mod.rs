@@ -1,0 +1,14 @@
+//! The feed on disk: an append-only file of JSON lines, one folder per task session.
+//!
+//! The file is the only truth: what a daemon must know of the past is read back from it
+//! ([`recover`]), and every reader is served from it.
+
+mod journal;
+mod read;
+mod recover;
+mod saved;
+
+pub use journal::{FeedError, Journal};
+pub use read::{Position, Reader, read_all};
+pub use recover::{Recovered, recover};
+pub use saved::{load_saved, store_saved};

@@ -1,0 +1,174 @@
+//! What becomes of events that were gathered: a notice, a message that wakes the agent, or
+//! nothing; and in which words.
+
+use crate::model::{Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text};
+
+/// The first line of every message to the agent.
+pub const HEADER: &str = "[tmux-task notification]";
+
+/// How many of a task's last lines a text quotes.
+const QUOTED_LINES: usize = 3;
+
+/// The longest quoted line, in characters.
+const QUOTED_CHARS: usize = 500;
+
+/// Whether an event is said in the feed alone, in a notice at most, or to the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Recorded, and told to nobody.
+    FeedOnly,
+    /// Told to the person: whoever works there knows it already.
+    Notice,
+    /// Told to the agent.
+    FollowUp,
+}
+
+/// Returns how far this event is to be told.
+#[must_use]
+pub fn reach(event: &Event) -> Reach {
+    match &event.kind {
+        EventKind::InputResolved { .. } => Reach::FeedOnly,
+        EventKind::Started { .. }
+        | EventKind::Exited {
+            replaced: Some(ReplacedBy::Launcher),
+        }
+        | EventKind::Disappeared {
+            reason: Some(GoneReason::AgentKilled),
+        } => Reach::Notice,
+        EventKind::Exited {
+            replaced: None | Some(ReplacedBy::Other),
+        }
+        | EventKind::Notify { .. }
+        | EventKind::Input { .. }
+        | EventKind::Disappeared {
+            reason: None | Some(GoneReason::UserKilled | GoneReason::Moved),
+        } => Reach::FollowUp,
+    }
+}
+
+/// Returns the one delivery for events that were gathered, in their order; `None` when nobody is
+/// to be told of any of them.
+#[must_use]
+pub fn route(events: &[&Event]) -> Option<Delivery> {
+    let told: Vec<&Event> = events
+        .iter()
+        .copied()
+        .filter(|event| reach(event) > Reach::FeedOnly)
+        .collect();
+    let furthest = told.iter().map(|event| reach(event)).max()?;
+    // A message leaves out what the agent knows already, but has the level of all of it.
+    let said: Vec<&Event> = told
+        .iter()
+        .copied()
+        .filter(|event| reach(event) == furthest)
+        .collect();
+    let level = told
+        .iter()
+        .map(|event| event.level())
+        .max()
+        .unwrap_or(Level::Info);
+    let text = texts(&said).join("\n");
+    match furthest {
+        Reach::FeedOnly => None,
+        Reach::Notice => Some(Delivery::Notice { level, text }),
+        Reach::FollowUp => Some(Delivery::FollowUp {
+            level,
+            content: format!("{HEADER}\n{text}"),
+        }),
+    }
+}
+
+/// One text an event; the bells of a run are one, together with its end where that was gathered.
+fn texts(events: &[&Event]) -> Vec<String> {
+    let is_bell = |event: &Event| matches!(event.kind, EventKind::Notify { .. });
+    let mut texts = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        let same_run = |other: &&&Event| {
+            other.task.window == event.task.window && other.task.run == event.task.run
+        };
+        let rang_before = events[..index]
+            .iter()
+            .filter(same_run)
+            .any(|other| is_bell(other));
+        let end = events[index..]
+            .iter()
+            .filter(same_run)
+            .find(|other| is_end(other));
+        match (is_bell(event), is_end(event), rang_before, end) {
+            // Said with the first bell.
+            (true, _, true, _) | (_, true, true, _) => {}
+            (true, _, false, Some(end)) => {
+                let what = format!("sent a terminal notification, then {}", ending(&end.task));
+                texts.push(with_output(&what, &end.task));
+            }
+            (true, _, false, None) | (false, _, _, _) => texts.push(text_of(event)),
+        }
+    }
+    texts
+}
+
+fn is_end(event: &Event) -> bool {
+    event.kind == EventKind::Exited { replaced: None }
+}
+/// Returns what is said of one event on its own.
+#[must_use]
+pub fn text_of(event: &Event) -> String {
+    let task = &event.task;
+    match &event.kind {
+        EventKind::Started { .. } => line(task, "started"),
+        EventKind::Exited { replaced: None } => with_output(&ending(task), task),
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::Launcher | ReplacedBy::Other),
+        } => with_output("was replaced by a new run", task),
+        EventKind::Notify { .. } => with_output("sent a terminal notification", task),
+        EventKind::Input { prompt } => {
+            line(task, &format!("is waiting for input: {}", prompt.text))
+        }
+        EventKind::InputResolved { .. } => line(task, "is no longer waiting for input"),
+        EventKind::Disappeared {
+            reason: Some(GoneReason::Moved),
+        } => line(task, "moved to another session"),
+        EventKind::Disappeared { reason: None } => line(task, "disappeared from session"),
+        EventKind::Disappeared {
+            reason: Some(GoneReason::UserKilled),
+        } => line(
+            task,
+            "disappeared from session after the user manually killed it",
+        ),
+        EventKind::Disappeared {
+            reason: Some(GoneReason::AgentKilled),
+        } => line(task, "disappeared from session after the agent killed it"),
+    }
+}
+
+fn ending(task: &Task) -> String {
+    let exit = task.exit();
+    match (
+        exit.and_then(|exit| exit.signal.as_ref()),
+        exit.and_then(|exit| exit.code),
+    ) {
+        (Some(signal), _) => format!("was killed by {signal}"),
+        (None, Some(code)) => format!("exited with code {code}"),
+        (None, None) => "exited with unknown code".to_owned(),
+    }
+}
+
+fn line(task: &Task, what: &str) -> String {
+    format!("tmux task {} ({}) {what}", task.window, task.name)
+}
+
+fn with_output(what: &str, task: &Task) -> String {
+    let mut told = line(task, what);
+    let output = task.screen.last_text_rows(QUOTED_LINES);
+    if !output.is_empty() {
+        told.push_str("\nrecent output:");
+        for row in output {
+            told.push_str("\n  ");
+            told.push_str(&text::bounded(row, QUOTED_CHARS));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! The language spoken to others: feed records, snapshots, and the daemon's socket.
+//!
+//! Every type here is a promise (`docs/feed.md`, and `docs/feed.schema.json` made from these
+//! types). Fields are camelCase; readers ignore fields and kinds they do not know.
+
+mod cloudevents;
+mod record;
+mod saved;
+mod schema;
+mod snapshot;
+mod socket;
+mod task;
+
+pub use cloudevents::cloud_event;
+pub use record::{
+    Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
+    LiveRecord, Message, RecordBody, StreamRecord,
+};
+pub use saved::{SavedLife, SavedSession};
+pub use schema::feed_schema;
+pub use snapshot::SnapshotLine;
+pub use socket::{
+    DaemonStatus, Ended, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request,
+    Response,
+};
+pub use task::TaskFields;
+
+/// The version of the feed's records.
+pub const VERSION: u32 = 1;
+
+/// Returns a time as the feed writes it: RFC 3339, UTC, milliseconds.
+#[must_use]
+pub fn rfc3339(millis: crate::model::Millis) -> String {
+    let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    jiff::fmt::temporal::DateTimePrinter::new()
+        .precision(Some(3))
+        .timestamp_to_string(&time)
+}
+
+/// Reads a time as [`rfc3339`] writes it.
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<crate::model::Millis> {
+    text.parse::<jiff::Timestamp>()
+        .ok()
+        .map(jiff::Timestamp::as_millisecond)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,513 @@
+//! The records of the feed and of its live streams.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{TaskFields, VERSION, parse_rfc3339, rfc3339};
+use crate::model::{
+    Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, Record, ReplacedBy, Seq,
+    StatusCounts,
+};
+
+/// What every record of one feed shares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// The feed's epoch: a new one only when the feed is made anew.
+    pub epoch: String,
+    /// The task session.
+    pub session_name: String,
+    /// The harness's id of the conversation, else the session's name.
+    pub session_id: String,
+}
+
+/// A durable record: a line of the feed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DurableRecord {
+    /// The version of the records: 1.
+    pub v: u32,
+    /// The record's number, from 1, without gaps.
+    pub seq: Seq,
+    /// The feed's epoch. Numbers of different epochs have nothing to do with each other.
+    pub epoch: String,
+    /// When the record was made: RFC 3339, UTC, milliseconds.
+    pub time: String,
+    /// The task session.
+    pub session_name: String,
+    /// How many records of the same write follow this one; absent when none does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u32,
+    /// What the record says.
+    #[serde(flatten)]
+    pub body: RecordBody,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// What a durable record says, by its `kind`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum RecordBody {
+    /// A task changed.
+    Event(Box<EventFields>),
+    /// A quiet word to the person.
+    Notice {
+        /// How much it matters.
+        level: LevelName,
+        /// What it says.
+        text: String,
+        /// The numbers of the events it speaks of.
+        events: Vec<Seq>,
+    },
+    /// A message that wakes the agent after its present turn.
+    FollowUp {
+        /// How much it matters.
+        level: LevelName,
+        /// The numbers of the events it speaks of.
+        events: Vec<Seq>,
+        /// The message, ready for `pi.sendMessage`.
+        message: Message,
+        /// How it is to be delivered.
+        options: FollowUpOptions,
+    },
+}
+
+/// The kinds of durable records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// A task changed.
+    Event,
+    /// A quiet word to the person.
+    Notice,
+    /// A message to the agent.
+    FollowUp,
+}
+
+impl RecordBody {
+    /// Returns the kind of record this is the body of.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Event(_) => Kind::Event,
+            Self::Notice { .. } => Kind::Notice,
+            Self::FollowUp { .. } => Kind::FollowUp,
+        }
+    }
+}
+
+/// The types of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EventType {
+    /// A run began.
+    Started,
+    /// A run ended.
+    Exited,
+    /// The bell rang.
+    Notify,
+    /// The task waits for a person.
+    Input,
+    /// The task no longer waits.
+    InputResolved,
+    /// A task that was alive left the session.
+    Disappeared,
+}
+
+impl EventType {
+    /// Returns the type as it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Exited => "exited",
+            Self::Notify => "notify",
+            Self::Input => "input",
+            Self::InputResolved => "inputResolved",
+            Self::Disappeared => "disappeared",
+        }
+    }
+}
+
+/// How much a record matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum LevelName {
+    /// Good to know.
+    Info,
+    /// Somebody may have to act.
+    Warning,
+}
+
+impl From<Level> for LevelName {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Info => Self::Info,
+            Level::Warning => Self::Warning,
+        }
+    }
+}
+
+impl From<LevelName> for Level {
+    fn from(level: LevelName) -> Self {
+        match level {
+            LevelName::Info => Self::Info,
+            LevelName::Warning => Self::Warning,
+        }
+    }
+}
+
+/// An event and what goes with its type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventFields {
+    /// What changed.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// How much it matters.
+    pub level: LevelName,
+    /// The task as it was when it happened.
+    pub task: TaskFields,
+    /// `input` and `inputResolved`: the line that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// `input`: whether the answer must not be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<bool>,
+    /// `notify`: how often it rang since the look before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bells: Option<u64>,
+    /// `exited`: `replaced` when a later run put an end to this one. `disappeared`: `userKilled`,
+    /// `agentKilled` or `moved` where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// `exited` with `replaced`: who started the later run, `launcher` or `other`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<By>,
+    /// `started`: whether the window had a run before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun: Option<bool>,
+}
+
+/// Why a run ended or a task left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Reason {
+    /// A later run took its place.
+    Replaced,
+    /// A person ended it with our commands.
+    UserKilled,
+    /// The agent ended it with our tools.
+    AgentKilled,
+    /// Its window went to another session.
+    Moved,
+}
+
+/// Who replaced a live run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum By {
+    /// `tmux-task run` or the helper.
+    Launcher,
+    /// Somebody else.
+    Other,
+}
+
+/// A message for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// `tmux-task-event`.
+    pub custom_type: String,
+    /// What the agent reads.
+    pub content: String,
+    /// Whether the person sees it too: always.
+    pub display: bool,
+    /// The same, for programs.
+    pub details: Details,
+}
+
+/// What a message speaks of, for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// `extension`: no person typed this.
+    pub source: String,
+    /// Always true.
+    pub not_user_input: bool,
+    /// The harness's id of the conversation, else the session's name.
+    pub session_id: String,
+    /// The task session.
+    pub session_name: String,
+    /// How much it matters.
+    pub level: LevelName,
+    /// The events, in the order of their numbers.
+    pub events: Vec<EventFields>,
+}
+
+/// How a follow-up is to be delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FollowUpOptions {
+    /// Whether it begins a turn when the agent is idle: always.
+    pub trigger_turn: bool,
+    /// `followUp`: after the present turn.
+    pub deliver_as: String,
+}
+
+/// A record of a live stream that is not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum LiveRecord {
+    /// The first line of every stream.
+    Hello {
+        /// The version of the records.
+        v: u32,
+        /// The feed's epoch.
+        epoch: String,
+        /// The number of the last durable record.
+        last_seq: Seq,
+        /// The daemon's version.
+        version: String,
+        /// The task session.
+        session_name: String,
+    },
+    /// How many tasks there are; comes after `hello` and at every change.
+    Status {
+        /// The status line; null when the session is missing.
+        text: Option<String>,
+        /// Alive and not waiting.
+        running: usize,
+        /// Alive and waiting for a person.
+        waiting: usize,
+        /// Ended.
+        dead: usize,
+    },
+    /// What follows is live.
+    Sync,
+    /// These records were removed before they could be read.
+    Gap {
+        /// The first number that is missing.
+        from: Seq,
+        /// The last number that is missing.
+        to: Seq,
+    },
+}
+
+/// A line of a live stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StreamRecord {
+    /// A line of the feed.
+    Durable(Box<DurableRecord>),
+    /// A line for those who are listening now.
+    Live(LiveRecord),
+}
+
+impl From<StatusCounts> for LiveRecord {
+    fn from(counts: StatusCounts) -> Self {
+        Self::Status {
+            text: counts.line(),
+            running: counts.running,
+            waiting: counts.waiting,
+            dead: counts.dead,
+        }
+    }
+}
+
+impl DurableRecord {
+    /// Returns `record` as a line of the feed; `more` records of the same write follow it.
+    #[must_use]
+    pub fn new(record: &Record, more: u32, context: &Context) -> Self {
+        Self {
+            v: VERSION,
+            seq: record.seq,
+            epoch: context.epoch.clone(),
+            time: rfc3339(record.time),
+            session_name: context.session_name.clone(),
+            more,
+            body: body(&record.body, context),
+        }
+    }
+
+    /// Returns the record, read back; an error names what cannot be read.
+    pub fn to_record(&self) -> Result<Record, String> {
+        let body = match &self.body {
+            RecordBody::Event(fields) => Body::Event(fields.to_event()?),
+            RecordBody::Notice {
+                level,
+                text,
+                events,
+            } => Body::Notice {
+                level: (*level).into(),
+                text: text.clone(),
+                events: events.clone(),
+            },
+            RecordBody::FollowUp {
+                level,
+                events,
+                message,
+                ..
+            } => Body::FollowUp {
+                level: (*level).into(),
+                content: message.content.clone(),
+                events: events
+                    .iter()
+                    .zip(&message.details.events)
+                    .map(|(seq, fields)| {
+                        Ok(Delivered {
+                            seq: *seq,
+                            event: fields.to_event()?,
+                        })
+                    })
+                    .collect::<Result<_, String>>()?,
+            },
+        };
+        let time = parse_rfc3339(&self.time).ok_or("time: not RFC 3339")?;
+        Ok(Record {
+            seq: self.seq,
+            time,
+            body,
+        })
+    }
+}
+
+fn body(body: &Body, context: &Context) -> RecordBody {
+    match body {
+        Body::Event(event) => RecordBody::Event(Box::new(EventFields::from(event))),
+        Body::Notice {
+            level,
+            text,
+            events,
+        } => RecordBody::Notice {
+            level: (*level).into(),
+            text: text.clone(),
+            events: events.clone(),
+        },
+        Body::FollowUp {
+            level,
+            content,
+            events,
+        } => RecordBody::FollowUp {
+            level: (*level).into(),
+            events: events.iter().map(|told| told.seq).collect(),
+            message: Message {
+                custom_type: "tmux-task-event".to_owned(),
+                content: content.clone(),
+                display: true,
+                details: Details {
+                    source: "extension".to_owned(),
+                    not_user_input: true,
+                    session_id: context.session_id.clone(),
+                    session_name: context.session_name.clone(),
+                    level: (*level).into(),
+                    events: events
+                        .iter()
+                        .map(|told| EventFields::from(&told.event))
+                        .collect(),
+                },
+            },
+            options: FollowUpOptions {
+                trigger_turn: true,
+                deliver_as: "followUp".to_owned(),
+            },
+        },
+    }
+}
+
+impl From<&Event> for EventFields {
+    fn from(event: &Event) -> Self {
+        let mut fields = Self {
+            event_type: EventType::Started,
+            level: event.level().into(),
+            task: TaskFields::from(&event.task),
+            prompt: None,
+            secret: None,
+            bells: None,
+            reason: None,
+            replaced_by: None,
+            rerun: None,
+        };
+        match &event.kind {
+            EventKind::Started { rerun } => fields.rerun = Some(*rerun),
+            EventKind::Exited { replaced } => {
+                fields.event_type = EventType::Exited;
+                fields.reason = replaced.map(|_| Reason::Replaced);
+                fields.replaced_by = replaced.map(|by| match by {
+                    ReplacedBy::Launcher => By::Launcher,
+                    ReplacedBy::Other => By::Other,
+                });
+            }
+            EventKind::Notify { bells } => {
+                fields.event_type = EventType::Notify;
+                fields.bells = Some(*bells);
+            }
+            EventKind::Input { prompt } => {
+                fields.event_type = EventType::Input;
+                fields.prompt = Some(prompt.text.clone());
+                fields.secret = Some(prompt.secret);
+            }
+            EventKind::InputResolved { prompt } => {
+                fields.event_type = EventType::InputResolved;
+                fields.prompt = Some(prompt.text.clone());
+            }
+            EventKind::Disappeared { reason } => {
+                fields.event_type = EventType::Disappeared;
+                fields.reason = reason.map(|reason| match reason {
+                    GoneReason::UserKilled => Reason::UserKilled,
+                    GoneReason::AgentKilled => Reason::AgentKilled,
+                    GoneReason::Moved => Reason::Moved,
+                });
+            }
+        }
+        fields
+    }
+}
+
+impl EventFields {
+    /// Returns the event, read back; an error names what cannot be read.
+    pub fn to_event(&self) -> Result<Event, String> {
+        let prompt = || Prompt {
+            text: self.prompt.clone().unwrap_or_default(),
+            secret: self.secret.unwrap_or(false),
+        };
+        let kind = match self.event_type {
+            EventType::Started => EventKind::Started {
+                rerun: self.rerun.unwrap_or(false),
+            },
+            EventType::Exited => EventKind::Exited {
+                replaced: self.reason.map(|_| match self.replaced_by {
+                    Some(By::Launcher) => ReplacedBy::Launcher,
+                    Some(By::Other) | None => ReplacedBy::Other,
+                }),
+            },
+            EventType::Notify => EventKind::Notify {
+                bells: self.bells.unwrap_or(1),
+            },
+            EventType::Input => EventKind::Input { prompt: prompt() },
+            EventType::InputResolved => EventKind::InputResolved { prompt: prompt() },
+            EventType::Disappeared => EventKind::Disappeared {
+                reason: self.reason.and_then(|reason| match reason {
+                    Reason::UserKilled => Some(GoneReason::UserKilled),
+                    Reason::AgentKilled => Some(GoneReason::AgentKilled),
+                    Reason::Moved => Some(GoneReason::Moved),
+                    Reason::Replaced => None,
+                }),
+            },
+        };
+        Ok(Event {
+            kind,
+            task: self.task.to_task()?,
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! What is asked of a daemon on its socket and what it answers: one JSON line each, after which
+//! a subscription's records follow.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{EventFields, EventType, Kind, RecordBody, SnapshotLine, TaskFields};
+use crate::model::{Millis, Seq};
+
+/// A request: the first line on a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Request {
+    /// How the daemon is.
+    Status,
+    /// Look now; the answer comes when the look is recorded. Asked before and after a launch, so
+    /// that the run before it has been seen to its end and the new one is told at once.
+    Look,
+    /// The tasks as the daemon last saw them, after a look.
+    List,
+    /// End these tasks.
+    Kill {
+        /// The windows' ids.
+        windows: Vec<String>,
+    },
+    /// End the task session.
+    KillAll,
+    /// Remove the tasks that have ended.
+    Prune,
+    /// Leave.
+    Stop {
+        /// Also end the task session when no task in it is active.
+        cleanup: bool,
+    },
+    /// Records from here on.
+    Subscribe {
+        /// Where to begin.
+        start: ReaderStart,
+        /// Which records are wanted.
+        filter: Filter,
+    },
+}
+
+/// Where a reader begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ReaderStart {
+    /// With what is recorded from now on.
+    Now,
+    /// With the record after this number; 0 is the first.
+    After(Seq),
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "answer",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum Response {
+    /// It is done.
+    Done,
+    /// How the daemon is.
+    Status(DaemonStatus),
+    /// The tasks.
+    List(LsView),
+    /// What was ended or removed.
+    Ended {
+        /// The tasks, by window.
+        tasks: Vec<Ended>,
+    },
+    /// It was not done.
+    Refused(Refusal),
+}
+
+/// A task that a command ended or removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// The window's id.
+    pub window_id: String,
+    /// Its name.
+    pub window_name: String,
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// What sort of failure, as exit codes tell them apart.
+    pub kind: RefusalKind,
+    /// One line.
+    pub message: String,
+}
+
+/// What sort of failure a refusal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RefusalKind {
+    /// It was tried and failed.
+    Failed,
+    /// The request makes no sense.
+    Usage,
+    /// No such session or task.
+    Missing,
+}
+
+/// How a daemon is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonStatus {
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// The task session, as it is called now.
+    pub session_name: String,
+    /// The tmux server's socket.
+    pub server: String,
+    /// Whether the session exists.
+    pub exists: bool,
+    /// When the daemon started, milliseconds since 1970.
+    pub started_at: Millis,
+    /// The feed's epoch.
+    pub epoch: String,
+    /// The number of the last record.
+    pub last_seq: Seq,
+    /// The feed's file.
+    pub feed: String,
+    /// The daemon's log.
+    pub log: String,
+    /// How many read the live feed.
+    pub readers: usize,
+    /// How many looks were taken.
+    pub looks: u64,
+    /// Alive and not waiting.
+    pub running: usize,
+    /// Alive and waiting for a person.
+    pub waiting: usize,
+    /// Ended.
+    pub dead: usize,
+}
+
+/// A task as `ls --json` prints it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LsTask {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskFields,
+    /// What it waits for, once that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+}
+
+/// What `ls --json` prints: a snapshot, each task with what it waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LsView {
+    /// The task session.
+    pub session_name: String,
+    /// Whether it exists.
+    pub exists: bool,
+    /// When the look was taken, milliseconds since 1970.
+    pub captured_at: Millis,
+    /// The tasks, by window.
+    pub tasks: Vec<LsTask>,
+}
+
+impl LsView {
+    /// Returns the view of a snapshot; `waiting_for` tells what the task of a window waits for.
+    #[must_use]
+    pub fn new(line: SnapshotLine, waiting_for: impl Fn(&TaskFields) -> Option<String>) -> Self {
+        let tasks = line
+            .tasks
+            .into_iter()
+            .map(|task| LsTask {
+                waiting_for: waiting_for(&task),
+                task,
+            })
+            .collect();
+        Self {
+            session_name: line.session_name,
+            exists: line.exists,
+            captured_at: line.captured_at,
+            tasks,
+        }
+    }
+}
+
+/// Which durable records a reader wants. Empty lists want everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Filter {
+    /// Only these kinds.
+    pub kinds: Vec<Kind>,
+    /// Only events of these types, and, where `kinds` asks for them, deliveries that speak of
+    /// such an event.
+    pub types: Vec<EventType>,
+    /// Only tasks with these names or window ids, and deliveries that speak of one.
+    pub tasks: Vec<String>,
+    /// The numbers of the latest events that were wanted: notices name their events by number.
+    #[serde(skip)]
+    wanted: BTreeSet<Seq>,
+}
+
+/// How many events a filter remembers: a notice comes within one gathering of its events.
+const REMEMBERED: usize = 1000;
+
+impl Filter {
+    /// Returns a filter for these kinds, types and tasks.
+    #[must_use]
+    pub fn new(kinds: Vec<Kind>, types: Vec<EventType>, tasks: Vec<String>) -> Self {
+        Self {
+            kinds,
+            types,
+            tasks,
+            wanted: BTreeSet::new(),
+        }
+    }
+
+    /// Whether this record is wanted. Records are to be shown in the order of their numbers.
+    pub fn wants(&mut self, seq: Seq, body: &RecordBody) -> bool {
+        let kind_wanted = if self.kinds.is_empty() {
+            self.types.is_empty() || body.kind() == Kind::Event
+        } else {
+            self.kinds.contains(&body.kind())
+        };
+        let wanted = self.types.is_empty() && self.tasks.is_empty()
+            || match body {
+                RecordBody::Event(fields) => self.wants_event(seq, fields),
+                RecordBody::Notice { events, .. } => {
+                    events.iter().any(|seq| self.wanted.contains(seq))
+                }
+                RecordBody::FollowUp { message, .. } => message
+                    .details
+                    .events
+                    .iter()
+                    .any(|fields| self.matches(fields)),
+            };
+        kind_wanted && wanted
+    }
+
+    fn wants_event(&mut self, seq: Seq, fields: &EventFields) -> bool {
+        let wanted = self.matches(fields);
+        if wanted {
+            self.wanted.insert(seq);
+            if self.wanted.len() > REMEMBERED {
+                self.wanted.pop_first();
+            }
+        }
+        wanted
+    }
+
+    fn matches(&self, fields: &EventFields) -> bool {
+        let task = &fields.task;
+        (self.types.is_empty() || self.types.contains(&fields.event_type))
+            && (self.tasks.is_empty()
+                || self
+                    .tasks
+                    .iter()
+                    .any(|t| *t == task.window_name || *t == task.window_id))
+    }
+}

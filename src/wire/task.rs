@@ -1,0 +1,213 @@
+//! A task as others see it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Cursor, Exit, Life, Millis, PaneId, Screen, Signal, Task, WindowId, text};
+
+/// The most rows of a preview; a full-screen program's screen may have [`ALTERNATE_ROWS`].
+const PREVIEW_ROWS: usize = 20;
+/// The most rows of a preview of the alternate screen.
+const ALTERNATE_ROWS: usize = 50;
+/// The most bytes of a preview.
+const PREVIEW_BYTES: usize = 4096;
+/// The longest window name, in characters.
+const NAME_CHARS: usize = 200;
+/// The longest command, in characters.
+const COMMAND_CHARS: usize = 1000;
+/// The longest directory, in characters.
+const CWD_CHARS: usize = 4096;
+
+/// A task: a window of the task session, told by its primary pane. Unknown values are null.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskFields {
+    /// tmux's id of the window, `@12`: the task's identity.
+    pub window_id: String,
+    /// The window's name: a label.
+    pub window_name: String,
+    /// tmux's id of the primary pane, `%15`.
+    pub pane_id: Option<String>,
+    /// The process that tmux started in it.
+    pub pane_pid: Option<u32>,
+    /// Whether anything is known of the pane; without it the task counts as alive.
+    pub pane_state_known: bool,
+    /// The command, as recorded by the launcher or as tmux tells it.
+    pub current_command: Option<String>,
+    /// Where the command was started.
+    pub task_cwd: Option<String>,
+    /// Whether the run has ended.
+    pub dead: bool,
+    /// The exit code, of a run that ended by itself.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the run, `SIGKILL`.
+    pub exit_signal: Option<String>,
+    /// tmux's bell flag of the window.
+    pub bell: bool,
+    /// How often the window rang since counting began.
+    pub bell_count: Option<u64>,
+    /// Which life of the window it is, from 1.
+    pub run: Option<u32>,
+    /// When the run began, milliseconds since 1970.
+    pub started_at: Option<Millis>,
+    /// When the run ended, milliseconds since 1970.
+    pub ended_at: Option<Millis>,
+    /// How long the run took, milliseconds.
+    pub duration_ms: Option<Millis>,
+    /// The last rows of history and screen, as wrapped there; untrusted text without control
+    /// characters.
+    pub output_preview: String,
+    /// The cursor's column, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor_x: Option<u32>,
+    /// The cursor's row within `outputPreview`, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor_y: Option<u32>,
+    /// Whether a full-screen program has the alternate screen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alternate_on: Option<bool>,
+}
+
+impl From<&Task> for TaskFields {
+    fn from(task: &Task) -> Self {
+        let screen = bounded_screen(&task.screen);
+        let exit = task.exit().cloned().unwrap_or_default();
+        let bounded = |text: &String, max| text::one_line(text.as_bytes(), max);
+        Self {
+            window_id: task.window.to_string(),
+            window_name: bounded(&task.name, NAME_CHARS),
+            pane_id: task.pane.map(|pane| pane.to_string()),
+            pane_pid: task.pid,
+            pane_state_known: task.life != Life::Unknown,
+            current_command: task
+                .command
+                .as_ref()
+                .map(|text| bounded(text, COMMAND_CHARS)),
+            task_cwd: task.cwd.as_ref().map(|text| bounded(text, CWD_CHARS)),
+            dead: !task.is_alive(),
+            exit_code: exit.code,
+            exit_signal: exit.signal.map(|signal| signal.to_string()),
+            bell: task.bell,
+            bell_count: task.bell_count,
+            run: task.run,
+            started_at: task.started_at,
+            ended_at: task.ended_at,
+            duration_ms: task
+                .started_at
+                .zip(task.ended_at)
+                .map(|(from, to)| to.saturating_sub(from).max(0)),
+            output_preview: screen.rows.join("\n"),
+            cursor_x: screen.cursor.map(|cursor| cursor.x),
+            cursor_y: screen.cursor.map(|cursor| cursor.y),
+            alternate_on: screen.alternate,
+        }
+    }
+}
+
+/// Returns the last rows that a preview has room for, the cursor moved along.
+fn bounded_screen(screen: &Screen) -> Screen {
+    let most = if screen.alternate == Some(true) {
+        ALTERNATE_ROWS
+    } else {
+        PREVIEW_ROWS
+    };
+    let mut bytes = 0;
+    let fits = screen
+        .rows
+        .iter()
+        .rev()
+        .take(most)
+        .take_while(|row| {
+            bytes += row.len() + 1;
+            bytes <= PREVIEW_BYTES + 1
+        })
+        .count();
+    let first = screen.rows.len() - fits;
+    let mut rows = screen.rows[first..].to_vec();
+    if let (true, Some(last)) = (rows.is_empty(), screen.rows.last()) {
+        // One row wider than a whole preview: its end is what was written last.
+        let start = last.ceil_char_boundary(last.len().saturating_sub(PREVIEW_BYTES));
+        rows.push(last[start..].to_owned());
+        return Screen {
+            rows,
+            cursor: None,
+            alternate: screen.alternate,
+        };
+    }
+    let first = u32::try_from(first).unwrap_or(u32::MAX);
+    let cursor = screen.cursor.and_then(|cursor| {
+        Some(Cursor {
+            x: cursor.x,
+            y: cursor.y.checked_sub(first)?,
+        })
+    });
+    Screen {
+        rows,
+        cursor,
+        alternate: screen.alternate,
+    }
+}
+
+impl TaskFields {
+    /// Returns the task, every text proven; an error names the field that cannot be read.
+    pub fn to_task(&self) -> Result<Task, String> {
+        let window: WindowId = self
+            .window_id
+            .parse()
+            .map_err(|error| format!("windowId: {error}"))?;
+        let pane: Option<PaneId> = self
+            .pane_id
+            .as_deref()
+            .map(str::parse)
+            .transpose()
+            .map_err(|error| format!("paneId: {error}"))?;
+        let signal = match &self.exit_signal {
+            None => None,
+            Some(name) => {
+                Some(Signal::parse(name).ok_or_else(|| format!("exitSignal: no signal `{name}`"))?)
+            }
+        };
+        let life = match (self.pane_state_known, self.dead) {
+            (false, _) => Life::Unknown,
+            (true, false) => Life::Alive,
+            (true, true) => Life::Dead(Exit {
+                code: self.exit_code,
+                signal,
+            }),
+        };
+        let proven = |text: &String, max| text::one_line(text.as_bytes(), max);
+        let rows = if self.output_preview.is_empty() {
+            Vec::new()
+        } else {
+            self.output_preview
+                .split('\n')
+                .map(|row| text::row(row.as_bytes()))
+                .collect()
+        };
+        Ok(Task {
+            window,
+            name: proven(&self.window_name, NAME_CHARS),
+            pane,
+            pid: self.pane_pid,
+            life,
+            command: self
+                .current_command
+                .as_ref()
+                .map(|text| proven(text, COMMAND_CHARS)),
+            cwd: self.task_cwd.as_ref().map(|text| proven(text, CWD_CHARS)),
+            bell: self.bell,
+            bell_count: self.bell_count,
+            run: self.run,
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            screen: Screen {
+                rows,
+                cursor: self
+                    .cursor_x
+                    .zip(self.cursor_y)
+                    .map(|(x, y)| Cursor { x, y }),
+                alternate: self.alternate_on,
+            },
+        })
+    }
+}
