@@ -14,6 +14,7 @@ pub mod diff;
 pub mod engine;
 pub mod feed;
 pub mod model;
+pub mod notice;
 pub mod place;
 pub mod prompt;
 pub mod route;

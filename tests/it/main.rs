@@ -1,1 +1,4 @@
 //! Everything that is promised to users, tested from outside.
+
+#[cfg(feature = "notice")]
+mod notices;
