@@ -9,6 +9,7 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
+pub mod config;
 pub mod dedupe;
 pub mod diff;
 pub mod engine;

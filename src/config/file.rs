@@ -1,0 +1,214 @@
+//! Where the file is, and reading it.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::table::line_of;
+use super::{Config, ConfigError, parse};
+
+/// Looks up a variable of the environment. `&|name| std::env::var_os(name)` is the real one.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// Where the file would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigFile {
+    /// `$TMUX_TASK_CONFIG` names it, so it must be there.
+    Named(PathBuf),
+    /// The usual place, where it may be missing.
+    Usual(PathBuf),
+}
+
+impl ConfigFile {
+    /// Returns the path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Named(path) | Self::Usual(path) => path,
+        }
+    }
+}
+
+/// Returns where the file would be; `None` when this user has no home directory. Whether it is
+/// there is not looked at. Empty variables count as unset, and so does a `$XDG_CONFIG_HOME` that
+/// is not absolute, as its specification asks.
+#[must_use]
+pub fn find(env: Env<'_>) -> Option<ConfigFile> {
+    let variable = |name| env(name).filter(|value| !value.is_empty());
+    if let Some(path) = variable("TMUX_TASK_CONFIG") {
+        return Some(ConfigFile::Named(path.into()));
+    }
+    let config_home = variable("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let config_home = match config_home {
+        Some(path) => path,
+        // Without `$HOME`, the system's list of users knows.
+        None => variable("HOME")
+            .map(PathBuf::from)
+            .or_else(|| etcetera::home_dir().ok())?
+            .join(".config"),
+    };
+    Some(ConfigFile::Usual(config_home.join("tmux-task/config.toml")))
+}
+
+/// Returns what the file sets, or the defaults when there is none in the usual place.
+///
+/// # Errors
+///
+/// The file is named and missing, cannot be read, or says something that we do not know.
+pub fn load(env: Env<'_>) -> Result<Config, ConfigError> {
+    match find(env) {
+        Some(file) => read(file),
+        None => Ok(Config::default()),
+    }
+}
+
+fn read(file: ConfigFile) -> Result<Config, ConfigError> {
+    let bytes = match std::fs::read(file.path()) {
+        Ok(bytes) => bytes,
+        Err(source) => {
+            // A file where one of its directories should be is no file either.
+            let is_missing = matches!(
+                source.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory
+            );
+            return match file {
+                ConfigFile::Usual(_) if is_missing => Ok(Config::default()),
+                ConfigFile::Named(path) if is_missing => Err(ConfigError::Missing { path }),
+                ConfigFile::Named(path) | ConfigFile::Usual(path) => {
+                    Err(ConfigError::Read { path, source })
+                }
+            };
+        }
+    };
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(file.path(), text),
+        Err(error) => Err(ConfigError::NotText {
+            path: file.path().to_owned(),
+            line: line_of(&bytes, error.valid_up_to()),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::config::NoticeSink;
+
+    #[track_caller]
+    fn check_file(variables: &[(&str, &str)], expected: ConfigFile) {
+        assert_eq!(find(&|name| lookup(variables, name)), Some(expected));
+    }
+
+    fn lookup(variables: &[(&str, &str)], name: &str) -> Option<OsString> {
+        variables
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.into())
+    }
+
+    fn usual(path: &str) -> ConfigFile {
+        ConfigFile::Usual(path.into())
+    }
+
+    #[test]
+    fn the_first_variable_that_is_set_says_where() {
+        let home = ("HOME", "/home/a");
+        let xdg = ("XDG_CONFIG_HOME", "/xdg");
+        let named = ("TMUX_TASK_CONFIG", "some/c.toml");
+        check_file(&[home, xdg, named], ConfigFile::Named("some/c.toml".into()));
+        check_file(&[home, xdg], usual("/xdg/tmux-task/config.toml"));
+        check_file(
+            &[home, xdg, ("TMUX_TASK_CONFIG", "")],
+            usual("/xdg/tmux-task/config.toml"),
+        );
+        let in_home = usual("/home/a/.config/tmux-task/config.toml");
+        check_file(&[home], in_home.clone());
+        check_file(&[home, ("XDG_CONFIG_HOME", "")], in_home.clone());
+        check_file(&[home, ("XDG_CONFIG_HOME", "relative")], in_home);
+    }
+
+    /// What loading says with `$TMUX_TASK_CONFIG` being `path`.
+    fn load_named(path: &Path) -> Result<Config, ConfigError> {
+        load(&|name| (name == "TMUX_TASK_CONFIG").then(|| path.into()))
+    }
+
+    /// What loading says with `$XDG_CONFIG_HOME` being `path`.
+    fn load_usual(path: &Path) -> Result<Config, ConfigError> {
+        load(&|name| (name == "XDG_CONFIG_HOME").then(|| path.into()))
+    }
+
+    #[test]
+    fn only_a_named_file_must_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(load_usual(dir.path()).unwrap(), Config::default());
+        let path = dir.path().join("c.toml");
+        let error = load_named(&path).unwrap_err();
+        assert!(matches!(error, ConfigError::Missing { .. }), "{error:?}");
+        let expected = format!(
+            "{}: no such file; $TMUX_TASK_CONFIG names it",
+            path.display()
+        );
+        assert_eq!(error.to_string(), expected);
+
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(load_named(&path).unwrap(), Config::default());
+        assert_eq!(load_usual(&path).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_file_in_the_usual_place_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tmux-task/config.toml");
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "notices = [\"tmux\"]\n").unwrap();
+        let config = load_usual(dir.path()).unwrap();
+        assert_eq!(config.notices, [NoticeSink::Tmux].into());
+
+        std::fs::write(&path, "\n\nnotice = []\n").unwrap();
+        let error = load_usual(dir.path()).unwrap_err();
+        let expected = format!(
+            "{}:3: unknown key `notice`; did you mean `notices`?",
+            path.display()
+        );
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.key(), Some("notice"));
+    }
+
+    #[test]
+    fn what_is_not_text_names_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.toml");
+        std::fs::write(&path, b"# fine\n# \xff\n").unwrap();
+        let error = load_named(&path).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("{}:2: not UTF-8", path.display())
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_in_any_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tmux-task/config.toml");
+        std::fs::create_dir_all(&path).unwrap();
+        for error in [load_named(&path), load_usual(dir.path())].map(Result::unwrap_err) {
+            let ConfigError::Read { source, .. } = &error else {
+                panic!("{error:?}");
+            };
+            assert_eq!(source.kind(), ErrorKind::IsADirectory);
+        }
+
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, "notices = []").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            return; // Root may read everything.
+        }
+        let error = load_usual(dir.path()).unwrap_err();
+        assert!(matches!(error, ConfigError::Read { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! What can be set, and its defaults.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::ConfigError;
+use super::table::{Document, Table};
+
+/// What the file says, with defaults for what it leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where notices go: key `notices`. Empty means nowhere.
+    pub notices: BTreeSet<NoticeSink>,
+}
+
+/// A way to tell a person something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoticeSink {
+    /// The desktop's notifier: `"desktop"`.
+    Desktop,
+    /// The status line of tmux: `"tmux"`.
+    Tmux,
+}
+
+const NOTICE_SINKS: &[(&str, NoticeSink)] =
+    &[("desktop", NoticeSink::Desktop), ("tmux", NoticeSink::Tmux)];
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            notices: NOTICE_SINKS.iter().map(|(_, sink)| *sink).collect(),
+        }
+    }
+}
+
+/// Returns what `text` sets. `path` is only what errors call the file.
+///
+/// # Errors
+///
+/// The text is not TOML, or says something that we do not know.
+pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    Document::new(path, text).read(|top: &mut Table<'_>| {
+        let defaults = Config::default();
+        Ok(Config {
+            notices: top
+                .words("notices", NOTICE_SINKS)?
+                .unwrap_or(defaults.notices),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, notices: &[NoticeSink]) {
+        let config = parse(Path::new("c.toml"), text).expect("this is a good file");
+        assert_eq!(config.notices.into_iter().collect::<Vec<_>>(), notices);
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: &str) {
+        let error = parse(Path::new("c.toml"), text).expect_err("this is a bad file");
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.path(), Path::new("c.toml"));
+        let line = error.line().expect("all of these have a line");
+        assert!(expected.starts_with(&format!("c.toml:{line}: ")));
+    }
+
+    #[test]
+    fn notices_are_any_subset() {
+        use NoticeSink::{Desktop, Tmux};
+        check("", &[Desktop, Tmux]);
+        check("# nothing\n", &[Desktop, Tmux]);
+        check("notices = []", &[]);
+        check("notices = ['tmux']", &[Tmux]);
+        check("notices = [\"tmux\", \"desktop\"]", &[Desktop, Tmux]);
+        check("notices = [\n  \"tmux\", # here\n  \"tmux\",\n]\n", &[Tmux]);
+        check("\"notices\" = [\"desktop\"]\r\n", &[Desktop]);
+    }
+
+    #[test]
+    fn an_unknown_word_lists_what_is_allowed() {
+        check_error(
+            "notices = [\"desk\"]",
+            "c.toml:1: `notices` does not know \"desk\"; allowed are \"desktop\" and \"tmux\"",
+        );
+        check_error(
+            "\nnotices = [\n  \"tmux\",\n  \"a\\nb\",\n]",
+            "c.toml:4: `notices` does not know \"a b\"; allowed are \"desktop\" and \"tmux\"",
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_names_what_was_found() {
+        #[track_caller]
+        fn check_found(text: &str, line: u32, found: &str) {
+            let expected = format!(
+                "c.toml:{line}: `notices` must be a list of \"desktop\" and \"tmux\", found {found}"
+            );
+            check_error(text, &expected);
+        }
+        check_found("\nnotices = 3", 2, "an integer");
+        check_found("notices = 3.5", 1, "a float");
+        check_found("notices = true", 1, "a boolean");
+        check_found("notices = \"tmux\"", 1, "a string");
+        check_found("notices = 2026-01-01", 1, "a date");
+        check_found("\n\n[notices]\ntmux = true", 3, "a table");
+        check_found("\nnotices.tmux = true", 2, "a table");
+        check_found("[[notices]]\n", 1, "a table in the list");
+        check_found("notices = [\n\"tmux\",\n3]", 3, "an integer in the list");
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_and_a_close_one_is_suggested() {
+        check_error(
+            "# a\n\nnotice = []",
+            "c.toml:3: unknown key `notice`; did you mean `notices`?",
+        );
+        check_error(
+            "Notices = []",
+            "c.toml:1: unknown key `Notices`; did you mean `notices`?",
+        );
+        check_error("note = []", "c.toml:1: unknown key `note`");
+        check_error("\"\" = 1", "c.toml:1: unknown key ``");
+        check_error("\"a\\u001bb\\nc\" = 1", "c.toml:1: unknown key `a c`");
+        check_error(
+            "notices = []\n[panel]\nkeys = 1",
+            "c.toml:2: unknown key `panel`",
+        );
+        check_error("\nb = 1\na = 1", "c.toml:2: unknown key `b`");
+    }
+
+    #[test]
+    fn broken_toml_names_its_line() {
+        #[track_caller]
+        fn check_line(text: &str, line: u32) {
+            let error = parse(Path::new("c.toml"), text).expect_err("this is not TOML");
+            assert!(matches!(error, ConfigError::Syntax { .. }), "{error}");
+            assert_eq!(error.line(), Some(line), "{error}");
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+        check_line("notices = []\nnotices = []", 2);
+        check_line("notices = [\"a\n\"]", 1);
+        check_line("\n\nnotices", 3);
+        check_line("notices =\n", 1);
+        check_line("notices = [", 1);
+        check_line("a = 1\n= 2\n", 2);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_in_one_line(text in "([a-z\\[\\]\"'=.\\\\#\n\r\t 0-9é]|notices){0,60}") {
+            if let Err(error) = parse(Path::new("c.toml"), &text) {
+                let message = error.to_string();
+                proptest::prop_assert!(!message.contains(char::is_control), "{:?}", message);
+            }
+        }
+    }
+}
