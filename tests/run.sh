@@ -35,6 +35,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"
 # shellcheck source=tests/needs.sh
 . tests/needs.sh
+# shellcheck source=tests/world.sh
+. tests/world.sh
 
 began=$SECONDS
 need_rust
@@ -46,59 +48,23 @@ need dbus-run-session dbus
 need dunst dunst
 need Xvfb xvfb
 need python3 python3
-need jq jq
 need_linker
 install_missing "$install"
 
 # --- a world of its own --------------------------------------------------------
 
-# Sockets lie in here and their paths have room for some 100 bytes: /tmp,
-# whatever TMPDIR says.
-world=$(mktemp -d /tmp/tt-tests.XXXXXX)
 step_pid=''
-cleanup() {
-    local socket process name
-    # A test that failed may have left its server; each has its socket in here.
-    while IFS= read -r socket; do
-        tmux -S "$socket" kill-server >/dev/null 2>&1 || true
-    done < <(find "$world" -type s -path '*/tmux-*/*' 2>/dev/null)
-    # Programs that our tests start and that leave their process group; one that
-    # is ours has inherited the path of this directory.
-    for process in /proc/[0-9]*; do
-        name=''
-        { IFS= read -r name <"$process/comm"; } 2>/dev/null || continue
-        case $name in
-            tmux* | dunst | Xvfb | dbus-daemon) ;;
-            *) continue ;;
-        esac
-        if { tr '\0' '\n' <"$process/environ" | grep -q -F -x "TMUX_TMPDIR=$TMUX_TMPDIR"; } 2>/dev/null; then
-            kill -KILL "${process#/proc/}" 2>/dev/null || true
-        fi
-    done
-    rm -rf "$world"
-}
 stop() {
     # A step is a process group of its own, so that it goes as a whole.
-    if [ -n "$step_pid" ]; then 
+    if [ -n "$step_pid" ]; then
         kill -TERM -- "-$step_pid" 2>/dev/null || true
         wait "$step_pid" || true
     fi
     exit "$1"
 }
-for variable in $(compgen -e); do
-    case $variable in
-        TMUX | TMUX_PANE | TMUX_TASK_* | PI_* | XDG_* | DBUS_SESSION_BUS_ADDRESS | DISPLAY | WAYLAND_DISPLAY | LC_* | LANGUAGE)
-            unset "$variable"
-            ;;
-    esac
-done
-mkdir -m 700 "$world/tmux" "$world/run" "$world/state" "$world/config" "$world/data" "$world/cache" "$world/tmp"
-export TMUX_TMPDIR=$world/tmux TMPDIR=$world/tmp
-export XDG_RUNTIME_DIR=$world/run XDG_STATE_HOME=$world/state XDG_CONFIG_HOME=$world/config
-export XDG_DATA_HOME=$world/data XDG_CACHE_HOME=$world/cache
-export LANG=C.UTF-8 LC_ALL=C.UTF-8
 
-trap cleanup EXIT
+make_world
+trap end_world EXIT
 trap 'stop 130' INT
 trap 'stop 143' TERM
 trap 'stop 129' HUP
