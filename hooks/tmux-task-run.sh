@@ -198,6 +198,16 @@ now_ms() {
 ask() { reply=$("$tmux" -u "$@" </dev/null 2>&1); }
 tell() { reply=$(printf '%s\n' "$list" | "$tmux" -u start-server \; source-file - 2>&1); }
 
+# Whether `reply` says that what was asked for is not there (any more). A server
+# that is just starting has no session at all, and therefore no current target.
+nothing_there() {
+    case $reply in
+        *"can't find "* | *'no current target'* | *'no sessions'* | \
+            *'no server running'* | *'server exited'* | *'lost server'*) return 0 ;;
+    esac
+    return 1
+}
+
 require_tmux() {
     local version major minor
     if ! command -v "$tmux" >/dev/null 2>&1; then
@@ -230,11 +240,8 @@ look() {
     session_id='' windows='' primary=''
     if ! ask list-panes -s -t "=$session:" -F \
         "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{session_name}"; then
-        case $reply in
-            *"can't find session"* | *'no server running'* | *'No such file or directory'* | \
-                *'server exited'* | *'lost server'*) return ;;
-            *) fail 1 "could not look at session \`$session\`: ${reply##*$'\n'}" ;;
-        esac
+        if nothing_there || [[ $reply == *'No such file or directory'* ]]; then return; fi
+        fail 1 "could not look at session \`$session\`: ${reply##*$'\n'}"
     fi
     while read -r id window pane same name; do
         # Where no session has the name, tmux takes the client of that name.
@@ -352,11 +359,9 @@ launch() {
                     ;;
             esac
         else
-            case $reply in
-                # Something came or went since the look.
-                *'duplicate session'* | *"can't find"* | *'no server running'* | *'server exited'* | *'lost server'*) ;;
-                *) fail 1 "could not start task \`$task\`: ${reply##*$'\n'}" ;;
-            esac
+            # Else something came or went since the look.
+            nothing_there || [[ $reply == *'duplicate session'* ]] ||
+                fail 1 "could not start task \`$task\`: ${reply##*$'\n'}"
         fi
     done
     fail 1 "could not start task \`$task\`: session \`$session\` kept changing${reply:+ (${reply##*$'\n'})}" \
