@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Runs every check of the project, the same on a desk as in CI. Works on a bare
+# Debian with the Rust toolchain.
+#
+#   tests/run.sh [--install]
+#
+# --install  install missing packages with sudo (root needs no telling)
+#
+# The tests write to target/ and to a temporary directory that goes at the end.
+# They see none of the caller's tmux, session variables or XDG folders.
+set -euo pipefail
+
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
+
+install=no
+for word in "$@"; do
+    case $word in
+        --install) install=yes ;;
+        -h | --help)
+            usage
+            exit 0
+            ;;
+        *)
+            echo "tests/run.sh: unknown option \`$word\`" >&2
+            echo 'hint: tests/run.sh [--install]' >&2
+            exit 2
+            ;;
+    esac
+done
+
+# Some tools take a closed stdin's number for a file of theirs.
+exec </dev/null
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+# shellcheck source=tests/needs.sh
+. tests/needs.sh
+# shellcheck source=tests/world.sh
+. tests/world.sh
+
+began=$SECONDS
+need_rust
+need tmux tmux
+need git git ca-certificates
+need shellcheck shellcheck
+need dbus-daemon dbus
+need dbus-run-session dbus
+need dunst dunst
+need Xvfb xvfb
+need python3 python3
+need_linker
+install_missing "$install"
+
+# --- a world of its own --------------------------------------------------------
+
+step_pid=''
+stop() {
+    # A step is a process group of its own, so that it goes as a whole.
+    if [ -n "$step_pid" ]; then
+        kill -TERM -- "-$step_pid" 2>/dev/null || true
+        wait "$step_pid" || true
+    fi
+    exit "$1"
+}
+
+make_world
+trap end_world EXIT
+trap 'stop 130' INT
+trap 'stop 143' TERM
+trap 'stop 129' HUP
+
+# --- the steps -----------------------------------------------------------------
+
+# step TITLE COMMAND...
+step() {
+    local title=$1 code=0 start=$SECONDS
+    shift
+    printf '\n=== %s\n' "$title"
+    set -m
+    "$@" &
+    step_pid=$!
+    set +m
+    wait "$step_pid" || code=$?
+    step_pid=''
+    if [ "$code" -ne 0 ]; then
+        printf '\nFAILED: %s (code %d, after %d s)\n' "$title" "$code" "$((SECONDS - began))"
+        exit "$code"
+    fi
+    printf -- '--- %d s\n' "$((SECONDS - start))"
+}
+
+# Every shell file, by name or by first line: those that git knows or would take
+# in, or all where this is no work tree.
+shell_files() {
+    local file first
+    while IFS= read -r -d '' file; do
+        [ -f "$file" ] || continue
+        case $file in
+            *.sh)
+                printf '%s\0' "$file"
+                continue
+                ;;
+        esac
+        first=''
+        IFS= read -r first <"$file" || true
+        case $first in
+            '#!'*bash* | '#!'*/sh*) printf '%s\0' "$file" ;;
+        esac
+    done < <(git -c safe.directory="$root" ls-files -z --cached --others --exclude-standard 2>/dev/null ||
+        find . \( -path ./target -o -path ./.git \) -prune -o -type f -print0)
+}
+
+lint_shell() {
+    local files=() file
+    while IFS= read -r -d '' file; do files+=("$file"); done < <(shell_files)
+    printf '%s\n' "${files[@]}"
+    shellcheck --external-sources "${files[@]}"
+}
+
+step 'format: cargo fmt --check' \
+    cargo fmt --check
+step 'lint: cargo clippy' \
+    cargo clippy --all-targets -- -D warnings
+step 'lint: cargo clippy, without default features' \
+    cargo clippy --all-targets --no-default-features -- -D warnings
+step 'documentation: cargo doc' \
+    env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
+step 'lint: shellcheck' \
+    lint_shell
+step 'shell: the helper with tmux alone' \
+    tests/helper/run.sh
+step 'tests: cargo test' \
+    cargo test
+
+printf '\nall good, after %d s\n' "$((SECONDS - began))"
