@@ -18,5 +18,6 @@ pub mod model;
 pub mod notice;
 pub mod place;
 pub mod prompt;
+pub mod protocol;
 pub mod route;
 pub mod wire;
