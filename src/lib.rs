@@ -20,4 +20,5 @@ pub mod place;
 pub mod prompt;
 pub mod protocol;
 pub mod route;
+pub mod tmux;
 pub mod wire;
