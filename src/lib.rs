@@ -16,6 +16,7 @@ pub mod engine;
 pub mod feed;
 pub mod model;
 pub mod notice;
+pub mod observe;
 pub mod place;
 pub mod prompt;
 pub mod protocol;
