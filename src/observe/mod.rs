@@ -1,0 +1,9 @@
+//! From what a look shows, and what else is known, to a snapshot: the only place that judges
+//! which run of a task it is, whether it lives, and how it ended.
+
+mod command;
+mod observer;
+#[cfg(test)]
+mod tests;
+
+pub use observer::{Evidence, Observed, Observer, SETTLE_LIMIT};

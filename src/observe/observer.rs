@@ -1,0 +1,439 @@
+//! Follows the runs of every window from look to look.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::command::command;
+use crate::model::{
+    Exit, GoneReason, Life, Millis, Now, PaneId, Screen, SessionLife, Snapshot, Task, WindowId,
+};
+use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
+
+/// How long a dead pane may be without code and signal before its end is told as unknown: tmux
+/// can show it dead before it has heard how it ended.
+pub const SETTLE_LIMIT: Duration = Duration::from_secs(1);
+
+/// tmux tells the time of a death in whole seconds; the look's own time is better unless the
+/// death is at least this old.
+const OLD_DEATH_MS: Millis = 2000;
+
+/// A process may start that much later than its launch was recorded and still be what was
+/// launched.
+const LATE_START_MS: Millis = 5000;
+
+/// What is known besides the look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// When processes started, by pid.
+    pub started_at: BTreeMap<u32, Millis>,
+    /// How processes ended, by pid, where the kernel told. An end that tmux itself brought about,
+    /// by closing the window, does not belong here: that run disappeared.
+    pub exits: BTreeMap<u32, Exit>,
+    /// Why windows may have gone.
+    pub gone: BTreeMap<WindowId, GoneReason>,
+}
+
+/// A snapshot and what it calls for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// The windows whose `@tmux_task_run` is to be set to this number.
+    pub write_runs: Vec<(WindowId, u32)>,
+    /// Whether tmux has to be told to look for children that ended.
+    pub nudge: bool,
+    /// When to look again, at the latest, because an end is not settled.
+    pub next_deadline: Option<Instant>,
+}
+
+/// What is remembered of the task session between looks.
+#[derive(Debug, Clone)]
+pub struct Observer {
+    /// The name the task session goes by, also while it is missing.
+    session: String,
+    life: Option<SessionLife>,
+    windows: BTreeMap<WindowId, Known>,
+}
+
+/// A window at the look before.
+#[derive(Debug, Clone)]
+struct Known {
+    /// As it was told then.
+    task: Task,
+    run: u32,
+    /// `@tmux_task_started` as it stood then: an equal one speaks of an earlier run.
+    started_option: Option<Millis>,
+    /// Since when the pane has been dead without saying how.
+    unsettled_since: Option<Instant>,
+}
+
+impl Known {
+    fn was_alive(&self) -> bool {
+        self.task.is_alive()
+    }
+}
+
+/// A run that ended and is no window's present one, by its place in the record of deaths.
+type Ended = (usize, Task);
+
+impl Observer {
+    /// Returns an observer that has seen nothing yet.
+    #[must_use]
+    pub fn new(session: impl Into<String>) -> Self {
+        Self {
+            session: session.into(),
+            life: None,
+            windows: BTreeMap::new(),
+        }
+    }
+
+    /// Returns an observer that goes on from a snapshot.
+    #[must_use]
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
+        let known = |task: &Task| Known {
+            task: task.clone(),
+            run: task.run.unwrap_or(1),
+            started_option: task.started_at,
+            unsettled_since: None,
+        };
+        Self {
+            session: snapshot.session.clone(),
+            life: snapshot.life.clone(),
+            windows: snapshot
+                .tasks
+                .values()
+                .map(|task| (task.window, known(task)))
+                .collect(),
+        }
+    }
+
+    /// Judges a look; `None` says that the session is missing.
+    #[must_use]
+    pub fn observe(&mut self, look: Option<&Look>, evidence: &Evidence, now: Now) -> Observed {
+        let life = look.map(|look| look.session.life.clone());
+        let before = std::mem::take(&mut self.windows);
+        // Ids of another life are other windows.
+        let (same, mut gone) = if life.is_some() && (self.life.is_none() || self.life == life) {
+            (before, BTreeMap::new())
+        } else {
+            (BTreeMap::new(), before)
+        };
+        let mut observed = Observed {
+            snapshot: Snapshot {
+                exists: look.is_some(),
+                life: life.clone(),
+                ..Snapshot::missing(self.session.clone(), now.wall)
+            },
+            write_runs: Vec::new(),
+            nudge: false,
+            next_deadline: None,
+        };
+        if life.is_some() {
+            self.life = life;
+        }
+        let mut ended: Vec<Ended> = Vec::new();
+        let mut same = same;
+        for row in look.map_or(&[][..], |look| &look.windows) {
+            let deaths = look.map_or(&[][..], |look| &look.deaths);
+            let turn = Turn {
+                row,
+                before: same.remove(&row.window),
+                deaths: deaths_of(deaths, row.window, row.pane.as_ref().map(|pane| pane.pane)),
+                evidence,
+                now,
+            };
+            let known = turn.judge(&mut ended);
+            if let Some(since) = known.unsettled_since {
+                let deadline = since + SETTLE_LIMIT;
+                observed.nudge = true;
+                observed.next_deadline = Some(
+                    observed
+                        .next_deadline
+                        .map_or(deadline, |at| at.min(deadline)),
+                );
+            }
+            if row.run != Some(known.run) {
+                observed.write_runs.push((row.window, known.run));
+            }
+            if let Some(pid) = row.replaced {
+                observed.snapshot.launcher_replaced.insert(row.window, pid);
+            }
+            observed
+                .snapshot
+                .tasks
+                .insert(row.window, known.task.clone());
+            self.windows.insert(row.window, known);
+        }
+        let deaths = look.map_or(&[][..], |look| &look.deaths);
+        for (window, known) in &same {
+            let deaths = deaths_of(deaths, *window, known.task.pane);
+            ended.extend(ends_of_gone(known, &deaths, evidence, now));
+        }
+        for known in gone.values() {
+            ended.extend(ends_of_gone(known, &[], evidence, now));
+        }
+        gone.append(&mut same);
+        observed.snapshot.gone = evidence
+            .gone
+            .iter()
+            .filter(|(window, _)| gone.contains_key(window))
+            .map(|(window, reason)| (*window, *reason))
+            .collect();
+        ended.sort_by_key(|(place, _)| *place);
+        observed.snapshot.ended = ended.into_iter().map(|(_, task)| task).collect();
+        observed
+    }
+}
+
+/// The deaths of a window's primary pane, each process once, with their places.
+fn deaths_of(deaths: &[Death], window: WindowId, pane: Option<PaneId>) -> Vec<(usize, &Death)> {
+    let mut seen = BTreeSet::new();
+    deaths
+        .iter()
+        .enumerate()
+        .filter(|(_, death)| death.window == window && Some(death.pane) == pane)
+        .filter(|(_, death)| seen.insert(death.pid))
+        .collect()
+}
+
+/// One window at one look.
+struct Turn<'a> {
+    row: &'a WindowRow,
+    before: Option<Known>,
+    deaths: Vec<(usize, &'a Death)>,
+    evidence: &'a Evidence,
+    now: Now,
+}
+
+impl Turn<'_> {
+    fn judge(self, ended: &mut Vec<Ended>) -> Known {
+        let pid = self.pid();
+        let is_new_run = self.is_new_run(pid);
+        // Runs that came and went since: neither the one before nor the present one.
+        let between: Vec<(usize, &Death)> = if is_new_run {
+            let of_before = self.before.as_ref().and_then(|before| before.task.pid);
+            let others = self.deaths.iter().copied();
+            others
+                .filter(|(_, death)| Some(death.pid) != pid && Some(death.pid) != of_before)
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let run = self.run_number(is_new_run, between.len());
+        let (life, unsettled_since) = self.life(pid, is_new_run);
+        let task = self.task(pid, run, life, is_new_run);
+        if is_new_run && let Some(before) = &self.before {
+            ended.extend(self.end_of_before(before));
+        }
+        let first = run.saturating_sub(u32::try_from(between.len()).unwrap_or(u32::MAX));
+        for (number, (place, death)) in (first.max(1)..).zip(between) {
+            let mut task = task.clone();
+            task.run = Some(number);
+            task.started_at = None;
+            task.screen = Screen::default();
+            ended.push((place, end(task, death, self.now)));
+        }
+        Known {
+            task,
+            run,
+            started_option: self.row.started,
+            unsettled_since,
+        }
+    }
+
+    /// The present run's process. tmux can forget the process of a dead pane: it is then the
+    /// last that died there, else the one it was.
+    fn pid(&self) -> Option<u32> {
+        let pane = self.row.pane.as_ref()?;
+        let died = || self.deaths.last().map(|(_, death)| death.pid);
+        let was = || {
+            let before = self.before.as_ref()?;
+            (!self.counted_past(before)).then_some(before.task.pid)?
+        };
+        pane.pid.or_else(died).or_else(was)
+    }
+
+    /// Whether somebody has counted a later run than the one before.
+    fn counted_past(&self, before: &Known) -> bool {
+        self.row.run.is_some_and(|run| run > before.run)
+    }
+
+    fn is_new_run(&self, pid: Option<u32>) -> bool {
+        let Some(before) = &self.before else {
+            return true;
+        };
+        if self.row.pane.is_none() {
+            return false;
+        }
+        match (before.task.pid, pid) {
+            (Some(before), Some(after)) => before != after,
+            (None, _) | (_, None) => {
+                let is_alive = self.pane().is_some_and(|pane| pane.dead.is_none());
+                self.counted_past(before) || (!before.was_alive() && is_alive)
+            }
+        }
+    }
+
+    fn pane(&self) -> Option<&PaneRow> {
+        self.row.pane.as_ref()
+    }
+
+    fn run_number(&self, is_new_run: bool, between: usize) -> u32 {
+        let between = u32::try_from(between).unwrap_or(u32::MAX);
+        let before = self.before.as_ref().map_or(0, |before| before.run);
+        if !is_new_run {
+            return before;
+        }
+        let counted = before.saturating_add(between).saturating_add(1);
+        counted.max(self.row.run.unwrap_or(0))
+    }
+
+    /// Whether the run goes on, and since when that has been unsettled.
+    fn life(&self, pid: Option<u32>, is_new_run: bool) -> (Life, Option<Instant>) {
+        let Some(pane) = self.pane() else {
+            return (Life::Unknown, None);
+        };
+        let Some(dead) = &pane.dead else {
+            return (Life::Alive, None);
+        };
+        let before = self.before.as_ref().filter(|_| !is_new_run);
+        if let Some(exit) = self.exit(pid, dead) {
+            return (Life::Dead(exit), None);
+        }
+        if let Some(exit) = before.and_then(|before| before.task.exit()) {
+            return (Life::Dead(exit.clone()), None);
+        }
+        let since = before
+            .and_then(|before| before.unsettled_since)
+            .unwrap_or(self.now.mono);
+        if self.now.mono.saturating_duration_since(since) < SETTLE_LIMIT {
+            (Life::Alive, Some(since))
+        } else {
+            (Life::Dead(Exit::default()), None)
+        }
+    }
+
+    /// How the present run ended, from whoever knows.
+    fn exit(&self, pid: Option<u32>, dead: &DeadPane) -> Option<Exit> {
+        let recorded = self.deaths.iter().find(|(_, death)| Some(death.pid) == pid);
+        let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid));
+        [
+            Some(&dead.exit),
+            recorded.map(|(_, death)| &death.exit),
+            by_kernel,
+        ]
+        .into_iter()
+        .flatten()
+        .find(|exit| exit.is_known())
+        .cloned()
+    }
+
+    fn task(&self, pid: Option<u32>, run: u32, life: Life, is_new_run: bool) -> Task {
+        let before = self.before.as_ref().map(|before| &before.task);
+        let same = before.filter(|_| !is_new_run);
+        let pane = self.pane();
+        let died = pane.and_then(|pane| pane.dead.as_ref());
+        let ended_at = match life {
+            Life::Unknown | Life::Alive => None,
+            Life::Dead(_) => same
+                .and_then(|task| task.ended_at)
+                .or_else(|| Some(time_of_death(died.and_then(|dead| dead.time), self.now))),
+        };
+        let started_at = match same {
+            Some(task) => task.started_at,
+            None => Some(self.started_at(pid)),
+        };
+        Task {
+            window: self.row.window,
+            name: self.row.name.clone(),
+            pane: pane.map(|pane| pane.pane),
+            pid,
+            life,
+            command: command(self.row),
+            cwd: self.row.cwd.clone(),
+            bell: self.row.bell,
+            bell_count: self.row.bell_count,
+            run: Some(run),
+            started_at,
+            ended_at,
+            screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// When a new run began.
+    fn started_at(&self, pid: Option<u32>) -> Millis {
+        let known = self
+            .before
+            .as_ref()
+            .and_then(|before| before.started_option);
+        let option = self.row.started.filter(|option| known != Some(*option));
+        let hint = pid
+            .and_then(|pid| self.evidence.started_at.get(&pid))
+            .copied();
+        let started = match (option, hint) {
+            // Somebody respawned the pane long after the launch.
+            (Some(option), Some(hint)) if hint > option.saturating_add(LATE_START_MS) => hint,
+            (Some(option), _) => option,
+            (None, hint) => hint.unwrap_or(self.now.wall),
+        };
+        started.min(self.now.wall)
+    }
+
+    /// The end of the run before, when it is known and was not told.
+    fn end_of_before(&self, before: &Known) -> Option<Ended> {
+        let pid = before.task.pid?;
+        let (place, death) = self.deaths.iter().find(|(_, death)| death.pid == pid)?;
+        before
+            .was_alive()
+            .then(|| (*place, end(before.task.clone(), death, self.now)))
+    }
+}
+
+/// The ends of a window's runs that are known though the window has gone.
+fn ends_of_gone(
+    known: &Known,
+    deaths: &[(usize, &Death)],
+    evidence: &Evidence,
+    now: Now,
+) -> Vec<Ended> {
+    let mut ended = Vec::new();
+    let own = |death: &Death| Some(death.pid) == known.task.pid;
+    if known.was_alive() {
+        let recorded = deaths.iter().find(|(_, death)| own(death));
+        let by_kernel = known.task.pid.and_then(|pid| evidence.exits.get(&pid));
+        match (recorded, by_kernel) {
+            (Some((place, death)), _) => ended.push((*place, end(known.task.clone(), death, now))),
+            (None, Some(exit)) => {
+                let mut task = known.task.clone();
+                task.life = Life::Dead(exit.clone());
+                task.ended_at = Some(now.wall);
+                ended.push((usize::MAX, task));
+            }
+            (None, None) => {}
+        }
+    }
+    let later = deaths.iter().filter(|(_, death)| !own(death));
+    for (number, (place, death)) in (known.run.saturating_add(1)..).zip(later) {
+        let mut task = known.task.clone();
+        task.run = Some(number);
+        task.started_at = None;
+        task.screen = Screen::default();
+        ended.push((*place, end(task, death, now)));
+    }
+    ended
+}
+
+/// Returns the task as it was at this death.
+fn end(mut task: Task, death: &Death, now: Now) -> Task {
+    task.pid = Some(death.pid);
+    task.life = Life::Dead(death.exit.clone());
+    task.ended_at = Some(time_of_death(death.time, now));
+    task
+}
+
+fn time_of_death(seconds: Option<i64>, now: Now) -> Millis {
+    seconds
+        .map(|seconds| seconds.saturating_mul(1000))
+        .filter(|told| told.saturating_add(OLD_DEATH_MS) <= now.wall)
+        .unwrap_or(now.wall)
+}

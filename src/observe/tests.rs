@@ -1,0 +1,453 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{
+    Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal, Snapshot, WindowId,
+};
+use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, SessionRow, WindowRow};
+
+const WALL: i64 = 1_000_000;
+
+struct World {
+    observer: Observer,
+    now: Now,
+    evidence: Evidence,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            observer: Observer::new("s"),
+            now: Now {
+                mono: Instant::now(),
+                wall: WALL,
+            },
+            evidence: Evidence::default(),
+        }
+    }
+
+    fn see(&mut self, windows: &[&str], deaths: &str) -> Observed {
+        let look = look(windows, deaths);
+        self.observer.observe(Some(&look), &self.evidence, self.now)
+    }
+
+    /// Windows as `@1 pid=7 [run=3] [dead|exit=2|signal=9] [started=..] [nopane] ..`, deaths as
+    /// the record has them; what is told as `@1 run 3 pid 7 alive`, ended ones with a `-`.
+    #[track_caller]
+    fn check(&mut self, windows: &[&str], deaths: &str, told: &[&str]) -> Observed {
+        let observed = self.see(windows, deaths);
+        assert_eq!(tell(&observed.snapshot), told);
+        observed
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now = self.now.after(Duration::from_millis(ms));
+    }
+}
+
+fn tell(snapshot: &Snapshot) -> Vec<String> {
+    let line = |sign: &str, task: &crate::model::Task| {
+        let life = match &task.life {
+            Life::Unknown => "unknown".to_owned(),
+            Life::Alive => "alive".to_owned(),
+            Life::Dead(Exit { code, signal }) => match (code, signal) {
+                (Some(code), _) => format!("exit {code}"),
+                (None, Some(signal)) => signal.to_string(),
+                (None, None) => "dead".to_owned(),
+            },
+        };
+        let pid = task.pid.map_or("-".to_owned(), |pid| pid.to_string());
+        let run = task.run.unwrap_or(0);
+        format!("{sign}{} run {run} pid {pid} {life}", task.window)
+    };
+    let ended = snapshot.ended.iter().map(|task| line("-", task));
+    ended
+        .chain(snapshot.tasks.values().map(|task| line("", task)))
+        .collect()
+}
+
+fn life(server_pid: u32) -> SessionLife {
+    SessionLife {
+        server_pid,
+        server_started: 1,
+        id: SessionId(0),
+        created: 1,
+    }
+}
+
+fn look(windows: &[&str], deaths: &str) -> Look {
+    Look {
+        session: SessionRow {
+            life: life(1),
+            name: "s".into(),
+            root: None,
+            title: None,
+        },
+        windows: windows.iter().map(|text| row(text)).collect(),
+        deaths: Death::parse_record(deaths),
+    }
+}
+
+fn row(text: &str) -> WindowRow {
+    let mut words = text.split(' ');
+    let window: WindowId = words.next().unwrap().parse().unwrap();
+    let mut pane = Some(PaneRow {
+        pane: PaneId(window.0),
+        pid: None,
+        dead: None,
+        title: String::new(),
+        current_command: None,
+        in_mode: false,
+        screen: Screen::default(),
+    });
+    let mut row = WindowRow {
+        window,
+        name: "api".into(),
+        bell: false,
+        bell_count: None,
+        activity: 0,
+        run: None,
+        started: None,
+        replaced: None,
+        command: None,
+        cwd: None,
+        pane: None,
+    };
+    for word in words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        match (key, pane.as_mut()) {
+            ("run", _) => row.run = value.parse().ok(),
+            ("started", _) => row.started = value.parse().ok(),
+            ("replaced", _) => row.replaced = value.parse().ok(),
+            ("recorded", _) => row.command = Some(value.into()),
+            ("nopane", _) => pane = None,
+            ("pid", Some(pane)) => pane.pid = value.parse().ok(),
+            ("title", Some(pane)) => pane.title = value.into(),
+            ("current", Some(pane)) => pane.current_command = Some(value.into()),
+            ("dead", Some(pane)) => pane.dead = Some(DeadPane::default()),
+            ("exit", Some(pane)) => {
+                pane.dead.get_or_insert_default().exit.code = value.parse().ok();
+            }
+            ("signal", Some(pane)) => {
+                pane.dead.get_or_insert_default().exit.signal = Signal::parse(value);
+            }
+            ("died", Some(pane)) => {
+                pane.dead.get_or_insert_default().time = value.parse().ok();
+            }
+            _ => panic!("{word}"),
+        }
+    }
+    row.pane = pane;
+    row
+}
+
+#[test]
+fn runs_are_counted_by_their_processes() {
+    let mut world = World::new();
+    let observed = world.check(&["@1 pid=7"], "", &["@1 run 1 pid 7 alive"]);
+    assert_eq!(observed.write_runs, [(WindowId(1), 1)]);
+    let observed = world.check(&["@1 pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
+    assert_eq!(observed.write_runs, []);
+    let observed = world.check(&["@1 pid=8 run=1"], "", &["@1 run 2 pid 8 alive"]);
+    assert_eq!(observed.write_runs, [(WindowId(1), 2)]);
+    world.check(&["@1 pid=8 run=2 exit=0"], "", &["@1 run 2 pid 8 exit 0"]);
+    world.check(&["@1 pid=9 run=2 exit=0"], "", &["@1 run 3 pid 9 exit 0"]);
+}
+
+#[test]
+fn a_larger_count_of_the_launcher_goes() {
+    let mut world = World::new();
+    world.check(&["@1 pid=7 run=4"], "", &["@1 run 4 pid 7 alive"]);
+    world.check(&["@1 pid=8 run=9"], "", &["@1 run 9 pid 8 alive"]);
+}
+
+#[test]
+fn runs_between_two_looks_are_told_in_their_order() {
+    let mut world = World::new();
+    world.check(&["@1 pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
+    world.check(
+        &["@1 pid=10 run=4"],
+        "@1 %1 7 3  9;@1 %1 8 4  9;@2 %2 77 0  9;@1 %5 66 0  9;@1 %1 9  9 9;",
+        &[
+            "-@1 run 1 pid 7 exit 3",
+            "-@1 run 2 pid 8 exit 4",
+            "-@1 run 3 pid 9 SIGKILL",
+            "@1 run 4 pid 10 alive",
+        ],
+    );
+    // Respawned by hand: nobody counted.
+    world.check(
+        &["@1 pid=12 run=4 exit=1"],
+        "@1 %1 10 0  9;@1 %1 11 0  9;@1 %1 12 1  9;",
+        &[
+            "-@1 run 4 pid 10 exit 0",
+            "-@1 run 5 pid 11 exit 0",
+            "@1 run 6 pid 12 exit 1",
+        ],
+    );
+}
+
+#[test]
+fn a_new_window_tells_its_earlier_runs() {
+    let mut world = World::new();
+    world.see(&[], "");
+    world.check(
+        &["@1 pid=9 run=3 exit=0"],
+        "@1 %1 7 1  9;@1 %1 8 2  9;@1 %1 9 0  9;",
+        &[
+            "-@1 run 1 pid 7 exit 1",
+            "-@1 run 2 pid 8 exit 2",
+            "@1 run 3 pid 9 exit 0",
+        ],
+    );
+}
+
+#[test]
+fn a_live_run_that_was_replaced_has_no_end() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 run=1"], "");
+    let observed = world.check(
+        &["@1 pid=8 run=2 replaced=7"],
+        "",
+        &["@1 run 2 pid 8 alive"],
+    );
+    let replaced = observed.snapshot.launcher_replaced;
+    assert_eq!(replaced, BTreeMap::from([(WindowId(1), 7)]));
+}
+
+#[test]
+fn an_end_that_was_told_is_not_told_again() {
+    let mut world = World::new();
+    world.check(
+        &["@1 pid=7 exit=0"],
+        "@1 %1 7 0  9;",
+        &["@1 run 1 pid 7 exit 0"],
+    );
+    world.check(&["@1 pid=8"], "@1 %1 7 0  9;", &["@1 run 2 pid 8 alive"]);
+}
+
+#[test]
+fn a_window_that_went_after_its_end_has_ended() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7", "@2 pid=17"], "");
+    world.evidence.gone = BTreeMap::from([
+        (WindowId(2), GoneReason::UserKilled),
+        (WindowId(3), GoneReason::Moved),
+    ]);
+    let observed = world.check(
+        &[],
+        "@1 %1 7 5  9;@1 %1 8 6  9;",
+        &["-@1 run 1 pid 7 exit 5", "-@1 run 2 pid 8 exit 6"],
+    );
+    let gone = observed.snapshot.gone;
+    assert_eq!(
+        gone,
+        BTreeMap::from([(WindowId(2), GoneReason::UserKilled)])
+    );
+}
+
+#[test]
+fn the_kernel_may_know_the_end() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7", "@2 pid=17"], "");
+    world.evidence.exits.insert(7, Exit::with_code(3));
+    world.evidence.exits.insert(17, Exit::with_code(4));
+    world.check(
+        &["@2 pid=17 dead"],
+        "",
+        &["-@1 run 1 pid 7 exit 3", "@2 run 1 pid 17 exit 4"],
+    );
+}
+
+#[test]
+fn an_unsettled_end_waits_a_second() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7"], "");
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 alive"]);
+    assert!(observed.nudge);
+    assert_eq!(observed.next_deadline, Some(world.now.mono + SETTLE_LIMIT));
+    world.wait(999);
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 alive"]);
+    assert!(observed.nudge);
+    let mut settled = World {
+        observer: world.observer.clone(),
+        evidence: Evidence::default(),
+        now: world.now,
+    };
+    settled.check(&["@1 pid=7 exit=2"], "", &["@1 run 1 pid 7 exit 2"]);
+    world.wait(1);
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 dead"]);
+    assert!(!observed.nudge);
+    assert_eq!(observed.next_deadline, None);
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 dead"]);
+    assert!(!observed.nudge, "an end that was given up is not reopened");
+}
+
+#[test]
+fn an_unsettled_end_is_settled_by_the_record() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7"], "");
+    let observed = world.check(
+        &["@1 pid=7 dead"],
+        "@1 %1 7  15 9;",
+        &["@1 run 1 pid 7 SIGTERM"],
+    );
+    assert!(!observed.nudge);
+}
+
+#[test]
+fn tmux_may_forget_the_process_of_a_dead_pane() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 run=1"], "");
+    world.check(&["@1 run=1 exit=0"], "", &["@1 run 1 pid 7 exit 0"]);
+    world.check(
+        &["@1 run=2 exit=1"],
+        "@1 %1 8 1  9;",
+        &["@1 run 2 pid 8 exit 1"],
+    );
+    world.check(&["@1 run=3 exit=1"], "", &["@1 run 3 pid - exit 1"]);
+    world.check(&["@1 pid=9 run=3"], "", &["@1 run 4 pid 9 alive"]);
+}
+
+#[test]
+fn a_window_without_panes_is_unknown() {
+    let mut world = World::new();
+    world.check(&["@1 nopane"], "", &["@1 run 1 pid - unknown"]);
+    world.check(&["@1 pid=7"], "", &["@1 run 1 pid 7 alive"]);
+    world.check(&["@1 nopane"], "", &["@1 run 1 pid - unknown"]);
+}
+
+#[test]
+fn a_missing_session_and_another_life_begin_anew() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 run=3"], "");
+    let observed = world.observer.observe(None, &world.evidence, world.now);
+    assert!(!observed.snapshot.exists);
+    assert_eq!(observed.snapshot.session, "s");
+    world.check(&["@1 pid=8"], "", &["@1 run 1 pid 8 alive"]);
+    let mut look = look(&["@1 pid=9"], "");
+    look.session.life = life(2);
+    let observed = world
+        .observer
+        .observe(Some(&look), &world.evidence, world.now);
+    assert_eq!(tell(&observed.snapshot), ["@1 run 1 pid 9 alive"]);
+    assert_eq!(observed.snapshot.life, Some(life(2)));
+}
+
+#[test]
+fn a_saved_snapshot_is_gone_on_from() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 run=3"], "");
+    let saved = world.see(&["@1 pid=7 run=3"], "").snapshot;
+    world.observer = Observer::from_snapshot(&saved);
+    world.check(&["@1 pid=7 run=3"], "", &["@1 run 3 pid 7 alive"]);
+    world.observer = Observer::from_snapshot(&saved);
+    world.check(
+        &["@1 pid=8 run=3"],
+        "@1 %1 7 1  9;",
+        &["-@1 run 3 pid 7 exit 1", "@1 run 4 pid 8 alive"],
+    );
+}
+
+#[test]
+fn commands_are_told_by_the_best_that_is_there() {
+    for (text, command) in [
+        ("@1 recorded=make title=t current=bash", Some("make")),
+        ("@1 title=t current=bash", Some("t")),
+        ("@1 title=t current=-zsh", Some("t")),
+        ("@1 title=t current=vim", Some("vim")),
+        ("@1 current=bash", Some("bash")),
+        ("@1 title=t", Some("t")),
+        ("@1", None),
+        ("@1 nopane", None),
+    ] {
+        let observed = World::new().see(&[text], "");
+        let told = observed.snapshot.tasks[&WindowId(1)].command.clone();
+        assert_eq!(told.as_deref(), command, "{text}");
+    }
+}
+
+#[test]
+fn runs_start_when_somebody_says() {
+    let start = |world: &mut World, text: &str| {
+        let observed = world.see(&[text], "");
+        observed.snapshot.tasks[&WindowId(1)].started_at
+    };
+    let mut world = World::new();
+    let launched = WALL - 30_000;
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=7 started={launched}")),
+        Some(launched)
+    );
+    world.wait(1000);
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=7 started={launched}")),
+        Some(launched)
+    );
+    // Respawned by hand: the option is the earlier run's.
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=8 started={launched}")),
+        Some(WALL + 1000)
+    );
+    world.evidence.started_at.insert(9, WALL + 400);
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=9 started={launched}")),
+        Some(WALL + 400)
+    );
+    assert_eq!(
+        start(&mut world, "@1 pid=10 started=1000200"),
+        Some(WALL + 200)
+    );
+    let mut world = World::new();
+    world.evidence.started_at.insert(7, WALL - 10_000);
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=7 started={launched}")),
+        Some(WALL - 10_000)
+    );
+}
+
+#[test]
+fn ends_are_dated_by_tmux_when_they_are_old() {
+    let end = |world: &mut World, text: &str| {
+        let observed = world.see(&[text], "");
+        observed.snapshot.tasks[&WindowId(1)].ended_at
+    };
+    let mut world = World::new();
+    assert_eq!(end(&mut world, "@1 pid=7"), None);
+    assert_eq!(end(&mut world, "@1 pid=7 exit=0 died=999"), Some(WALL));
+    world.wait(5000);
+    assert_eq!(
+        end(&mut world, "@1 pid=7 exit=0 died=999"),
+        Some(WALL),
+        "told once"
+    );
+    assert_eq!(
+        end(&mut World::new(), "@1 pid=7 exit=0 died=998"),
+        Some(998_000)
+    );
+}
+
+proptest! {
+    /// Whatever processes follow one another, every change is one run more, and a look that
+    /// shows nothing new tells nothing new.
+    #[test]
+    fn runs_only_grow(pids in proptest::collection::vec((1u32..4, any::<bool>()), 1..20)) {
+        let mut world = World::new();
+        let mut before: Option<(u32, u32)> = None;
+        for (pid, is_dead) in pids {
+            let text = format!("@1 pid={pid}{}", if is_dead { " exit=0" } else { "" });
+            let observed = world.see(&[&text], "");
+            let run = observed.snapshot.tasks[&WindowId(1)].run.unwrap();
+            if let Some((pid_before, run_before)) = before {
+                prop_assert_eq!(run, run_before + u32::from(pid != pid_before));
+            }
+            prop_assert!(observed.snapshot.ended.is_empty());
+            let again = world.see(&[&text], "");
+            prop_assert_eq!(again.snapshot.tasks, observed.snapshot.tasks);
+            before = Some((pid, run));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! tmux commands as words, and how words survive the way to tmux.
+
+/// One tmux command.
+///
+/// ```
+/// use tmux_task::protocol::{Command, control_line};
+/// let line = control_line(&[
+///     Command::new("display-message").args(["-p", "it's"]),
+///     Command::new("list-windows").arg("-t").arg("$3"),
+/// ]);
+/// assert_eq!(line, r"display-message -p 'it'\''s' ; list-windows -t '$3'");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    words: Vec<String>,
+}
+
+impl Command {
+    /// Returns the command of this name, without arguments.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { words: Vec::new() }.arg(name)
+    }
+
+    /// Returns the command with one more word. NUL bytes go: no way to tmux carries them.
+    #[must_use]
+    pub fn arg(mut self, word: impl Into<String>) -> Self {
+        let mut word = word.into();
+        word.retain(|c| c != '\0');
+        self.words.push(word);
+        self
+    }
+
+    /// Returns the command with these words added.
+    #[must_use]
+    pub fn args<W: Into<String>>(self, words: impl IntoIterator<Item = W>) -> Self {
+        words.into_iter().fold(self, Self::arg)
+    }
+
+    /// Returns the command's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+}
+
+/// Returns the commands as one line of control mode or one command string, as `if-shell` and
+/// `set-hook` take them. tmux runs the commands of one line without anything in between.
+#[must_use]
+pub fn control_line(commands: &[Command]) -> String {
+    let one = |command: &Command| {
+        let words: Vec<String> = command.words.iter().map(|word| quote(word)).collect();
+        words.join(" ")
+    };
+    let all: Vec<String> = commands.iter().map(one).collect();
+    all.join(" ; ")
+}
+
+/// Returns the commands as the arguments of one call of the tmux program.
+#[must_use]
+pub fn argv(commands: &[Command]) -> Vec<String> {
+    let mut argv = Vec::new();
+    for (index, command) in commands.iter().enumerate() {
+        if index > 0 {
+            argv.push(";".to_owned());
+        }
+        argv.extend(command.words.iter().map(|word| {
+            // tmux takes a `;` that ends an argument as the end of the command.
+            match word.strip_suffix(';') {
+                Some(head) => format!("{head}\\;"),
+                None => word.clone(),
+            }
+        }));
+    }
+    argv
+}
+
+/// Returns `word` so that tmux's parser reads it as exactly this one word.
+#[must_use]
+pub fn quote(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    let mut quoted = String::with_capacity(word.len() + 2);
+    quoted.push('\'');
+    for c in word.chars() {
+        match c {
+            '\'' => quoted.push_str("'\\''"),
+            // A raw newline would end the line; only a double-quoted escape stands for it.
+            '\n' => quoted.push_str("'\"\\n\"'"),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// Returns `text` so that a format that tmux expands shows it unchanged.
+#[must_use]
+pub fn literal_format(text: &str) -> String {
+    text.replace('#', "##")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(word: &str, quoted: &str) {
+        assert_eq!(quote(word), quoted);
+    }
+
+    #[test]
+    fn words_are_quoted_when_they_need_it() {
+        check("list-windows", "list-windows");
+        check("", "''");
+        check("$3", "'$3'");
+        check("~", "'~'");
+        check("a'b", r"'a'\''b'");
+        check("a\nb", "'a'\"\\n\"'b'");
+        check("a;", "'a;'");
+        check("{x}", "'{x}'");
+        check("\\", "'\\'");
+    }
+
+    #[test]
+    fn a_semicolon_at_the_end_of_an_argument_is_kept() {
+        let command = |word: &str| Command::new("display-message").arg(word);
+        assert_eq!(
+            argv(&[command("a;"), command(";"), command("a\\;"), command("a;b")]),
+            [
+                "display-message",
+                "a\\;",
+                ";",
+                "display-message",
+                "\\;",
+                ";",
+                "display-message",
+                "a\\\\;",
+                ";",
+                "display-message",
+                "a;b"
+            ]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_line_is_one_line(words: Vec<String>) {
+            let line = control_line(&[Command::new("x").args(words)]);
+            proptest::prop_assert!(!line.contains('\n'));
+            proptest::prop_assert!(!line.contains('\0'));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A command's answer in control mode.
+
+/// What tmux answered to one command: the lines between `%begin` and its `%end` or `%error`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The server's clock when the command ran, seconds since 1970.
+    pub time: i64,
+    /// The command's number, unique within the server.
+    pub number: u64,
+    /// 1 when the command came from the control client itself, 0 for the others: those of a
+    /// client that is not attached, and those that hooks inject.
+    pub flags: u32,
+    /// Whether it ended with `%end`.
+    pub ok: bool,
+    /// The lines, without their line ends.
+    pub body: Vec<Vec<u8>>,
+}
+
+impl Frame {
+    /// Returns the body as one text; bytes that are not UTF-8 are replaced.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body.join(&b'\n')).into_owned()
+    }
+}
+
+/// The numbers of a guard line: `%begin TIME NUMBER FLAGS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Guard {
+    pub(super) time: i64,
+    pub(super) number: u64,
+    pub(super) flags: u32,
+}
+
+impl Guard {
+    /// Reads what follows the guard's word.
+    pub(super) fn parse(rest: &[u8]) -> Option<Self> {
+        let mut fields = std::str::from_utf8(rest).ok()?.split(' ');
+        let guard = Self {
+            time: fields.next()?.parse().ok()?,
+            number: fields.next()?.parse().ok()?,
+            flags: fields.next()?.parse().ok()?,
+        };
+        fields.next().is_none().then_some(guard)
+    }
+}

@@ -1,0 +1,201 @@
+//! What tmux tells without being asked.
+
+use std::str::FromStr;
+
+use crate::model::{PaneId, SessionId, WindowId};
+
+/// A line outside of any frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A window was linked to the client's session.
+    WindowAdd(WindowId),
+    /// A window has gone from the client's session, or another one: tmux up to 3.7 tells most
+    /// closed windows as unlinked ones.
+    WindowClose(WindowId),
+    /// A window was made in another session.
+    UnlinkedWindowAdd(WindowId),
+    /// A window, here or in another session, has a new name.
+    WindowRenamed(WindowId),
+    /// The client looks at this session from here on.
+    SessionChanged(SessionId),
+    /// A session has a new name.
+    SessionRenamed,
+    /// A session was made or destroyed.
+    SessionsChanged,
+    /// A pane's program wrote these bytes.
+    Output {
+        /// The pane.
+        pane: PaneId,
+        /// What was written.
+        bytes: Vec<u8>,
+    },
+    /// A pane's program wrote these bytes, told with their age because `pause-after` is set.
+    ExtendedOutput {
+        /// The pane.
+        pane: PaneId,
+        /// How long tmux had them in store, in milliseconds.
+        age_ms: u64,
+        /// What was written.
+        bytes: Vec<u8>,
+    },
+    /// The pane's output is no longer told.
+    Pause(PaneId),
+    /// The pane's output is told again.
+    Continue(PaneId),
+    /// The connection ends, with tmux's reason where it gives one.
+    Exit(String),
+    /// `display-message` for this client.
+    Message(String),
+    /// Anything else, as it came; outside of a frame also tmux's refusal of a whole command line.
+    Other(Vec<u8>),
+}
+
+impl Notice {
+    /// Reads one line.
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Self {
+        parse_known(line).unwrap_or_else(|| Self::Other(line.to_vec()))
+    }
+}
+
+fn parse_known(line: &[u8]) -> Option<Notice> {
+    let (word, rest) = split_word(line);
+    Some(match word {
+        b"%window-add" => Notice::WindowAdd(id(rest)?),
+        b"%window-close" | b"%unlinked-window-close" => Notice::WindowClose(id(rest)?),
+        b"%unlinked-window-add" => Notice::UnlinkedWindowAdd(id(rest)?),
+        b"%window-renamed" | b"%unlinked-window-renamed" => Notice::WindowRenamed(id(rest)?),
+        b"%session-changed" => Notice::SessionChanged(id(rest)?),
+        b"%session-renamed" => Notice::SessionRenamed,
+        b"%sessions-changed" => Notice::SessionsChanged,
+        b"%output" => Notice::Output {
+            pane: id(rest)?,
+            bytes: decode_octal(split_word(rest).1),
+        },
+        b"%extended-output" => {
+            let (pane, rest) = split_word(rest);
+            let (age, rest) = split_word(rest);
+            // Fields that later versions may add stand before the colon.
+            let colon = rest.windows(2).position(|pair| pair == b": ")?;
+            Notice::ExtendedOutput {
+                pane: id(pane)?,
+                age_ms: std::str::from_utf8(age).ok()?.parse().ok()?,
+                bytes: decode_octal(rest.get(colon + 2..)?),
+            }
+        }
+        b"%pause" => Notice::Pause(id(rest)?),
+        b"%continue" => Notice::Continue(id(rest)?),
+        b"%exit" => Notice::Exit(String::from_utf8_lossy(rest).into_owned()),
+        b"%message" => Notice::Message(String::from_utf8_lossy(rest).into_owned()),
+        _ => return None,
+    })
+}
+
+fn split_word(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes.iter().position(|b| *b == b' ') {
+        Some(blank) => (&bytes[..blank], &bytes[blank + 1..]),
+        None => (bytes, &[]),
+    }
+}
+
+/// Reads the id that is the first word.
+fn id<T: FromStr>(rest: &[u8]) -> Option<T> {
+    std::str::from_utf8(split_word(rest).0).ok()?.parse().ok()
+}
+
+/// Undoes tmux's escaping of output: `\` and three octal digits for a byte.
+fn decode_octal(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        let escaped = match tail {
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] if first == b'\\' => {
+                Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'))
+            }
+            _ => None,
+        };
+        match escaped {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Notice) {
+        assert_eq!(Notice::parse(line.as_bytes()), expected);
+    }
+
+    #[test]
+    fn known_lines_are_read() {
+        check("%window-add @3", Notice::WindowAdd(WindowId(3)));
+        check("%window-close @3", Notice::WindowClose(WindowId(3)));
+        check(
+            "%unlinked-window-close @3",
+            Notice::WindowClose(WindowId(3)),
+        );
+        check(
+            "%unlinked-window-add @3",
+            Notice::UnlinkedWindowAdd(WindowId(3)),
+        );
+        check("%window-renamed @3 a b", Notice::WindowRenamed(WindowId(3)));
+        check(
+            "%session-changed $1 S",
+            Notice::SessionChanged(SessionId(1)),
+        );
+        check("%sessions-changed", Notice::SessionsChanged);
+        check("%pause %7", Notice::Pause(PaneId(7)));
+        check("%continue %7", Notice::Continue(PaneId(7)));
+        check("%exit", Notice::Exit(String::new()));
+        check("%exit server exited", Notice::Exit("server exited".into()));
+        check("%message hi there", Notice::Message("hi there".into()));
+        let bytes = b"a\\b\x07\x1b[0m \n".to_vec();
+        check(
+            "%output %1 a\\134b\\007\\033[0m \\012",
+            Notice::Output {
+                pane: PaneId(1),
+                bytes: bytes.clone(),
+            },
+        );
+        check(
+            "%extended-output %1 42 : a\\134b\\007\\033[0m \\012",
+            Notice::ExtendedOutput {
+                pane: PaneId(1),
+                age_ms: 42,
+                bytes,
+            },
+        );
+    }
+
+    #[test]
+    fn anything_else_is_kept_as_it_came() {
+        for line in [
+            "",
+            "%",
+            "%window-add",
+            "%window-add 3",
+            "unknown command: x",
+            "%pause @1",
+        ] {
+            check(line, Notice::Other(line.as_bytes().to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_half_escape_stays() {
+        assert_eq!(decode_octal(b"\\01"), b"\\01");
+        assert_eq!(decode_octal(b"\\"), b"\\");
+        assert_eq!(decode_octal(b"\\400"), b"\\400");
+    }
+}

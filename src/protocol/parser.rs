@@ -1,0 +1,259 @@
+//! Bytes of a control client to frames and notices, however they are cut.
+
+use std::collections::VecDeque;
+
+use super::frame::{Frame, Guard};
+use super::notice::Notice;
+
+/// How much of one line is kept. tmux itself writes no line of more than a few hundred kilobytes
+/// (a pane's output in one read, a long user option), so anything longer is broken or hostile and
+/// may lose its tail rather than take all memory.
+pub const LINE_LIMIT: usize = 4 << 20;
+
+/// One thing that tmux said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// The answer to one command.
+    Frame(Frame),
+    /// Something told unasked.
+    Notice(Notice),
+}
+
+/// An incremental reader of control mode. Never fails: what it does not know is
+/// [`Notice::Other`].
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The line being read, at most [`LINE_LIMIT`] bytes of it.
+    line: Vec<u8>,
+    /// The frame whose end has not come yet. Its body grows with what tmux answers to one
+    /// command that we sent.
+    open: Option<(Guard, Vec<Vec<u8>>)>,
+    /// What was read and not yet taken.
+    ready: VecDeque<Item>,
+}
+
+impl Parser {
+    /// Reads on.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+            self.extend_line(&rest[..end]);
+            let line = std::mem::take(&mut self.line);
+            self.finish_line(line);
+            rest = &rest[end + 1..];
+        }
+        self.extend_line(rest);
+    }
+
+    fn extend_line(&mut self, bytes: &[u8]) {
+        let room = LINE_LIMIT.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn finish_line(&mut self, line: Vec<u8>) {
+        let Some((guard, mut body)) = self.open.take() else {
+            match line.strip_prefix(b"%begin ").and_then(Guard::parse) {
+                Some(guard) => self.open = Some((guard, Vec::new())),
+                None => self.ready.push_back(Item::Notice(Notice::parse(&line))),
+            }
+            return;
+        };
+        // Text from panes may look like a guard: only the open frame's own numbers end it.
+        let ends = |word: &[u8]| line.strip_prefix(word).and_then(Guard::parse) == Some(guard);
+        let ok = ends(b"%end ");
+        if ok || ends(b"%error ") {
+            self.ready.push_back(Item::Frame(Frame {
+                time: guard.time,
+                number: guard.number,
+                flags: guard.flags,
+                ok,
+                body,
+            }));
+        } else {
+            body.push(line);
+            self.open = Some((guard, body));
+        }
+    }
+}
+
+/// Takes what was read, in its order; `None` until more is pushed.
+impl Iterator for Parser {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        self.ready.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SessionId, WindowId};
+    use proptest::prelude::*;
+
+    const FIXTURES: [&[u8]; 4] = [
+        include_bytes!("../../tests/fixtures/control/3.3a-look.txt"),
+        include_bytes!("../../tests/fixtures/control/3.3a-window-close.txt"),
+        include_bytes!("../../tests/fixtures/control/3.3a-error.txt"),
+        include_bytes!("../../tests/fixtures/control/3.3a-output.txt"),
+    ];
+
+    fn read(bytes: &[u8]) -> Vec<Item> {
+        let mut parser = Parser::default();
+        parser.push(bytes);
+        parser.collect()
+    }
+
+    fn notices(bytes: &[u8]) -> Vec<Notice> {
+        read(bytes)
+            .into_iter()
+            .filter_map(|item| match item {
+                Item::Notice(notice) => Some(notice),
+                Item::Frame(_) => None,
+            })
+            .collect()
+    }
+
+    fn frames(bytes: &[u8]) -> Vec<Frame> {
+        read(bytes)
+            .into_iter()
+            .filter_map(|item| match item {
+                Item::Frame(frame) => Some(frame),
+                Item::Notice(_) => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_look_is_one_frame_a_command() {
+        let frames = frames(FIXTURES[0]);
+        assert_eq!(frames.len(), 4);
+        assert!(frames.iter().all(|frame| frame.ok && frame.flags == 0));
+        assert_eq!(frames.last().unwrap().text(), "the end");
+    }
+
+    #[test]
+    fn the_guards_of_others_are_text() {
+        let frames = frames(FIXTURES[0]);
+        let text = frames[2].text();
+        assert!(text.contains("%end 1 1 1\n%error 1 2 3"), "{text}");
+    }
+
+    #[test]
+    fn closed_windows_are_told() {
+        let notices = notices(FIXTURES[1]);
+        assert!(
+            notices.contains(&Notice::SessionChanged(SessionId(0))),
+            "{notices:?}"
+        );
+        assert!(
+            notices.contains(&Notice::WindowAdd(WindowId(1))),
+            "{notices:?}"
+        );
+        assert!(
+            notices.contains(&Notice::WindowClose(WindowId(1))),
+            "{notices:?}"
+        );
+        assert!(
+            matches!(notices.last(), Some(Notice::Exit(_))),
+            "{notices:?}"
+        );
+    }
+
+    #[test]
+    fn an_error_ends_its_frame_and_its_line() {
+        let frames = frames(FIXTURES[2]);
+        let told: Vec<_> = frames.iter().map(|f| (f.ok, f.text())).collect();
+        assert_eq!(
+            told,
+            [
+                (true, "before".to_owned()),
+                (false, "can't find session: $99".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn output_is_decoded() {
+        let bytes: Vec<u8> = notices(FIXTURES[3])
+            .into_iter()
+            .filter_map(|notice| match notice {
+                Notice::Output { bytes, .. } => Some(bytes),
+                Notice::WindowAdd(_)
+                | Notice::WindowClose(_)
+                | Notice::UnlinkedWindowAdd(_)
+                | Notice::WindowRenamed(_)
+                | Notice::SessionChanged(_)
+                | Notice::SessionRenamed
+                | Notice::SessionsChanged
+                | Notice::ExtendedOutput { .. }
+                | Notice::Pause(_)
+                | Notice::Continue(_)
+                | Notice::Exit(_)
+                | Notice::Message(_)
+                | Notice::Other(_) => None,
+            })
+            .flatten()
+            .collect();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            text.contains("a\\b\u{7}\u{1b}[31mé\u{1b}[0m\r\n"),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn a_line_without_end_is_bounded() {
+        let mut parser = Parser::default();
+        for _ in 0..6 {
+            parser.push(&vec![b'x'; 1 << 20]);
+        }
+        assert!(parser.line.len() <= LINE_LIMIT);
+        parser.push(b"\n%window-add @1\n");
+        assert_eq!(
+            parser.nth(1),
+            Some(Item::Notice(Notice::WindowAdd(WindowId(1))))
+        );
+    }
+
+    fn lines() -> impl Strategy<Value = Vec<u8>> {
+        let line = prop_oneof![
+            Just(b"%begin 1 2 1\n".to_vec()),
+            Just(b"%end 1 2 1\n".to_vec()),
+            Just(b"%error 1 2 1\n".to_vec()),
+            Just(b"%end 1 3 1\n".to_vec()),
+            Just(b"%output %1 \\033x\n".to_vec()),
+            Just(b"%window-add @1\n".to_vec()),
+            any::<Vec<u8>>(),
+        ];
+        proptest::collection::vec(line, 0..40).prop_map(|lines| lines.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_anywhere_changes_nothing(bytes in lines(), cuts: Vec<u8>) {
+            let mut parser = Parser::default();
+            let mut items = Vec::new();
+            let mut rest = bytes.as_slice();
+            for cut in cuts {
+                let (head, tail) = rest.split_at(usize::from(cut).min(rest.len()));
+                parser.push(head);
+                items.extend(parser.by_ref());
+                rest = tail;
+            }
+            parser.push(rest);
+            items.extend(parser);
+            prop_assert_eq!(items, read(&bytes));
+        }
+
+        #[test]
+        fn fixtures_cut_in_two_are_the_same(which in 0..4usize, at: proptest::sample::Index) {
+            let bytes = FIXTURES[which];
+            let (head, tail) = bytes.split_at(at.index(bytes.len()));
+            let mut parser = Parser::default();
+            parser.push(head);
+            parser.push(tail);
+            prop_assert_eq!(parser.collect::<Vec<_>>(), read(bytes));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What one look at a session shows, as tmux tells it: nothing here is a judgement yet.
+
+use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
+
+/// Everything one atomic look showed of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// The session itself.
+    pub session: SessionRow,
+    /// Its windows by id, each once, also when it is linked twice.
+    pub windows: Vec<WindowRow>,
+    /// The deaths that the server recorded since the last look that asked for them, in order.
+    pub deaths: Vec<Death>,
+}
+
+/// The session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Which life of which server's session.
+    pub life: SessionLife,
+    /// Its name, proven text.
+    pub name: String,
+    /// `@tmux_task_root`.
+    pub root: Option<String>,
+    /// `@tmux_task_title`.
+    pub title: Option<String>,
+}
+
+/// One window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowRow {
+    /// Its id.
+    pub window: WindowId,
+    /// Its name, proven text.
+    pub name: String,
+    /// tmux's bell flag.
+    pub bell: bool,
+    /// The counters of bells that are there, summed.
+    pub bell_count: Option<u64>,
+    /// When it last had output, seconds since 1970.
+    pub activity: i64,
+    /// `@tmux_task_run`.
+    pub run: Option<u32>,
+    /// `@tmux_task_started`.
+    pub started: Option<Millis>,
+    /// `@tmux_task_replaced`: the pid of the live run that our launcher put an end to last.
+    pub replaced: Option<u32>,
+    /// The recorded command, proven text.
+    pub command: Option<String>,
+    /// The recorded directory, proven text.
+    pub cwd: Option<String>,
+    /// The pane with the lowest id.
+    pub pane: Option<PaneRow>,
+}
+
+/// A window's primary pane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaneRow {
+    /// Its id.
+    pub pane: PaneId,
+    /// The process tmux started in it; newer versions of tmux forget it when it has ended.
+    pub pid: Option<u32>,
+    /// `None` while the process runs.
+    pub dead: Option<DeadPane>,
+    /// Its title, proven text.
+    pub title: String,
+    /// The command in its foreground; asked for only where no command is recorded.
+    pub current_command: Option<String>,
+    /// Whether it is in copy mode or another mode of tmux.
+    pub in_mode: bool,
+    /// Its last rows.
+    pub screen: Screen,
+}
+
+/// What tmux knows of a dead pane.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeadPane {
+    /// How the process ended; empty while tmux has not heard of it yet.
+    pub exit: Exit,
+    /// When, seconds since 1970; never on 3.2.
+    pub time: Option<i64>,
+}
+
+/// One entry of the record of deaths that a hook keeps inside the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Death {
+    /// The window.
+    pub window: WindowId,
+    /// The pane.
+    pub pane: PaneId,
+    /// The process that ended.
+    pub pid: u32,
+    /// How.
+    pub exit: Exit,
+    /// When, seconds since 1970.
+    pub time: Option<i64>,
+}
+
+impl Death {
+    /// Reads the record: `WINDOW PANE PID STATUS SIGNAL TIME;` for each death. An entry that the
+    /// record's bound has cut is left out.
+    #[must_use]
+    pub fn parse_record(record: &str) -> Vec<Self> {
+        record.split(';').filter_map(Self::parse).collect()
+    }
+
+    fn parse(entry: &str) -> Option<Self> {
+        let mut fields = entry.split(' ');
+        let mut next = || fields.next();
+        let death = Self {
+            window: next()?.parse().ok()?,
+            pane: next()?.parse().ok()?,
+            pid: next()?.parse().ok()?,
+            exit: Exit {
+                code: next()?.parse().ok(),
+                signal: next().and_then(Signal::parse),
+            },
+            time: next().and_then(|time| time.parse().ok()),
+        };
+        fields.next().is_none().then_some(death)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_deaths_is_read_in_order() {
+        let deaths =
+            Death::parse_record("2 %1 9142 4  17;@1 %1 9142 4  17;@1 %2 9147  9 18;@1 %2 9  ;");
+        let told: Vec<_> = deaths
+            .iter()
+            .map(|d| {
+                (
+                    d.pid,
+                    d.exit.code,
+                    d.exit.signal.as_ref().map(Signal::name),
+                    d.time,
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (9142, Some(4), None, Some(17)),
+                (9147, None, Some("SIGKILL"), Some(18)),
+                (9, None, None, None)
+            ]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_record_is_read(record: String) {
+            let deaths = Death::parse_record(&record);
+            proptest::prop_assert!(deaths.len() <= record.len());
+        }
+    }
+}

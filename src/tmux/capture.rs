@@ -1,0 +1,303 @@
+//! The rows of panes: captured only where they may have changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::look::Answer;
+use crate::model::{Cursor, PaneId, Screen, text};
+use crate::protocol::Command;
+use crate::protocol::rows::Death;
+
+/// How many rows of history and screen are kept of a pane.
+const ROWS: i64 = 50;
+
+/// A pane that had output within this many seconds before a look is captured without asking.
+const LIKELY_SECS: i64 = 2;
+
+/// What is remembered of the panes between two looks at one session.
+#[derive(Debug, Default)]
+pub struct Captures {
+    panes: BTreeMap<PaneId, Capture>,
+    /// The server's clock at the last look, in seconds.
+    time: i64,
+    /// Deaths that were taken from the server and not yet handed on.
+    pub(super) pending: Vec<Death>,
+    /// The best answer of a look under way in which panes do not stop changing.
+    pub(super) last_resort: Option<Answer>,
+}
+
+#[derive(Debug)]
+struct Capture {
+    /// The server's second of the capture.
+    time: i64,
+    shape: Shape,
+    screen: Screen,
+}
+
+/// What tells of a change without reading the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) activity: i64,
+    pub(super) pid: Option<u32>,
+    pub(super) is_dead: bool,
+    pub(super) width: i64,
+    pub(super) height: i64,
+    pub(super) history: i64,
+    pub(super) cursor_x: u32,
+    pub(super) cursor_y: u32,
+    pub(super) is_alternate: bool,
+}
+
+impl Shape {
+    /// Where the capture starts, relative to the top of the screen.
+    fn first_row(&self) -> i64 {
+        let first = self.height - ROWS;
+        if self.is_alternate {
+            first.max(0)
+        } else {
+            first
+        }
+    }
+}
+
+impl Captures {
+    /// Returns the panes that have probably changed, as they last were.
+    pub(super) fn likely(&self) -> BTreeMap<PaneId, Shape> {
+        self.panes
+            .iter()
+            .filter(|(_, capture)| capture.shape.activity + LIKELY_SECS >= self.time)
+            .map(|(pane, capture)| (*pane, capture.shape))
+            .collect()
+    }
+
+    /// Whether the pane may have changed since it was captured. Activity counts whole seconds:
+    /// in the second of the capture itself anything may have followed.
+    pub(super) fn is_stale(&self, pane: PaneId, shape: &Shape) -> bool {
+        self.panes
+            .get(&pane)
+            .is_none_or(|capture| shape.activity >= capture.time || *shape != capture.shape)
+    }
+
+    /// Keeps a capture that was asked for with the shape `asked` and taken with `shape`.
+    pub(super) fn remember(
+        &mut self,
+        pane: PaneId,
+        time: i64,
+        shape: Shape,
+        asked: &Shape,
+        lines: &[Vec<u8>],
+    ) {
+        let screen = screen(&shape, asked, lines);
+        self.panes.insert(
+            pane,
+            Capture {
+                time,
+                shape,
+                screen,
+            },
+        );
+    }
+
+    /// Returns the rows as last captured.
+    pub(super) fn screen(&self, pane: PaneId) -> Screen {
+        self.panes
+            .get(&pane)
+            .map(|capture| capture.screen.clone())
+            .unwrap_or_default()
+    }
+
+    /// Forgets the panes that are not there any more.
+    pub(super) fn keep_only(&mut self, present: &BTreeSet<PaneId>, time: i64) {
+        self.panes.retain(|pane, _| present.contains(pane));
+        self.time = time;
+    }
+}
+
+/// Captures to the end of the screen, so that a pane that has grown since `shape` is all there.
+pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
+    Command::new("capture-pane")
+        .args(["-p", "-t", &pane.to_string(), "-S"])
+        .arg(shape.first_row().to_string())
+        .args(["-E", "-"])
+}
+
+/// The captured lines as a screen.
+fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>]) -> Screen {
+    let mut rows: Vec<String> = lines.iter().map(|line| text::row(line)).collect();
+    // Absolute rows count from the top of the history.
+    let first = (shape.history + asked.first_row()).clamp(0, shape.history + shape.height);
+    let mut cursor = shape.history + i64::from(shape.cursor_y) - first;
+    let at_bottom = first + i64::try_from(rows.len()).unwrap_or(0) >= shape.history + shape.height;
+    if shape.is_dead && at_bottom {
+        drop_banner(&mut rows);
+    }
+    if shape.is_alternate {
+        // The screen may have become an alternate one after it was asked for.
+        let above = usize::try_from(shape.history - first)
+            .unwrap_or(0)
+            .min(rows.len());
+        rows.drain(..above);
+        cursor = i64::from(shape.cursor_y);
+        if first > shape.history {
+            cursor -= first - shape.history;
+        }
+    }
+    let keep = if shape.is_dead {
+        0
+    } else {
+        usize::try_from(cursor + 1).unwrap_or(0)
+    };
+    while rows.len() > keep && rows.last().is_some_and(String::is_empty) {
+        rows.pop();
+    }
+    let over = rows
+        .len()
+        .saturating_sub(usize::try_from(ROWS).unwrap_or(0));
+    rows.drain(..over);
+    let cursor = usize::try_from(cursor)
+        .ok()
+        .and_then(|y| y.checked_sub(over))
+        .filter(|y| *y < rows.len())
+        .and_then(|y| u32::try_from(y).ok())
+        .map(|y| Cursor {
+            x: shape.cursor_x,
+            y,
+        });
+    Screen {
+        rows,
+        cursor,
+        alternate: Some(shape.is_alternate),
+    }
+}
+
+/// Takes tmux's own words off the last row of a dead pane: `Pane is dead`, alone or with status,
+/// signal and time in parentheses, cut where the pane is narrow.
+pub(super) fn drop_banner(rows: &mut [String]) {
+    const WORDS: &str = "Pane is dead (";
+    if let Some(last) = rows.last_mut() {
+        let is_banner = last.starts_with(WORDS)
+            || (last.len() >= 4 && WORDS.trim_end_matches(" (").starts_with(last.as_str()));
+        if is_banner {
+            last.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(history: i64, height: i64, cursor_y: u32) -> Shape {
+        Shape {
+            activity: 1,
+            pid: Some(1),
+            is_dead: false,
+            width: 80,
+            height,
+            history,
+            cursor_x: 2,
+            cursor_y,
+            is_alternate: false,
+        }
+    }
+
+    fn dead(shape: Shape) -> Shape {
+        Shape {
+            is_dead: true,
+            ..shape
+        }
+    }
+
+    #[track_caller]
+    fn check(shape: Shape, lines: &[&str], rows: &[&str], cursor: Option<u32>) {
+        let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
+        let screen = screen(&shape, &shape, &lines);
+        assert_eq!(screen.rows, rows);
+        assert_eq!(screen.cursor.map(|cursor| cursor.y), cursor);
+    }
+
+    #[test]
+    fn blank_rows_below_the_cursor_are_cut() {
+        check(shape(0, 5, 1), &["a", "", "", "", ""], &["a", ""], Some(1));
+        check(
+            shape(0, 5, 1),
+            &["a", "", "", "b", ""],
+            &["a", "", "", "b"],
+            Some(1),
+        );
+        check(
+            shape(2, 3, 0),
+            &["h1", "h2", "$ ", "", ""],
+            &["h1", "h2", "$"],
+            Some(2),
+        );
+        check(dead(shape(0, 5, 3)), &["a", "", "", "", ""], &["a"], None);
+    }
+
+    #[test]
+    fn the_banner_of_a_dead_pane_goes() {
+        for banner in [
+            "Pane is dead",
+            "Pane is dead (status 2, Fri Nov 20 09:26:39 2026)",
+            "Pane is dead (signal 9, Fri Nov 20 09:26:39 2026)",
+            "Pane is dead (, Fri Nov 20 09:26:39 2026)",
+            "Pane is dead (stat",
+            "Pane is",
+        ] {
+            check(
+                dead(shape(1, 3, 2)),
+                &["out", "", "", banner],
+                &["out"],
+                None,
+            );
+            check(
+                shape(1, 3, 2),
+                &["out", "", "", banner],
+                &["out", "", "", banner],
+                Some(3),
+            );
+        }
+        check(dead(shape(0, 1, 0)), &["Pane"], &[], None);
+        check(dead(shape(0, 1, 0)), &["Pan"], &["Pan"], Some(0));
+        check(
+            dead(shape(0, 2, 1)),
+            &["Pane is dead", "x"],
+            &["Pane is dead", "x"],
+            Some(1),
+        );
+    }
+
+    #[test]
+    fn no_more_than_fifty_rows_are_kept() {
+        let lines: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        check(shape(400, 24, 23), &lines, &lines, Some(49));
+        check(shape(0, 70, 69), &lines, &lines, Some(49));
+        check(shape(0, 70, 3), &lines, &lines, None);
+        let alternate = Shape {
+            is_alternate: true,
+            ..shape(400, 24, 23)
+        };
+        check(alternate, &lines[26..], &lines[26..], Some(23));
+    }
+
+    #[test]
+    fn a_pane_is_captured_when_it_may_have_changed() {
+        let mut captures = Captures::default();
+        let pane = PaneId(1);
+        let quiet = Shape {
+            activity: 10,
+            ..shape(0, 5, 0)
+        };
+        assert!(captures.is_stale(pane, &quiet));
+        captures.remember(pane, 10, quiet, &quiet, &[]);
+        assert!(captures.is_stale(pane, &quiet), "the same second");
+        captures.remember(pane, 11, quiet, &quiet, &[]);
+        assert!(!captures.is_stale(pane, &quiet));
+        assert!(captures.is_stale(pane, &dead(quiet)));
+        assert!(captures.is_stale(pane, &shape(1, 5, 0)));
+        captures.keep_only(&BTreeSet::from([pane]), 12);
+        assert!(captures.likely().contains_key(&pane));
+        captures.keep_only(&BTreeSet::from([pane]), 13);
+        assert!(captures.likely().is_empty());
+    }
+}

@@ -1,0 +1,254 @@
+//! What else we ask of tmux: lists, ends, a pane's history, and a word on the status line.
+
+use std::collections::BTreeMap;
+
+use super::capture::drop_banner;
+use super::client::Connection;
+use super::error::TmuxError;
+use crate::model::{PaneId, SessionId, WindowId, text};
+use crate::protocol::{Command, Frame, literal_format};
+
+/// A client of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRow {
+    /// What tmux calls it, a terminal's path as a rule.
+    pub name: String,
+    /// Whether it is a program in control mode and not a person's terminal.
+    pub is_control: bool,
+}
+
+/// A session of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionListed {
+    /// Its id.
+    pub id: SessionId,
+    /// When it was created, seconds since 1970.
+    pub created: i64,
+    /// The pid of the daemon that marked it.
+    pub daemon: Option<u32>,
+    /// Its name, proven text.
+    pub name: String,
+    /// `@tmux_task_root`.
+    pub root: Option<String>,
+    /// `@tmux_task_title`.
+    pub title: Option<String>,
+}
+
+/// Ends the windows. Those that have gone already are passed over.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn kill_windows(
+    connection: &mut Connection<'_>,
+    windows: &[WindowId],
+) -> Result<(), TmuxError> {
+    for window in windows {
+        let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
+        match connection.run(&[kill]).await {
+            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {}
+            // With its last window goes the session, with that perhaps the server and with either
+            // the connection.
+            Err(TmuxError::Closed) => {}
+            Err(error) if error.is_missing() => {}
+            answer => drop(answer?),
+        }
+    }
+    Ok(())
+}
+
+/// Ends the session. One that has gone already is fine.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn kill_session(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+) -> Result<(), TmuxError> {
+    let kill = Command::new("kill-session").args(["-t", &session.to_string()]);
+    match connection.run(&[kill]).await {
+        Ok(_) | Err(TmuxError::Closed) => Ok(()),
+        Err(error) if error.is_missing() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lists the session's clients.
+///
+/// # Errors
+///
+/// When the session is missing or tmux fails.
+pub async fn list_clients(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+) -> Result<Vec<ClientRow>, TmuxError> {
+    let list = Command::new("list-clients")
+        .args(["-t", &session.to_string()])
+        .args(["-F", "#{client_control_mode} #{client_name}"]);
+    let frames = connection.run(&[list]).await?;
+    Ok(last_text(&frames)
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(control, name)| ClientRow {
+            name: name.to_owned(),
+            is_control: control == "1",
+        })
+        .collect())
+}
+
+/// Lists the server's sessions; none when there is no server.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub async fn list_sessions(
+    connection: &mut Connection<'_>,
+) -> Result<Vec<SessionListed>, TmuxError> {
+    // `=` takes control characters out, so no text can make rows or fields.
+    let list = Command::new("list-sessions").args([
+        "-F",
+        "#{session_id} #{session_created} #{?@tmux_task_daemon,#{=20:@tmux_task_daemon},-} \
+         #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}",
+    ]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        answer => answer?,
+    };
+    Ok(last_text(&frames)
+        .lines()
+        .filter_map(read_session)
+        .collect())
+}
+
+fn read_session(line: &str) -> Option<SessionListed> {
+    let mut numbers = line.splitn(4, ' ');
+    let id = numbers.next()?.parse().ok()?;
+    let created = numbers.next()?.parse().ok()?;
+    let daemon = numbers.next()?.parse().ok();
+    let mut texts = numbers.next()?.split('\t');
+    let name = texts.next()?;
+    let mut some = || {
+        let text = text::one_line(texts.next().unwrap_or_default().as_bytes(), 4096);
+        (!text.is_empty()).then_some(text)
+    };
+    Some(SessionListed {
+        id,
+        created,
+        daemon,
+        name: text::one_line(name.as_bytes(), 200),
+        root: some(),
+        title: some(),
+    })
+}
+
+/// Tells in which session each of the windows is that are anywhere on the server.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub async fn where_is(
+    connection: &mut Connection<'_>,
+    windows: &[WindowId],
+) -> Result<BTreeMap<WindowId, SessionId>, TmuxError> {
+    if windows.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let list = Command::new("list-windows").args(["-a", "-F", "#{window_id} #{session_id}"]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(BTreeMap::new()),
+        answer => answer?,
+    };
+    Ok(last_text(&frames)
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(window, session)| Some((window.parse().ok()?, session.parse().ok()?)))
+        .filter(|(window, _)| windows.contains(window))
+        .collect())
+}
+
+/// Returns the last `n` rows of the pane's history and screen, wrapped rows joined, without the
+/// blank rows at the end.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub async fn history(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    n: usize,
+) -> Result<Vec<String>, TmuxError> {
+    let pane = pane.to_string();
+    let commands = [
+        Command::new("capture-pane").args(["-p", "-J", "-t", &pane, "-S", "-", "-E", "-"]),
+        Command::new("display-message").args(["-p", "-t", &pane, "#{pane_dead}"]),
+    ];
+    let frames = connection.run(&commands).await?;
+    let is_dead = last_text(&frames) == "1";
+    let mut rows: Vec<String> = frames
+        .first()
+        .map(|frame| frame.body.iter().map(|line| text::row(line)).collect())
+        .unwrap_or_default();
+    if is_dead {
+        drop_banner(&mut rows);
+    }
+    while rows.last().is_some_and(String::is_empty) {
+        rows.pop();
+    }
+    Ok(rows.split_off(rows.len().saturating_sub(n)))
+}
+
+/// Sets a session option to a text; `None` takes the option away.
+///
+/// # Errors
+///
+/// When the session is missing or tmux fails.
+pub async fn set_session_option(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    name: &str,
+    value: Option<&str>,
+) -> Result<(), TmuxError> {
+    let target = format!("{session}:");
+    let set = match value {
+        // Shown in a status line the text's `#` would begin a style.
+        Some(value) => {
+            let value = literal_format(&text::one_line(value.as_bytes(), 500));
+            Command::new("set-option").args(["-t", &target, name, &value])
+        }
+        None => Command::new("set-option").args(["-uq", "-t", &target, name]),
+    };
+    connection.run(&[set]).await.map(drop)
+}
+
+/// Shows a text on the status line of every terminal that shows the session, and leaves it in
+/// the session's `@tmux_task_notice`.
+///
+/// # Errors
+///
+/// When the session is missing or tmux fails.
+pub async fn show_notice(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    notice: &str,
+) -> Result<(), TmuxError> {
+    set_session_option(connection, session, "@tmux_task_notice", Some(notice)).await?;
+    let show: Vec<Command> = list_clients(connection, session)
+        .await?
+        .into_iter()
+        .filter(|client| !client.is_control)
+        .map(|client| {
+            Command::new("display-message")
+                .args(["-c", &client.name, "-t", &format!("{session}:")])
+                .arg("#{@tmux_task_notice}")
+        })
+        .collect();
+    if !show.is_empty() {
+        connection.run(&show).await?;
+    }
+    Ok(())
+}
+
+fn last_text(frames: &[Frame]) -> String {
+    frames.last().map(Frame::text).unwrap_or_default()
+}

@@ -1,0 +1,102 @@
+//! Why tmux did not do what it was asked.
+
+use std::path::PathBuf;
+
+use super::version::Version;
+
+/// Why tmux did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TmuxError {
+    /// There is no such program, or it may not be run.
+    #[error("could not start `{}`", .program.display())]
+    ProgramMissing {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program is older than what we can work with.
+    #[error("tmux {version} is too old, 3.2 or newer is needed")]
+    TooOld {
+        /// What it says of itself.
+        version: Version,
+    },
+    /// Nothing listens on the socket, or the server went away.
+    #[error("no tmux server is running on `{}`", .socket.display())]
+    NoServer {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The server has no such session.
+    #[error("tmux has no such session ({reply})")]
+    NoSuchSession {
+        /// What tmux said.
+        reply: String,
+    },
+    /// tmux refused a command.
+    #[error("tmux rejected `{command}`: {reply}")]
+    Rejected {
+        /// The command's name.
+        command: String,
+        /// What tmux said.
+        reply: String,
+    },
+    /// tmux answered something that cannot be the answer to what was asked.
+    #[error("tmux's answer does not add up: {detail}")]
+    Confused {
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The control connection has gone.
+    #[error("tmux closed the control connection")]
+    Closed,
+    /// tmux did not answer in time. A client that this happened to is of no more use.
+    #[error("tmux did not answer within 10 seconds")]
+    TimedOut,
+    /// Talking to the tmux program failed.
+    #[error("could not talk to tmux")]
+    Io(#[source] std::io::Error),
+}
+
+impl TmuxError {
+    /// Whether it only says that the session, or its whole server, is not there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::NoServer { .. } | Self::NoSuchSession { .. } => true,
+            Self::ProgramMissing { .. }
+            | Self::TooOld { .. }
+            | Self::Rejected { .. }
+            | Self::Confused { .. }
+            | Self::Closed
+            | Self::TimedOut
+            | Self::Io(_) => false,
+        }
+    }
+
+    /// Reads what tmux says when it refuses a command.
+    pub(super) fn from_reply(command: &str, reply: &str) -> Self {
+        let reply = crate::model::text::one_line(reply.as_bytes(), 300);
+        if reply.starts_with("can't find session") || reply.starts_with("no sessions") {
+            return Self::NoSuchSession { reply };
+        }
+        Self::Rejected {
+            command: command.to_owned(),
+            reply,
+        }
+    }
+
+    /// Whether this text, from stderr or as the reason of an end, says that there is no server.
+    pub(super) fn tells_no_server(text: &str) -> bool {
+        [
+            "no server running on",
+            "error connecting to",
+            "No such file",
+            "server exited",
+            "lost server",
+        ]
+        .iter()
+        .any(|sign| text.contains(sign))
+    }
+}

@@ -1,0 +1,175 @@
+//! What tmux does for us inside its server: counting bells and recording deaths.
+//!
+//! Hooks are hints. A hook that the user set on a session or a window hides ours.
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use super::client::Connection;
+use super::error::TmuxError;
+use crate::model::{SessionId, WindowId};
+use crate::protocol::{Command, control_line};
+
+/// Marks a session as supervised: the pid of its daemon.
+pub(super) const MARK: &str = "@tmux_task_daemon";
+/// The record of deaths, on the session.
+pub(super) const DEATHS: &str = "@tmux_task_deaths";
+const BELL_HOOK: &str = "alert-bell[9010]";
+const DEATH_HOOK: &str = "pane-died[9011]";
+
+/// Marks the session as supervised by the daemon with this pid, lets its bells ring, and sets
+/// the hooks of the server. The hooks are the same for every daemon, act on marked sessions only,
+/// and leave the user's own hooks alone.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn install(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    daemon_pid: u32,
+) -> Result<(), TmuxError> {
+    let on_session = |name: &str, value: &str| {
+        Command::new("set-option")
+            .arg("-t")
+            .arg(format!("{session}:"))
+            .args([name, value])
+    };
+    let commands = [
+        on_session(MARK, &daemon_pid.to_string()),
+        on_session("bell-action", "any"),
+        Command::new("set-hook").args(["-g", BELL_HOOK, &when_marked(count_bell())]),
+        Command::new("set-hook").args(["-gw", DEATH_HOOK, &when_marked(record_death())]),
+    ];
+    connection.run(&commands).await.map(drop)
+}
+
+/// Takes the session's mark away, and the hooks when no session of the server is marked by a
+/// daemon that lives.
+///
+/// # Errors
+///
+/// When tmux refuses. A server that has gone is no error.
+pub async fn uninstall(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+) -> Result<(), TmuxError> {
+    let list = Command::new("list-sessions").args(["-F", "#{session_id} #{@tmux_task_daemon}"]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(()),
+        answer => answer?,
+    };
+    let text = frames.last().map(crate::protocol::Frame::text);
+    let mut commands: Vec<Command> = text
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| {
+            let (id, mark) = line.split_once(' ')?;
+            let id: SessionId = id.parse().ok()?;
+            let pid: u32 = mark.parse().ok()?;
+            (id == session || !is_alive(pid)).then(|| unmark(id, pid))
+        })
+        .collect();
+    let removal = control_line(&[
+        Command::new("set-hook").args(["-gu", BELL_HOOK]),
+        Command::new("set-hook").args(["-guw", DEATH_HOOK]),
+    ]);
+    // Asked in the line that removes: a daemon that starts meanwhile keeps its hooks.
+    commands.push(Command::new("if-shell").args(["-F", "#{S:#{@tmux_task_daemon}}", "", &removal]));
+    connection.run(&commands).await.map(drop)
+}
+
+/// Takes the mark away when it still is the one that was read.
+fn unmark(session: SessionId, pid: u32) -> Command {
+    let target = format!("{session}:");
+    let unset = Command::new("set-option").args(["-uq", "-t", &target, MARK]);
+    Command::new("if-shell").args([
+        "-F",
+        "-t",
+        &target,
+        &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
+        &control_line(&[unset]),
+    ])
+}
+
+/// Lets the windows keep their dead panes and ring their bells. Windows that have gone are
+/// passed over.
+///
+/// # Errors
+///
+/// When no answer came.
+pub async fn prepare_windows(
+    connection: &mut Connection<'_>,
+    windows: &[WindowId],
+) -> Result<(), TmuxError> {
+    let prepare = |window: &WindowId| {
+        let set = |name: &str| {
+            Command::new("set-option")
+                .arg("-w")
+                .arg("-t")
+                .arg(window.to_string())
+                .args([name, "on"])
+        };
+        [set("remain-on-exit"), set("monitor-bell")]
+    };
+    let all: Vec<Command> = windows.iter().flat_map(prepare).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let frames = connection.frames(&all).await?;
+    if frames.iter().all(|frame| frame.ok) {
+        return Ok(());
+    }
+    // A window that went meanwhile took the rest of the line with it.
+    for window in windows {
+        connection.frames(&prepare(window)).await?;
+    }
+    Ok(())
+}
+
+/// Makes a tmux server look for children that ended: it can lose the signal that tells it.
+pub fn nudge(server_pid: u32) {
+    if let Some(pid) = process(server_pid)
+        && let Err(error) = kill_process(pid, Signal::CHILD)
+    {
+        tracing::debug!(server_pid, %error, "could not nudge the tmux server");
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    match process(pid).map(test_kill_process) {
+        None => false,
+        Some(Ok(())) => true,
+        // Somebody else's process by now, or one that we may not signal: not known to be gone.
+        Some(Err(error)) => error != rustix::io::Errno::SRCH,
+    }
+}
+
+fn process(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+fn when_marked(command: Command) -> String {
+    control_line(&[Command::new("if-shell").args([
+        "-F",
+        "#{@tmux_task_daemon}",
+        &control_line(&[command]),
+    ])])
+}
+
+fn count_bell() -> Command {
+    Command::new("set-option").args([
+        "-wF",
+        "@tmux_task_bell_count",
+        "#{e|+:#{?@tmux_task_bell_count,#{@tmux_task_bell_count},0},1}",
+    ])
+}
+
+/// The last 8000 characters are some two hundred deaths between two looks.
+fn record_death() -> Command {
+    Command::new("set-option").args([
+        "-F",
+        DEATHS,
+        "#{=-8000:#{@tmux_task_deaths}#{window_id} #{pane_id} #{pane_pid} #{pane_dead_status} \
+         #{pane_dead_signal} #{pane_dead_time};}",
+    ])
+}

@@ -1,0 +1,156 @@
+//! One line of commands by a client that comes, asks and goes.
+//!
+//! Not in control mode: tmux up to 3.3a at least crashes, with all that runs in it, when a session
+//! is made or ended at the moment in which a control client connects. Marks that we print between
+//! the commands take the place of control mode's frames.
+
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Child;
+
+use super::error::TmuxError;
+use super::nonce::nonce;
+use super::server::Server;
+use crate::protocol::{Command, Frame, argv, control_line};
+
+/// How long tmux may take for anything.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// tmux takes no more than 16 KiB of arguments; a longer line is read from stdin.
+const ARGV_LIMIT: usize = 12 * 1024;
+
+impl Server {
+    /// Runs the commands as one line and returns what each said, as frames: one for each, up to
+    /// the first that failed.
+    ///
+    /// # Errors
+    ///
+    /// When the program or the server is missing, or there is no answer in time. A command that
+    /// failed is a frame that is not `ok`.
+    pub async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+        let time = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| {
+                i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+            });
+        let marked: Vec<Command> = commands
+            .iter()
+            .enumerate()
+            .flat_map(|(index, command)| {
+                let say = Command::new("display-message").args(["-p", &mark(index)]);
+                [command.clone(), say]
+            })
+            .collect();
+        let mut words = argv(&marked);
+        let mut input = None;
+        if words.iter().map(|word| word.len() + 1).sum::<usize>() > ARGV_LIMIT {
+            let mut read = vec![Command::new("source-file").arg("-")];
+            if commands.first().map(Command::name) == Some("new-session") {
+                read.insert(0, Command::new("start-server"));
+            }
+            words = argv(&read);
+            input = Some(format!("{}\n", control_line(&marked)));
+        }
+        let mut child = self
+            .client_process()
+            .args(words)
+            .stdin(match input {
+                Some(_) => Stdio::piped(),
+                None => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| self.not_started(source))?;
+        match tokio::time::timeout(TIME_LIMIT, talk(&mut child, input)).await {
+            Ok(said) => self.frames(&said?, commands.len(), time),
+            Err(_) => {
+                // The client stays behind as an orphan that tokio reaps.
+                terminate(&child);
+                Err(TmuxError::TimedOut)
+            }
+        }
+    }
+
+    fn frames(&self, said: &Said, commands: usize, time: i64) -> Result<Vec<Frame>, TmuxError> {
+        let frame = |number: usize, ok: bool, body: Vec<Vec<u8>>| Frame {
+            time,
+            number: number as u64,
+            flags: 0,
+            ok,
+            body,
+        };
+        let mut frames = Vec::new();
+        let mut body: Vec<Vec<u8>> = Vec::new();
+        for line in said
+            .out
+            .strip_suffix(b"\n")
+            .unwrap_or(&said.out)
+            .split(|b| *b == b'\n')
+        {
+            if line == mark(frames.len()).as_bytes() {
+                frames.push(frame(frames.len(), true, std::mem::take(&mut body)));
+            } else {
+                body.push(line.to_vec());
+            }
+        }
+        if frames.len() >= commands {
+            return Ok(frames);
+        }
+        // What the failing command said comes on stderr; of a line read from stdin also on stdout.
+        let rest = String::from_utf8_lossy(&body.join(&b'\n')).into_owned();
+        let err = String::from_utf8_lossy(&said.err).into_owned();
+        if TmuxError::tells_no_server(&err) || TmuxError::tells_no_server(&rest) {
+            return Err(self.no_server());
+        }
+        let reply = if err.trim().is_empty() { rest } else { err };
+        let reply = reply.trim_end().as_bytes().to_vec();
+        frames.push(frame(frames.len(), false, vec![reply]));
+        Ok(frames)
+    }
+}
+
+/// What a client said.
+struct Said {
+    out: Vec<u8>,
+    err: Vec<u8>,
+}
+
+fn mark(index: usize) -> String {
+    format!("{}-{index}", nonce())
+}
+
+async fn talk(child: &mut Child, input: Option<String>) -> Result<Said, TmuxError> {
+    let mut stdout = child.stdout.take().expect("stdout is piped");
+    let mut stderr = child.stderr.take().expect("stderr is piped");
+    let stdin = child.stdin.take();
+    let mut said = Said {
+        out: Vec::new(),
+        err: Vec::new(),
+    };
+    let write = async {
+        if let (Some(mut stdin), Some(input)) = (stdin, input) {
+            // A client that goes before it has read says why on stderr.
+            let written = stdin.write_all(input.as_bytes()).await;
+            tracing::trace!(?written, "a line went by stdin");
+        }
+    };
+    let ((), out, err) = tokio::join!(
+        write,
+        stdout.read_to_end(&mut said.out),
+        stderr.read_to_end(&mut said.err)
+    );
+    out.and(err).map_err(TmuxError::Io)?;
+    child.wait().await.map_err(TmuxError::Io)?;
+    Ok(said)
+}
+
+fn terminate(child: &Child) {
+    let pid = child.id().and_then(|id| i32::try_from(id).ok());
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        let sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        tracing::debug!(?pid, ?sent, "a tmux client did not answer");
+    }
+}

@@ -1,0 +1,136 @@
+//! The command of a task as bash runs it.
+
+/// What a task runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandWords {
+    /// One line of shell.
+    Line(String),
+    /// A program and its arguments, each kept as one word.
+    Argv(Vec<String>),
+}
+
+impl CommandWords {
+    /// Returns the words that followed `--`: one is a shell line, several are an argv.
+    #[must_use]
+    pub fn from_words(words: Vec<String>) -> Self {
+        match <[String; 1]>::try_from(words) {
+            Ok([line]) => Self::Line(line),
+            Err(words) => Self::Argv(words),
+        }
+    }
+
+    /// Returns the command as people read it: one line, blanks folded, words quoted where they
+    /// need it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let line = match self {
+            Self::Line(line) => line.clone(),
+            Self::Argv(words) => {
+                let words: Vec<String> =
+                    words.iter().map(|word| quote_where_needed(word)).collect();
+                words.join(" ")
+            }
+        };
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the script for `bash -lc`.
+    #[must_use]
+    pub fn script(&self) -> String {
+        let command = match self {
+            Self::Line(line) => line.clone(),
+            Self::Argv(words) => {
+                let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+                words.join(" ")
+            }
+        };
+        // `eval` ends the command where it ends, whatever its last character is. The last line
+        // keeps bash from becoming the command's last program: a signal that ends that one is
+        // then a code of the shell.
+        format!(
+            "unset PI_SESSION_ID PI_TMUX_ROOT_CWD\nset -euo pipefail\neval {}\nexit \"$?\"",
+            quote(&command)
+        )
+    }
+}
+
+/// Quotes for a POSIX shell.
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn quote_where_needed(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        quote(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bash(words: &[&str]) -> (String, Option<i32>) {
+        let words = words.iter().map(ToString::to_string).collect();
+        let script = CommandWords::from_words(words).script();
+        let output = std::process::Command::new("bash")
+            .args(["-c", &script])
+            .env("PI_SESSION_ID", "x")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text, output.status.code())
+    }
+
+    #[track_caller]
+    fn check(words: &[&str], stdout: &str, code: i32) {
+        assert_eq!(bash(words), (stdout.to_owned(), Some(code)));
+    }
+
+    #[test]
+    fn one_word_is_a_line_of_shell() {
+        check(&["echo \"it's $((1+1))\""], "it's 2\n", 0);
+        check(&["echo a; echo b # done"], "a\nb\n", 0);
+        check(&["printf %s \"a\nb\""], "a\nb", 0);
+        check(&["echo 'é 日本'"], "é 日本\n", 0);
+        check(&["cat <<X\nhi\nX"], "hi\n", 0);
+        check(&["echo ${PI_SESSION_ID-unset}"], "unset\n", 0);
+        check(&["false && true"], "", 1);
+        check(&["false | true"], "", 1);
+        check(&["false; echo on"], "", 1);
+        check(&["exit 7"], "", 7);
+        check(&["echo a\\"], "a\\\n", 0);
+        check(&["bash -c 'kill -9 $$'"], "", 137);
+    }
+
+    #[test]
+    fn several_words_are_an_argv() {
+        check(
+            &[
+                "printf", "[%s]", "a b", "", "it's", "$HOME", "a\nb", "*", "\\",
+            ],
+            "[a b][][it's][$HOME][a\nb][*][\\]",
+            0,
+        );
+        check(&["sh", "-c", "kill -15 $$"], "", 143);
+    }
+
+    #[test]
+    fn unset_variables_end_it() {
+        assert_ne!(bash(&["echo $NO_SUCH_VARIABLE_HERE"]).1, Some(0));
+    }
+
+    #[test]
+    fn what_people_read_is_one_line() {
+        let shown = |words: &[&str]| {
+            CommandWords::from_words(words.iter().map(ToString::to_string).collect()).shown()
+        };
+        assert_eq!(
+            shown(&["cargo  test\n && echo ok"]),
+            "cargo test && echo ok"
+        );
+        assert_eq!(shown(&["cargo", "test", "a b", ""]), "cargo test 'a b' ''");
+    }
+}

@@ -1,0 +1,251 @@
+//! Which tmux program and which server.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command as Process;
+
+use super::error::TmuxError;
+use super::version::Version;
+
+/// What a person said about program and server; nothing said leaves it to the environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerChoice {
+    /// `-L`.
+    pub socket_name: Option<OsString>,
+    /// `-S`; goes before `-L`.
+    pub socket_path: Option<PathBuf>,
+    /// `--tmux`.
+    pub program: Option<PathBuf>,
+}
+
+/// A tmux server, running or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    program: PathBuf,
+    /// Absolute, without symbolic links where that can be told: our own state is kept under it.
+    socket: PathBuf,
+}
+
+impl Server {
+    /// Returns the server that tmux itself would choose, by `-S`, `-L`, `$TMUX` or its default.
+    ///
+    /// # Errors
+    ///
+    /// When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
+    pub fn locate(
+        choice: &ServerChoice,
+        env: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, TmuxError> {
+        let set = |name: &str| env(name).filter(|value| !value.is_empty());
+        let program = choice
+            .program
+            .clone()
+            .or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from("tmux"));
+        let socket = match (&choice.socket_path, &choice.socket_name) {
+            (Some(path), _) => path.clone(),
+            (None, Some(name)) => default_folder(set("TMUX_TMPDIR"))?.join(name),
+            (None, None) => match set("TMUX").and_then(|value| first_field(&value)) {
+                Some(path) => path,
+                None => default_folder(set("TMUX_TMPDIR"))?.join("default"),
+            },
+        };
+        let socket = std::path::absolute(socket).map_err(TmuxError::Io)?;
+        Ok(Self {
+            program,
+            socket: canonical(socket),
+        })
+    }
+
+    /// Returns the server's socket, an absolute path.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Returns the tmux program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Asks the program for its version.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be run.
+    pub async fn version(&self) -> Result<Version, TmuxError> {
+        let output = self.process().arg("-V").stdin(Stdio::null()).output();
+        let output = output.await.map_err(|source| self.not_started(source))?;
+        Ok(Version::parse(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Returns the program's version when we can work with it.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be run or is too old.
+    pub async fn check_version(&self) -> Result<Version, TmuxError> {
+        let version = self.version().await?;
+        if version.is_supported() {
+            Ok(version)
+        } else {
+            Err(TmuxError::TooOld { version })
+        }
+    }
+
+    /// Makes the folder that tmux would make for its own sockets; given `-S` it makes none.
+    pub(super) fn create_socket_folder(&self) -> Result<(), TmuxError> {
+        let Some(folder) = self.socket.parent().filter(|folder| !folder.exists()) else {
+            return Ok(());
+        };
+        let is_tmux_own = folder.file_name() == Some(OsStr::new(&folder_name()));
+        if !is_tmux_own {
+            return Ok(());
+        }
+        match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(TmuxError::Io(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns the program, ready to be a client of this server.
+    pub(super) fn client_process(&self) -> Process {
+        let mut process = self.process();
+        process.arg("-u").arg("-S").arg(&self.socket);
+        process
+    }
+
+    /// The program in an environment that does not point to a server or pane of its own.
+    fn process(&self) -> Process {
+        let mut process = Process::new(&self.program);
+        process.env_remove("TMUX").env_remove("TMUX_PANE");
+        process
+    }
+
+    pub(super) fn not_started(&self, source: std::io::Error) -> TmuxError {
+        TmuxError::ProgramMissing {
+            program: self.program.clone(),
+            source,
+        }
+    }
+
+    pub(super) fn no_server(&self) -> TmuxError {
+        TmuxError::NoServer {
+            socket: self.socket.clone(),
+        }
+    }
+}
+
+fn folder_name() -> String {
+    format!("tmux-{}", rustix::process::getuid().as_raw())
+}
+
+/// As tmux does it: the first of `$TMUX_TMPDIR` and `/tmp` that exists, resolved.
+fn default_folder(tmpdir: Option<OsString>) -> Result<PathBuf, TmuxError> {
+    let base = tmpdir
+        .and_then(|dir| std::fs::canonicalize(dir).ok())
+        .map_or_else(|| std::fs::canonicalize("/tmp"), Ok)
+        .map_err(TmuxError::Io)?;
+    Ok(base.join(folder_name()))
+}
+
+/// `$TMUX` is `SOCKET,PID,SESSION`.
+fn first_field(value: &OsStr) -> Option<PathBuf> {
+    let path = value.as_bytes().split(|b| *b == b',').next()?;
+    (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path.to_vec())))
+}
+
+/// Resolves as much of the path as exists.
+fn canonical(path: PathBuf) -> PathBuf {
+    if let Ok(path) = std::fs::canonicalize(&path) {
+        return path;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => canonical(folder.to_path_buf()).join(name),
+        (_, None) | (None, _) => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(choice: &ServerChoice, env: &[(&str, &str)], socket: &str, program: &str) {
+        let lookup = |name: &str| {
+            let found = env.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let server = Server::locate(choice, &lookup).unwrap();
+        let socket = socket.replace("UID", &folder_name());
+        assert_eq!(server.socket(), Path::new(&socket));
+        assert_eq!(server.program(), Path::new(program));
+    }
+
+    #[test]
+    fn the_nearest_word_names_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = std::fs::canonicalize(dir.path()).unwrap();
+        let dir = dir.to_str().unwrap();
+        let nothing = ServerChoice::default();
+        let name = ServerChoice {
+            socket_name: Some("n".into()),
+            ..nothing.clone()
+        };
+        let path = ServerChoice {
+            socket_path: Some("/nowhere/../nowhere/s".into()),
+            program: Some("/opt/tmux".into()),
+            ..name.clone()
+        };
+        let inside = ("TMUX", "/nowhere/x,12,0");
+        let tmpdir = ("TMUX_TMPDIR", dir);
+        check(&path, &[inside], "/nowhere/../nowhere/s", "/opt/tmux");
+        check(&name, &[inside], "/tmp/UID/n", "tmux");
+        check(&name, &[inside, tmpdir], &format!("{dir}/UID/n"), "tmux");
+        check(&nothing, &[inside, tmpdir], "/nowhere/x", "tmux");
+        check(
+            &nothing,
+            &[("TMUX", ""), tmpdir],
+            &format!("{dir}/UID/default"),
+            "tmux",
+        );
+        check(
+            &nothing,
+            &[("TMUX_TMPDIR", "/no/such")],
+            "/tmp/UID/default",
+            "tmux",
+        );
+        check(
+            &nothing,
+            &[inside, ("TMUX_TASK_TMUX", "t")],
+            "/nowhere/x",
+            "t",
+        );
+        check(
+            &nothing,
+            &[inside, ("TMUX_TASK_TMUX", "")],
+            "/nowhere/x",
+            "tmux",
+        );
+    }
+
+    #[test]
+    fn links_are_resolved() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = std::fs::canonicalize(dir.path()).unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        let choice = ServerChoice {
+            socket_path: Some(real.join("link/s")),
+            ..ServerChoice::default()
+        };
+        let server = Server::locate(&choice, &|_| None).unwrap();
+        assert_eq!(server.socket(), real.join("s"));
+    }
+}

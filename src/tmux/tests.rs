@@ -1,0 +1,683 @@
+//! Against a real tmux on a private server, each proving that one wire is plugged in.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::model::{Millis, PaneId, SessionId, WindowId};
+use crate::protocol::rows::{Look, WindowRow};
+use crate::protocol::{Command, Notice, control_line};
+
+struct Private {
+    server: Server,
+    dir: tempfile::TempDir,
+}
+
+impl Private {
+    fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("it-").tempdir().unwrap();
+        let choice = ServerChoice {
+            socket_path: Some(dir.path().join("s")),
+            program: Some("tmux".into()),
+            ..ServerChoice::default()
+        };
+        let server = Server::locate(&choice, &|_| None).unwrap();
+        Self { server, dir }
+    }
+
+    /// With one session `keep`, whose window is `@0` with pane `%0`.
+    async fn started() -> Self {
+        let private = Self::new();
+        let start = private.tmux(&["new-session", "-d", "-s", "keep", "--", "sleep", "1000"]);
+        assert!(start.status.success(), "{start:?}");
+        private
+    }
+
+    fn tmux(&self, words: &[&str]) -> std::process::Output {
+        std::process::Command::new("tmux")
+            .args(["-u", "-f", "/dev/null", "-S"])
+            .arg(self.server.socket())
+            .args(words)
+            .env_remove("TMUX")
+            .env_remove("TMUX_PANE")
+            .output()
+            .unwrap()
+    }
+
+    fn asks(&self, words: &[&str]) -> String {
+        let output = self.tmux(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim_end().into()
+    }
+
+    fn connection(&self) -> Connection<'_> {
+        Connection::OneShot(&self.server)
+    }
+
+    async fn look(&self, name: &str, captures: &mut Captures) -> Look {
+        let target = Target::Name(name.into());
+        let mut connection = self.connection();
+        let seen = look(&mut connection, &target, captures, Deaths::Take).await;
+        seen.unwrap().unwrap()
+    }
+
+    fn task(&self, session: &str, name: &str, words: &[&str]) -> Launch {
+        Launch {
+            session: session.into(),
+            name: name.into(),
+            cwd: self.dir.path().into(),
+            // A login shell reads what stands in the home, and a person's may take its time.
+            env: vec![("HOME".into(), self.dir.path().to_str().unwrap().into())],
+            command: CommandWords::from_words(words.iter().map(ToString::to_string).collect()),
+            root: Some("/pro#{ject".into()),
+            started: 1_700_000_000_123,
+        }
+    }
+
+    async fn launch(&self, task: &Launch) -> Result<Launched, LaunchError> {
+        launch(&mut self.connection(), &self.server, task).await
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn only(look: &Look) -> &WindowRow {
+    assert_eq!(look.windows.len(), 1, "{look:#?}");
+    &look.windows[0]
+}
+
+/// Looks until what is wanted is there.
+async fn until<T>(mut ask: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match ask().await {
+            Ok(found) => return found,
+            Err(seen) => assert!(Instant::now() < deadline, "last seen: {seen}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+const HOSTILE: [&str; 17] = [
+    "",
+    " ",
+    ";",
+    "a;",
+    "a\\;",
+    "\\",
+    "a\nb",
+    "\t",
+    "it's \"x\"",
+    "$HOME ~ #{pid} #(id)",
+    "# x",
+    "{ a }",
+    "-x",
+    "é 日本 🎉",
+    "%if",
+    "a ; kill-server",
+    "'\n';'\n",
+];
+
+#[tokio::test]
+async fn words_arrive_as_they_are() {
+    let private = Private::started().await;
+    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    for word in HOSTILE {
+        let set = |option: &str| Command::new("set-option").args(["-g", option, word]);
+        let nested = control_line(&[Command::new("if-shell").args([
+            "-F",
+            "1",
+            &control_line(&[set("@nested")]),
+        ])]);
+        let commands = [
+            set("@flat"),
+            Command::new("if-shell").args(["-F", "1", &nested]),
+            Command::new("display-message").args(["-p", "[#{@flat}][#{@nested}]"]),
+        ];
+        let expected = format!("[{word}][{word}]");
+        let frames = client.call(&commands).await.unwrap();
+        assert_eq!(frames.last().unwrap().text(), expected);
+        let frames = private.server.one_shot(&commands).await.unwrap();
+        assert_eq!(frames.last().unwrap().text(), expected);
+    }
+    client.close().await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_told_apart() {
+    let private = Private::new();
+    let list = [Command::new("list-windows").args(["-t", "=nope"])];
+    let error = private.connection().run(&list).await.unwrap_err();
+    assert!(matches!(error, TmuxError::NoServer { .. }), "{error}");
+    let error = private.server.attach(SessionId(0)).await.unwrap_err();
+    assert!(error.is_missing(), "{error}");
+    let private = Private::started().await;
+    let error = private.connection().run(&list).await.unwrap_err();
+    assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
+    let error = private.server.attach(SessionId(9)).await.unwrap_err();
+    assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
+    let wrong = [Command::new("no-such-command")];
+    let error = private.connection().run(&wrong).await.unwrap_err();
+    assert!(matches!(error, TmuxError::Rejected { .. }), "{error}");
+    let choice = ServerChoice {
+        program: Some("/no/such/tmux".into()),
+        ..ServerChoice::default()
+    };
+    let server = Server::locate(&choice, &|_| None).unwrap();
+    let error = server.check_version().await.unwrap_err();
+    assert!(matches!(error, TmuxError::ProgramMissing { .. }), "{error}");
+    private.server.check_version().await.unwrap();
+    let mut captures = Captures::default();
+    for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
+        let mut connection = private.connection();
+        let seen = look(&mut connection, &target, &mut captures, Deaths::Leave).await;
+        assert_eq!(seen.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_client_answers_and_tells() {
+    let private = Private::started().await;
+    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let say = |text: &str| Command::new("display-message").args(["-p", text]);
+    private.asks(&[
+        "set-hook",
+        "-g",
+        "after-list-windows",
+        "display-message -p injected",
+    ]);
+    let listed = Command::new("list-windows");
+    let failing = Command::new("has-session").args(["-t", "$99"]);
+    let frames = client
+        .call(&[say("a"), listed, say("b"), failing, say("c")])
+        .await
+        .unwrap();
+    let told: Vec<_> = frames
+        .iter()
+        .map(|frame| (frame.ok, frame.text()))
+        .collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(told[0], (true, "a".to_owned()));
+    assert_eq!(told[2], (true, "b".to_owned()));
+    assert_eq!(told[3], (false, "can't find session: $99".to_owned()));
+    let frames = client.call(&[Command::new("nonsense")]).await.unwrap();
+    assert!(!frames[0].ok, "{frames:?}");
+
+    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
+    client.call(&[say("later")]).await.unwrap();
+    loop {
+        let notice = client.next_notice().await.unwrap();
+        if notice == Notice::WindowAdd(WindowId(1)) {
+            break;
+        }
+    }
+    private.asks(&["kill-session", "-t", "keep"]);
+    loop {
+        match client.next_notice().await {
+            Ok(_) => {}
+            Err(TmuxError::Closed) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(matches!(
+        client.call(&[say("x")]).await,
+        Err(TmuxError::Closed)
+    ));
+}
+
+#[tokio::test]
+async fn a_look_shows_hostile_names_as_text() {
+    let private = Private::started().await;
+    let name = "a\tb\n@9 0";
+    private.asks(&[
+        "new-session",
+        "-d",
+        "-s",
+        "S",
+        "-n",
+        name,
+        "--",
+        "sh",
+        "-c",
+        r"printf '\033]2;ti\ttle\033\\one\ntwo'; sleep 1000",
+    ]);
+    let command = "raw\n@7\tx # ## ### #{pid}";
+    private.asks(&["set-option", "-w", "-t", "=S:", "@pi_task_command", command]);
+    private.asks(&[
+        "set-option",
+        "-w",
+        "-t",
+        "=S:",
+        "@tmux_task_bell_count",
+        "2",
+    ]);
+    private.asks(&[
+        "set-option",
+        "-w",
+        "-t",
+        "=S:",
+        "@pi_tmux_task_bell_count",
+        "3",
+    ]);
+    private.asks(&["set-option", "-t", "=S:", "@tmux_task_title", "ti\ntle"]);
+    private.asks(&[
+        "split-window",
+        "-d",
+        "-b",
+        "-t",
+        "=S:",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    let mut captures = Captures::default();
+    let seen = until(async || {
+        let seen = private.look("S", &mut captures).await;
+        let rows = &seen.windows[0].pane.as_ref().unwrap().screen.rows;
+        if rows.len() == 2 {
+            Ok(seen.clone())
+        } else {
+            Err(format!("{rows:?}"))
+        }
+    })
+    .await;
+    let window = only(&seen);
+    assert_eq!(window.window, WindowId(1));
+    assert_eq!(window.command.as_deref(), Some("raw @7 x # ## ### #{pid}"));
+    assert_eq!(window.bell_count, Some(5));
+    assert_eq!(seen.session.title.as_deref(), Some("ti tle"));
+    assert_eq!(seen.session.name, "S");
+    let pane = window.pane.as_ref().unwrap();
+    assert_eq!(pane.pane, PaneId(1), "the split has a higher id");
+    assert_eq!(pane.screen.rows, ["one", "two"]);
+    let cursor = pane.screen.cursor.unwrap();
+    assert_eq!((cursor.x, cursor.y), (3, 1));
+    assert_eq!(pane.current_command, None);
+}
+
+#[tokio::test]
+async fn an_attached_look_is_the_same_look() {
+    let private = Private::started().await;
+    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let one_shot = private.look("keep", &mut Captures::default()).await;
+    let mut captures = Captures::default();
+    let target = Target::Id(SessionId(0));
+    for _ in 0..3 {
+        let mut connection = Connection::Attached(&mut client);
+        let seen = look(&mut connection, &target, &mut captures, Deaths::Take).await;
+        assert_eq!(seen.unwrap().unwrap(), one_shot);
+    }
+    client.close().await;
+}
+
+#[tokio::test]
+async fn screens_are_fresh_history_is_whole_and_banners_go() {
+    let private = Private::started().await;
+    private.asks(&["set-option", "-g", "remain-on-exit", "on"]);
+    private.asks(&[
+        "new-session",
+        "-d",
+        "-s",
+        "S",
+        "--",
+        "sh",
+        "-c",
+        "seq 1 200; printf end; read x; exit 3",
+    ]);
+    let mut captures = Captures::default();
+    let rows = |seen: &Look| only(seen).pane.as_ref().unwrap().screen.rows.clone();
+    let seen = until(async || {
+        let seen = private.look("S", &mut captures).await;
+        let rows = rows(&seen);
+        if rows.last().is_some_and(|row| row == "end") {
+            Ok(rows)
+        } else {
+            Err(format!("{rows:?}"))
+        }
+    })
+    .await;
+    assert_eq!((seen.len(), seen[0].as_str()), (50, "152"));
+    private.asks(&["send-keys", "-t", "=S:", "Enter"]);
+    let server_pid: u32 = private
+        .asks(&["display-message", "-p", "#{pid}"])
+        .parse()
+        .unwrap();
+    let seen = until(async || {
+        let seen = private.look("S", &mut captures).await;
+        let dead = only(&seen).pane.as_ref().unwrap().dead.clone();
+        match dead.map(|dead| dead.exit.code) {
+            Some(Some(3)) => Ok(seen),
+            other => {
+                if other.is_some() {
+                    nudge(server_pid);
+                }
+                Err(format!("{other:?}"))
+            }
+        }
+    })
+    .await;
+    let rows = rows(&seen);
+    assert_eq!(rows.last().map(String::as_str), Some("end"));
+    let pane = only(&seen).pane.as_ref().unwrap().pane;
+    let all = history(&mut private.connection(), pane, 1000)
+        .await
+        .unwrap();
+    assert_eq!(
+        (all.len(), all[0].as_str(), all[200].as_str()),
+        (201, "1", "end")
+    );
+}
+
+#[tokio::test]
+async fn two_daemons_share_the_hooks() {
+    let private = Private::started().await;
+    let daemon = std::process::id();
+    let mut pids = Vec::new();
+    for (n, name) in [(1, "A"), (2, "B"), (3, "other")] {
+        private.asks(&["new-session", "-d", "-s", name, "--", "sleep", "1000"]);
+        if name != "other" {
+            install(&mut private.connection(), SessionId(n), daemon)
+                .await
+                .unwrap();
+        }
+        prepare_windows(&mut private.connection(), &[WindowId(90), WindowId(n)])
+            .await
+            .unwrap();
+        let target = format!("={name}:");
+        private.asks(&[
+            "respawn-pane",
+            "-k",
+            "-t",
+            &target,
+            "--",
+            "sh",
+            "-c",
+            "printf '\\a'; sleep 0.2; exit 4",
+        ]);
+        pids.push(private.asks(&["display-message", "-p", "-t", &target, "#{pane_pid}"]));
+    }
+    let server_pid: u32 = private
+        .asks(&["display-message", "-p", "#{pid}"])
+        .parse()
+        .unwrap();
+    for (name, pid) in [("A", &pids[0]), ("B", &pids[1])] {
+        let mut captures = Captures::default();
+        let mut deaths = Vec::new();
+        let seen = until(async || {
+            nudge(server_pid);
+            let seen = private.look(name, &mut captures).await;
+            deaths.extend(seen.deaths.clone());
+            if deaths.is_empty() {
+                Err(format!("{seen:?}"))
+            } else {
+                Ok(seen)
+            }
+        })
+        .await;
+        assert_eq!(deaths.len(), 1, "{deaths:?}");
+        assert_eq!(deaths[0].pid.to_string(), *pid);
+        assert_eq!(deaths[0].exit.code, Some(4));
+        assert_eq!(only(&seen).bell_count, Some(1));
+        assert!(
+            private.look(name, &mut captures).await.deaths.is_empty(),
+            "taken once"
+        );
+    }
+    assert_eq!(
+        only(&private.look("other", &mut Captures::default()).await).bell_count,
+        None
+    );
+
+    private.asks(&["set-hook", "-g", "alert-bell[0]", "display-message user"]);
+    uninstall(&mut private.connection(), SessionId(1))
+        .await
+        .unwrap();
+    let bells = || private.asks(&["show-hooks", "-g", "alert-bell"]);
+    let died = || private.asks(&["show-hooks", "-gw", "pane-died"]);
+    assert!(bells().contains("9010") && died().contains("9011"));
+    // The mark of a daemon that died without a word does not keep the hooks.
+    private.asks(&[
+        "set-option",
+        "-t",
+        "=other:",
+        "@tmux_task_daemon",
+        "2147483646",
+    ]);
+    uninstall(&mut private.connection(), SessionId(2))
+        .await
+        .unwrap();
+    assert!(
+        !bells().contains("9010") && bells().contains("user"),
+        "{}",
+        bells()
+    );
+    assert!(!died().contains("9011"), "{}", died());
+}
+
+#[tokio::test]
+async fn a_launch_makes_session_window_and_reruns() {
+    let private = Private::new();
+    let hostile = private.dir.path().join("we ird '#{q}\" é");
+    std::fs::create_dir(&hostile).unwrap();
+    let mut task = private.task(
+        "S",
+        "api",
+        &["pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000"],
+    );
+    task.cwd.clone_from(&hostile);
+    task.env.extend([
+        ("ODD".into(), "a b;#{pid} 'x'\né".into()),
+        ("X".into(), String::new()),
+    ]);
+    let first = private.launch(&task).await.unwrap();
+    assert!(first.created);
+    assert_eq!(first.run, 1);
+    let mut captures = Captures::default();
+    let seen = until(async || {
+        let seen = private.look("S", &mut captures).await;
+        let rows = only(&seen).pane.as_ref().unwrap().screen.rows.join("\n");
+        if rows.contains("ODD") && rows.contains("PI_TMUX_SESSION") {
+            Ok(seen)
+        } else {
+            Err(rows)
+        }
+    })
+    .await;
+    let window = only(&seen).clone();
+    let rows = &window.pane.as_ref().unwrap().screen.rows;
+    let hostile = std::fs::canonicalize(hostile).unwrap();
+    assert_eq!(rows[0], hostile.to_str().unwrap());
+    for line in [
+        "TMUX_TASK_SESSION=S",
+        "PI_TMUX_SESSION=S",
+        "ODD=a b;#{pid} 'x'",
+        "é",
+    ] {
+        assert!(rows.contains(&line.to_owned()), "{line}: {rows:?}");
+    }
+    assert_eq!(seen.session.root.as_deref(), Some("/pro#{ject"));
+    assert_eq!(window.started, Some(1_700_000_000_123 as Millis));
+    assert_eq!(window.run, Some(1));
+    assert_eq!(window.name, "api");
+    assert!(window.command.unwrap().starts_with("pwd; env | grep"));
+    assert_eq!(window.cwd.as_deref(), task.cwd.to_str());
+    let limit = private.asks(&[
+        "display-message",
+        "-p",
+        "-t",
+        "=S:",
+        "#{history_limit} #{window_index}",
+    ]);
+    assert_eq!(limit, "50000 0");
+
+    let pid = window.pane.unwrap().pid;
+    private.asks(&["split-window", "-b", "-t", "=S:", "--", "sleep", "1000"]);
+    task.command = CommandWords::from_words(vec!["exit 0".into()]);
+    let second = private.launch(&task).await.unwrap();
+    assert_eq!(
+        (second.window, second.pane, second.run),
+        (first.window, first.pane, 2)
+    );
+    assert!(!second.created);
+    let seen = private.look("S", &mut captures).await;
+    assert_eq!(only(&seen).replaced, pid);
+    assert_eq!(
+        private
+            .asks(&["list-panes", "-s", "-t", "=S"])
+            .lines()
+            .count(),
+        2
+    );
+
+    let window = private
+        .launch(&private.task("S", "api.v2", &["true", ""]))
+        .await
+        .unwrap();
+    assert!(window.created && window.window != first.window);
+    let panes = private.asks(&[
+        "list-panes",
+        "-t",
+        &window.window.to_string(),
+        "-F",
+        "#{history_limit}",
+    ]);
+    assert_eq!(panes, "50000");
+}
+
+#[tokio::test]
+async fn six_launches_at_once_make_one_window() {
+    let private = Private::new();
+    let task = private.task("S", "api", &["sleep", "1000"]);
+    let six = tokio::join!(
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+    );
+    let six: [Result<Launched, LaunchError>; 6] = six.into();
+    let six: Vec<Launched> = six.into_iter().map(|done| done.unwrap()).collect();
+    assert_eq!(six.iter().filter(|done| done.created).count(), 1, "{six:?}");
+    let mut runs: Vec<u32> = six.iter().map(|done| done.run).collect();
+    runs.sort_unstable();
+    assert_eq!(runs, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(
+        private.asks(&["list-windows", "-t", "=S"]).lines().count(),
+        1
+    );
+
+    let other = private.task("S", "web", &["sleep", "1000"]);
+    let (a, b, c) = tokio::join!(
+        private.launch(&other),
+        private.launch(&other),
+        private.launch(&other)
+    );
+    let created = [a, b, c]
+        .into_iter()
+        .filter(|done| done.as_ref().unwrap().created)
+        .count();
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn long_commands_are_launched_too() {
+    let private = Private::new();
+    let long = format!("sleep 1000 # {}", "é".repeat(20_000));
+    for _ in 0..2 {
+        private
+            .launch(&private.task("S", "api", &[&long]))
+            .await
+            .unwrap();
+        private.asks(&["kill-window", "-t", "=S:api"]);
+        private.tmux(&["new-session", "-d", "-s", "S", "--", "sleep", "1000"]);
+    }
+}
+
+#[tokio::test]
+async fn two_windows_of_a_name_are_an_error() {
+    let private = Private::started().await;
+    private.asks(&[
+        "new-window",
+        "-d",
+        "-t",
+        "keep:",
+        "-n",
+        "api",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    private.asks(&[
+        "new-window",
+        "-d",
+        "-t",
+        "keep:",
+        "-n",
+        "api",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    let error = private
+        .launch(&private.task("keep", "api", &["true"]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "two windows are named `api`: @1 and @2");
+    let mut task = private.task("keep", "x", &["true"]);
+    task.cwd = PathBuf::from("/no/such/dir");
+    assert!(matches!(
+        private.launch(&task).await,
+        Err(LaunchError::Directory(_))
+    ));
+}
+
+#[tokio::test]
+async fn lists_and_ends() {
+    let private = Private::started().await;
+    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    private.asks(&["new-session", "-d", "-s", "S 1", "--", "sleep", "1000"]);
+    private.asks(&["set-option", "-t", "=S 1:", "@tmux_task_root", "/a\tb"]);
+    let mut connection = private.connection();
+    let sessions = list_sessions(&mut connection).await.unwrap();
+    let told: Vec<_> = sessions
+        .iter()
+        .map(|s| (s.name.as_str(), s.root.as_deref()))
+        .collect();
+    assert_eq!(told, [("S 1", Some("/ab")), ("keep", None)]);
+    let clients = list_clients(&mut connection, SessionId(0)).await.unwrap();
+    assert!(clients.len() == 1 && clients[0].is_control, "{clients:?}");
+    let found = where_is(&mut connection, &[WindowId(1), WindowId(9)])
+        .await
+        .unwrap();
+    assert_eq!(
+        found.into_iter().collect::<Vec<_>>(),
+        [(WindowId(1), SessionId(1))]
+    );
+    show_notice(&mut connection, SessionId(1), "#(touch x) #[fg=red]")
+        .await
+        .unwrap();
+    let notice = private.asks(&[
+        "display-message",
+        "-p",
+        "-t",
+        "=S 1:",
+        "#{@tmux_task_notice}",
+    ]);
+    assert_eq!(notice, "##(touch x) ##[fg=red]");
+    kill_windows(
+        &mut Connection::Attached(&mut client),
+        &[WindowId(1), WindowId(1)],
+    )
+    .await
+    .unwrap();
+    kill_session(&mut connection, SessionId(1)).await.unwrap();
+    kill_session(&mut Connection::Attached(&mut client), SessionId(0))
+        .await
+        .unwrap();
+    assert_eq!(list_sessions(&mut connection).await.unwrap(), []);
+}

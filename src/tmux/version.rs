@@ -1,0 +1,80 @@
+//! Which tmux it is.
+
+use std::fmt;
+
+/// A version of tmux as `tmux -V` tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// What it says, without the leading `tmux`.
+    text: String,
+    /// Major and minor number; `None` for `master` and whatever else has no number.
+    number: Option<(u32, u32)>,
+    openbsd: bool,
+}
+
+impl Version {
+    /// Reads the output of `tmux -V`.
+    #[must_use]
+    pub fn parse(output: &str) -> Self {
+        let text = output.trim();
+        let text = text.strip_prefix("tmux").unwrap_or(text).trim();
+        let openbsd = text.starts_with("openbsd-");
+        let digits = text
+            .trim_start_matches("openbsd-")
+            .trim_start_matches("next-");
+        Self {
+            text: crate::model::text::one_line(text.as_bytes(), 40),
+            number: number(digits),
+            openbsd,
+        }
+    }
+
+    /// Whether we can work with it: 3.2 is the first with the flags of `attach-session` that we
+    /// need. What has no number was built from newer source.
+    #[must_use]
+    pub fn is_supported(&self) -> bool {
+        match self.number {
+            // OpenBSD counts its own releases; 6.8 came with what became 3.2.
+            Some(number) if self.openbsd => number >= (6, 8),
+            Some(number) => number >= (3, 2),
+            None => true,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    let digits = minor.bytes().take_while(u8::is_ascii_digit).count();
+    Some((major.parse().ok()?, minor[..digits].parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_told_apart() {
+        for (text, supported) in [
+            ("tmux 3.3a\n", true),
+            ("tmux 3.2", true),
+            ("tmux 3.1c", false),
+            ("tmux 2.9a", false),
+            ("tmux 3.10", true),
+            ("tmux next-3.8", true),
+            ("tmux next-3.1", false),
+            ("tmux master", true),
+            ("tmux openbsd-7.4", true),
+            ("tmux openbsd-6.6", false),
+            ("", true),
+        ] {
+            assert_eq!(Version::parse(text).is_supported(), supported, "{text}");
+        }
+        assert_eq!(Version::parse("tmux 3.3a\n").to_string(), "3.3a");
+    }
+}
