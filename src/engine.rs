@@ -220,7 +220,7 @@ impl Engine {
                     .events
                     .push(told);
             }
-            records.push(self.next_record(Body::Event(event), now));
+            records.push(self.next_record(Body::Event(Box::new(event)), now));
         }
         records
     }

@@ -9,7 +9,11 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
+pub mod cli;
+pub mod client;
+pub mod clock;
 pub mod config;
+pub mod daemon;
 pub mod dedupe;
 pub mod diff;
 pub mod engine;
@@ -18,6 +22,7 @@ pub mod model;
 pub mod notice;
 pub mod observe;
 pub mod place;
+pub mod process;
 pub mod prompt;
 pub mod protocol;
 pub mod route;

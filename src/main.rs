@@ -1,3 +1,7 @@
 //! The program `tmux-task`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tmux_task::cli::run(std::env::args_os())
+}

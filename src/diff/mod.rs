@@ -3,6 +3,10 @@
 //! Waiting for input is not decided here: it needs more than two snapshots and belongs to
 //! [`crate::dedupe`].
 
+mod apply;
+
+pub use apply::apply;
+
 use std::collections::BTreeMap;
 
 use crate::model::{Event, EventKind, Exit, Life, ReplacedBy, Snapshot, Task, WindowId};

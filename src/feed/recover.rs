@@ -50,7 +50,7 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
                     Body::Event(event) => {
                         remember(
                             line.seq,
-                            event,
+                            *event,
                             since,
                             &mut owed,
                             &mut waiting,

@@ -13,6 +13,15 @@ pub struct Look {
     pub deaths: Vec<Death>,
 }
 
+impl Look {
+    /// Returns the processes of the windows' primary panes.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.windows
+            .iter()
+            .filter_map(|window| window.pane.as_ref()?.pid)
+    }
+}
+
 /// The session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {

@@ -6,7 +6,7 @@ use super::capture::drop_banner;
 use super::client::Connection;
 use super::error::TmuxError;
 use crate::model::{PaneId, SessionId, WindowId, text};
-use crate::protocol::{Command, Frame, literal_format};
+use crate::protocol::{Command, Frame, control_line, literal_format};
 
 /// A client of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,56 @@ pub async fn kill_windows(
             Err(error) if error.is_missing() => {}
             answer => drop(answer?),
         }
+    }
+    Ok(())
+}
+
+/// Ends those windows whose primary pane, given with each, is dead. Whether it is, is asked in the
+/// server itself: a task that was rerun in the last instant stays.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn prune_windows(
+    connection: &mut Connection<'_>,
+    windows: &[(WindowId, PaneId)],
+) -> Result<(), TmuxError> {
+    for (window, pane) in windows {
+        let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
+        let kill_dead = Command::new("if-shell").args([
+            "-F",
+            "-t",
+            &pane.to_string(),
+            "#{pane_dead}",
+            &control_line(&[kill]),
+        ]);
+        match connection.run(&[kill_dead]).await {
+            Ok(_) | Err(TmuxError::Closed) => {}
+            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {}
+            Err(error) if error.is_missing() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes our counts of runs to the windows. Windows that have gone are passed over.
+///
+/// # Errors
+///
+/// When no answer came.
+pub async fn write_runs(
+    connection: &mut Connection<'_>,
+    runs: &[(WindowId, u32)],
+) -> Result<(), TmuxError> {
+    for (window, run) in runs {
+        let set = Command::new("set-option")
+            .arg("-w")
+            .arg("-t")
+            .arg(window.to_string());
+        connection
+            .frames(&[set.args(["@tmux_task_run", &run.to_string()])])
+            .await?;
     }
     Ok(())
 }

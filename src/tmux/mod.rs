@@ -20,7 +20,7 @@ pub use capture::Captures;
 pub use client::{Client, Connection};
 pub use control::{
     ClientRow, SessionListed, history, kill_session, kill_windows, list_clients, list_sessions,
-    set_session_option, show_notice, where_is,
+    prune_windows, set_session_option, show_notice, where_is, write_runs,
 };
 pub use error::TmuxError;
 pub use hooks::{install, nudge, prepare_windows, uninstall};

@@ -20,7 +20,7 @@ pub use saved::{SavedLife, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    DaemonStatus, Ended, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request,
+    After, DaemonStatus, Ended, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request,
     Response,
 };
 pub use task::TaskFields;

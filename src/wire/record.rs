@@ -343,7 +343,7 @@ impl DurableRecord {
     /// Returns the record, read back; an error names what cannot be read.
     pub fn to_record(&self) -> Result<Record, String> {
         let body = match &self.body {
-            RecordBody::Event(fields) => Body::Event(fields.to_event()?),
+            RecordBody::Event(fields) => Body::Event(Box::new(fields.to_event()?)),
             RecordBody::Notice {
                 level,
                 text,
@@ -384,7 +384,7 @@ impl DurableRecord {
 
 fn body(body: &Body, context: &Context) -> RecordBody {
     match body {
-        Body::Event(event) => RecordBody::Event(Box::new(EventFields::from(event))),
+        Body::Event(event) => RecordBody::Event(Box::new(EventFields::from(&**event))),
         Body::Notice {
             level,
             text,

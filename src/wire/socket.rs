@@ -49,8 +49,53 @@ pub enum Request {
 pub enum ReaderStart {
     /// With what is recorded from now on.
     Now,
-    /// With the record after this number; 0 is the first.
-    After(Seq),
+    /// With the record after this one.
+    After(After),
+}
+
+/// A record's number, as `--after` takes it: `12`, or `EPOCH:12` to be sure of the feed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct After {
+    /// The feed's epoch, where it was given.
+    pub epoch: Option<String>,
+    /// The number; 0 is before the first record.
+    pub seq: Seq,
+}
+
+impl std::str::FromStr for After {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (epoch, seq) = match text.rsplit_once(':') {
+            Some((epoch, seq)) if !epoch.is_empty() => (Some(epoch.to_owned()), seq),
+            Some(_) | None => (None, text),
+        };
+        let seq = seq
+            .parse()
+            .map_err(|_| "not a number like 12 or EPOCH:12".to_owned())?;
+        Ok(Self { epoch, seq })
+    }
+}
+
+impl After {
+    /// Returns the number, if a feed of this epoch and length has it.
+    ///
+    /// # Errors
+    ///
+    /// When it does not, with a line that names what the feed has.
+    pub fn check(&self, epoch: &str, last_seq: Seq) -> Result<Seq, String> {
+        match &self.epoch {
+            Some(other) if other != epoch => Err(format!(
+                "no epoch {other}: the feed's is {epoch}, its last record {last_seq}"
+            )),
+            Some(_) | None if self.seq > last_seq => Err(format!(
+                "no record {}: the feed's last is {epoch}:{last_seq}",
+                self.seq
+            )),
+            Some(_) | None => Ok(self.seq),
+        }
+    }
 }
 
 /// An answer.

@@ -1,0 +1,327 @@
+//! What can be typed, and the help for it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::wire::{After, EventType, Kind};
+
+/// Supervises the tmux windows that an agent's tasks run in: tells at once, and once, what
+/// started, ended, rang, asks for input or vanished.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tmux-task",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+#[command(
+    after_help = "Exit codes: 0 fine, 1 failed, 2 usage, 3 no such session, task or daemon, \
+                        130 interrupted."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which task session, on which tmux server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else one made from this
+    /// directory]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// The tmux server's socket name, as in tmux
+    #[arg(short = 'L', global = true, value_name = "NAME")]
+    pub(crate) socket_name: Option<String>,
+    /// The tmux server's socket path, as in tmux
+    #[arg(short = 'S', global = true, value_name = "PATH")]
+    pub(crate) socket_path: Option<PathBuf>,
+    /// The tmux program [default: $TMUX_TASK_TMUX, else tmux]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) tmux: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a task, or rerun it in its window
+    Run(Run),
+    /// Supervise the task session, or ask about the daemon that does
+    Daemon(Daemon),
+    /// Print the records of events and deliveries
+    Feed(Feed),
+    /// List the tasks
+    Ls(Json),
+    /// Print a task's output
+    Logs(Logs),
+    /// End a task and remove its window
+    Kill(Kill),
+    /// End the task session with all its tasks
+    KillAll(KillAll),
+    /// Remove the tasks that have ended
+    Prune(Json),
+    /// Print the status line; nothing when the session is missing
+    Status(Json),
+    /// Turn snapshots (JSON lines) into the records a daemon would have made of them
+    Replay(Replay),
+}
+
+/// `--json` on its own.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
+    pub(crate) name: String,
+    /// Where to run it [default: this directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A variable for its environment; may be given more than once
+    #[arg(long, value_name = "K=V", value_parser = parse_variable)]
+    pub(crate) env: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    /// The command: one word is a shell line, several are a program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Daemon {
+    #[command(subcommand)]
+    pub(crate) command: Option<DaemonCommand>,
+    #[command(flatten)]
+    pub(crate) supervise: Supervise,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Supervise {
+    /// Go to the background once the daemon is ready
+    #[arg(long, conflicts_with = "stdout")]
+    pub(crate) detach: bool,
+    /// Print the live feed, from this daemon's start
+    #[arg(long)]
+    pub(crate) stdout: bool,
+    /// Forget the saved snapshot: what stands there now is the new baseline
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// The longest time between two looks, like 500ms or 2s
+    #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "2s")]
+    pub(crate) interval: Duration,
+    /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session_id: Option<String>,
+    /// Used by the program itself to go to the background.
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) as_child: Option<ChildOf>,
+}
+
+/// Who put a daemon into the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChildOf {
+    /// `daemon --detach`: it stays until it is stopped.
+    Detach,
+    /// Another command that needed one: it leaves by itself when it is of no use.
+    Autostart,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DaemonCommand {
+    /// How the daemon is
+    Status(Json),
+    /// Stop the daemon; tasks go on
+    Stop {
+        /// Also end the task session when no task in it is active
+        #[arg(long)]
+        cleanup: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Feed {
+    /// Go on with what happens, from now unless --after says where from
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Begin behind this record, SEQ or EPOCH:SEQ; 0 is before the first
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<After>,
+    /// Only records of this kind; may be given more than once
+    #[arg(long, value_name = "K")]
+    pub(crate) kind: Vec<KindArg>,
+    /// Only events of this type; may be given more than once
+    #[arg(long = "type", value_name = "T")]
+    pub(crate) types: Vec<TypeArg>,
+    /// Only this task, by name or window id; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Vec<String>,
+    /// How to print a record
+    #[arg(long, value_enum, default_value_t = FeedFormat::Json)]
+    pub(crate) format: FeedFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FeedFormat {
+    /// JSON lines as they are kept
+    Json,
+    /// For people
+    Text,
+    /// CloudEvents 1.0, one a line; durable records only
+    Cloudevents,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KindArg {
+    /// A task changed
+    Event,
+    /// A word to the person
+    Notice,
+    /// A message to the agent
+    #[value(name = "followUp")]
+    FollowUp,
+}
+
+impl From<KindArg> for Kind {
+    fn from(kind: KindArg) -> Self {
+        match kind {
+            KindArg::Event => Self::Event,
+            KindArg::Notice => Self::Notice,
+            KindArg::FollowUp => Self::FollowUp,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TypeArg {
+    /// A run began
+    Started,
+    /// A run ended
+    Exited,
+    /// The bell rang
+    Notify,
+    /// A task waits for input
+    Input,
+    /// A task no longer waits
+    #[value(name = "inputResolved")]
+    InputResolved,
+    /// A live task left the session
+    Disappeared,
+}
+
+impl From<TypeArg> for EventType {
+    fn from(event_type: TypeArg) -> Self {
+        match event_type {
+            TypeArg::Started => Self::Started,
+            TypeArg::Exited => Self::Exited,
+            TypeArg::Notify => Self::Notify,
+            TypeArg::Input => Self::Input,
+            TypeArg::InputResolved => Self::InputResolved,
+            TypeArg::Disappeared => Self::Disappeared,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// The task, by name or window id
+    pub(crate) name: String,
+    /// Only the last N lines
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// The task, by name or window id
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KillAll {
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The file of snapshots [default: standard input]
+    pub(crate) file: Option<PathBuf>,
+    /// Records are JSON lines anyway
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("a variable is given as NAME=VALUE".to_owned()),
+    }
+}
+
+/// Reads a duration: a number with `ms`, `s`, `m` or `h`; without a unit it is seconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h");
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        "ms" => number / 1000.0,
+        "" | "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let ms = |text| parse_duration(text).map(|d| d.as_millis()).ok();
+        assert_eq!(ms("500ms"), Some(500));
+        assert_eq!(ms("2s"), Some(2000));
+        assert_eq!(ms("2"), Some(2000));
+        assert_eq!(ms("1.5m"), Some(90_000));
+        assert_eq!(ms("1h"), Some(3_600_000));
+        for wrong in ["", "s", "0", "-1s", "1d", "1e9s", "1 s", "nan"] {
+            assert_eq!(ms(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn variables_are_name_and_value() {
+        assert_eq!(parse_variable("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert_eq!(parse_variable("A="), Ok(("A".into(), String::new())));
+        assert!(parse_variable("A").is_err());
+        assert!(parse_variable("=b").is_err());
+    }
+}

@@ -1,0 +1,250 @@
+//! What every command needs to know first: which session, which server, where its files are.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::args::Global;
+use super::failure::{Failure, Kind};
+use super::session_name;
+use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
+use crate::clock;
+use crate::model::{Snapshot, Task, WindowId};
+use crate::observe::{Evidence, Observer};
+use crate::place::{Place, PlaceError};
+use crate::process;
+use crate::protocol::rows::Look;
+use crate::tmux::{Captures, Connection, Deaths, Server, ServerChoice, Target, TmuxError};
+use crate::wire::RefusalKind;
+
+/// Set to anything but nothing, it forbids starting a daemon unasked.
+const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
+
+/// How long tmux gets to hear how a run ended.
+const NUDGED: Duration = Duration::from_millis(5);
+
+/// The command line's and the environment's choice of a task session. Looked up when asked for:
+/// `replay` needs none of it.
+#[derive(Debug)]
+pub(super) struct Context {
+    global: Global,
+}
+
+/// A task session and where its files are.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) name: String,
+    pub(super) server: Server,
+    pub(super) place: Place,
+    /// The project's folder: the git work tree we are in, else the directory.
+    pub(super) project: Option<PathBuf>,
+}
+
+impl Context {
+    pub(super) fn new(global: Global) -> Self {
+        Self { global }
+    }
+
+    /// Returns the task session that is meant; `what` is the command, for errors.
+    pub(super) fn session(&self, what: &str) -> Result<Session, Failure> {
+        let usage = |why: String| Failure::new(Kind::Usage, what, why);
+        let given = session_name::named(self.global.session.as_deref(), &lookup).map_err(usage)?;
+        let dir = env::current_dir();
+        let project = dir
+            .as_deref()
+            .ok()
+            .map(session_name::project_of)
+            .map(Path::to_owned);
+        let name = match (given, &project, &dir) {
+            (Some(name), _, _) => name,
+            (None, Some(project), _) => session_name::of_project(project),
+            (None, None, Err(error)) => return Err(Failure::of(Kind::Failed, what, error)),
+            (None, None, Ok(_)) => return Err(usage("no session is named".to_owned())),
+        };
+        let choice = ServerChoice {
+            socket_name: self.global.socket_name.clone().map(Into::into),
+            socket_path: self.global.socket_path.clone(),
+            program: self.global.tmux.clone(),
+        };
+        let server = Server::locate(&choice, &lookup).map_err(|error| tmux(what, &error))?;
+        let place = Place::locate(server.socket(), &name, &lookup)
+            .map_err(|error| self::place(what, &error))?;
+        Ok(Session {
+            name,
+            server,
+            place,
+            project,
+        })
+    }
+}
+
+impl Session {
+    /// Connects to the daemon; `None` when none runs.
+    pub(super) async fn daemon(&self, what: &str) -> Result<Option<Client>, Failure> {
+        match Client::connect(&self.place.socket()).await {
+            Ok(client) => Ok(Some(client)),
+            Err(ClientError::NoDaemon) => Ok(None),
+            Err(error) => Err(Failure::of(Kind::Failed, what, &error)),
+        }
+    }
+
+    /// Connects to the daemon, starting one when none runs and none is forbidden.
+    pub(super) async fn daemon_or_start(&self, what: &str) -> Result<Option<Client>, Failure> {
+        if lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty()) {
+            return self.daemon(what).await;
+        }
+        match connect_or_start(&self.start(what, "autostart", &[])?).await {
+            Ok(client) => Ok(Some(client)),
+            Err(error) => Err(start(what, &error)),
+        }
+    }
+
+    /// Returns how a daemon for this session is started in the background.
+    pub(super) fn start(
+        &self,
+        what: &str,
+        child_of: &str,
+        more: &[OsString],
+    ) -> Result<Start, Failure> {
+        let program =
+            env::current_exe().map_err(|error| Failure::of(Kind::Failed, what, &error))?;
+        let mut args: Vec<OsString> = vec![
+            "-S".into(),
+            self.server.socket().into(),
+            "--tmux".into(),
+            self.server.program().into(),
+            // One word, so that a name that begins with a dash stays a name.
+            format!("--session={}", self.name).into(),
+            "daemon".into(),
+            "--as-child".into(),
+            child_of.into(),
+        ];
+        args.extend_from_slice(more);
+        Ok(Start {
+            program,
+            args,
+            socket: self.place.socket(),
+        })
+    }
+
+    /// Returns a way to ask tmux itself.
+    pub(super) fn connection(&self) -> Connection<'_> {
+        Connection::OneShot(&self.server)
+    }
+
+    /// Looks at the session without a daemon.
+    pub(super) async fn look(&self, what: &str) -> Result<Snapshot, Failure> {
+        let target = Target::Name(self.name.clone());
+        let mut captures = Captures::default();
+        let mut observer = Observer::new(&self.name);
+        loop {
+            let mut connection = self.connection();
+            let look =
+                crate::tmux::look(&mut connection, &target, &mut captures, Deaths::Leave).await;
+            let look = look.map_err(|error| tmux(what, &error))?;
+            let pids = look.iter().flat_map(Look::pids);
+            let evidence = Evidence {
+                started_at: process::starts(pids),
+                ..Evidence::default()
+            };
+            let observed = observer.observe(look.as_ref(), &evidence, clock::now());
+            let Some(life) = observed.snapshot.life.as_ref().filter(|_| observed.nudge) else {
+                return Ok(observed.snapshot);
+            };
+            // A run has ended and tmux has not heard how: it will in a moment, and the observer
+            // bounds how long it is waited for.
+            crate::tmux::nudge(life.server_pid);
+            tokio::time::sleep(NUDGED).await;
+        }
+    }
+
+    /// Returns the one task of this name or window id.
+    pub(super) async fn task(&self, what: &str, name: &str) -> Result<Task, Failure> {
+        let look = self.look(what).await?;
+        if !look.exists {
+            return Err(self.missing(what));
+        }
+        let id: Option<WindowId> = name.parse().ok();
+        let mut found: Vec<Task> = look
+            .tasks
+            .into_values()
+            .filter(|task| task.name == name || Some(task.window) == id)
+            .collect();
+        match (found.pop(), found.as_slice()) {
+            (None, _) => {
+                let why = format!("no task `{name}` in session `{}`", self.name);
+                Err(Failure::new(Kind::Missing, what, why).with_hint("`tmux-task ls` lists them"))
+            }
+            (Some(task), []) => Ok(task),
+            (Some(task), others) => {
+                let ids: Vec<String> = others
+                    .iter()
+                    .chain([&task])
+                    .map(|task| task.window.to_string())
+                    .collect();
+                let why = format!("{} tasks are named `{name}`: {}", ids.len(), ids.join(", "));
+                Err(Failure::new(Kind::Failed, what, why).with_hint("name one by its id"))
+            }
+        }
+    }
+
+    /// Returns the failure of a command whose session does not exist.
+    pub(super) fn missing(&self, what: &str) -> Failure {
+        Failure::new(Kind::Missing, what, format!("no session `{}`", self.name))
+            .with_hint("`tmux-task run NAME -- COMMAND` starts a task and with it the session")
+    }
+}
+
+/// Looks up an environment variable.
+pub(super) fn lookup(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+pub(super) fn place(what: &str, error: &PlaceError) -> Failure {
+    Failure::of(Kind::Failed, what, error)
+}
+
+pub(super) fn start(what: &str, error: &StartError) -> Failure {
+    Failure::of(Kind::Failed, what, error)
+        .with_hint("`tmux-task daemon` in the foreground shows what keeps it from starting")
+}
+
+/// An answer of the daemon's that is not what was asked for.
+pub(super) fn client(what: &str, error: &ClientError) -> Failure {
+    let kind = match error {
+        ClientError::Refused(refusal) => match refusal.kind {
+            RefusalKind::Failed => Kind::Failed,
+            RefusalKind::Usage => Kind::Usage,
+            RefusalKind::Missing => Kind::Missing,
+        },
+        ClientError::NoDaemon => Kind::Missing,
+        ClientError::Io { .. }
+        | ClientError::Left
+        | ClientError::Answer { .. }
+        | ClientError::Unexpected => Kind::Failed,
+    };
+    Failure::of(kind, what, error)
+}
+
+pub(super) fn tmux(what: &str, error: &TmuxError) -> Failure {
+    let kind = if error.is_missing() {
+        Kind::Missing
+    } else {
+        Kind::Failed
+    };
+    let hint = match error {
+        TmuxError::ProgramMissing { .. } => {
+            Some("install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX")
+        }
+        TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
+        TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
+        TmuxError::NoSuchSession { .. }
+        | TmuxError::Rejected { .. }
+        | TmuxError::Confused { .. }
+        | TmuxError::Closed
+        | TmuxError::TimedOut
+        | TmuxError::Io(_) => None,
+    };
+    Failure::of(kind, what, error).with_optional_hint(hint.map(str::to_owned))
+}

@@ -1,0 +1,257 @@
+//! `daemon`: supervise, in the foreground or not; ask; stop.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
+use super::context::{self, Context, Session, lookup};
+use super::failure::{Failure, Kind};
+use super::{feed, ls, output};
+use crate::client::{self, READY};
+use crate::config;
+use crate::daemon::{self, DaemonError, LockError, Options};
+use crate::tmux;
+use crate::wire::{DaemonStatus, Filter, ReaderStart, Request, Response};
+
+/// How long a daemon that was told to stop may take.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> {
+    match args.command {
+        None if args.supervise.detach => detach(context, &args.supervise).await,
+        None => supervise(context, args.supervise).await,
+        Some(DaemonCommand::Status(json)) => status(context, json).await,
+        Some(DaemonCommand::Stop { cleanup }) => stop(context, cleanup).await,
+    }
+}
+
+async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
+    let session = context.session("daemon")?;
+    let mut more: Vec<OsString> = vec![
+        "--interval".into(),
+        format!("{}ms", args.interval.as_millis()).into(),
+    ];
+    if args.fresh {
+        more.push("--fresh".into());
+    }
+    if let Some(id) = &args.session_id {
+        more.push(format!("--session-id={id}").into());
+    }
+    let started = client::start(&session.start("daemon", "detach", &more)?).await;
+    let said = started.map_err(|error| context::start("daemon", &error))?;
+    if !said.is_empty() {
+        output::note(&said);
+    }
+    Ok(())
+}
+
+async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
+    let session = context.session("daemon")?;
+    let notices = config::load(&lookup)
+        .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    let options = Options {
+        session: session.name.clone(),
+        server: session.server.clone(),
+        place: session.place.clone(),
+        session_id: args.session_id.or_else(|| {
+            lookup("PI_SESSION_ID")
+                .filter(|id| !id.is_empty())
+                .map(|id| id.to_string_lossy().into_owned())
+        }),
+        project: session.project.clone(),
+        fresh: args.fresh,
+        interval: args.interval,
+        leaves_when_useless: args.as_child == Some(ChildOf::Autostart),
+        stdout: args.stdout,
+        notices,
+    };
+    let in_background = args.as_child.is_some();
+    if in_background {
+        leave_terminal()?;
+    }
+    let place = session.place.clone();
+    let ready = move || {
+        if in_background {
+            go_quiet();
+        } else {
+            let log = place.log();
+            output::note(&format!(
+                "tmux-task: supervising session {} (pid {}), log {}",
+                session.name,
+                std::process::id(),
+                log.display()
+            ));
+        }
+    };
+    match daemon::run(options, ready).await {
+        Ok(()) => Ok(()),
+        Err(DaemonError::Lock(LockError::Held { pid })) => {
+            output::note(&format!("already running (pid {pid})"));
+            if in_background {
+                go_quiet();
+            }
+            if args.stdout {
+                stream(context).await
+            } else {
+                Ok(())
+            }
+        }
+        Err(error) => Err(daemon_failure(&error)),
+    }
+}
+
+/// The feed of the daemon that runs already.
+async fn stream(context: &Context) -> Result<(), Failure> {
+    let session = context.session("daemon")?;
+    let failed = |error| context::client("daemon", &error);
+    let mut client = client::connect_or_start(&session.start("daemon", "autostart", &[])?)
+        .await
+        .map_err(|error| context::start("daemon", &error))?;
+    let mut line = Some(
+        client
+            .subscribe(ReaderStart::Now, Filter::default())
+            .await
+            .map_err(failed)?,
+    );
+    while let Some(text) = line {
+        feed::print_live(&text, FeedFormat::Json)?;
+        line = client.line().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn daemon_failure(error: &DaemonError) -> Failure {
+    match error {
+        DaemonError::Tmux(error) => context::tmux("daemon", error),
+        DaemonError::Lock(_)
+        | DaemonError::Place(_)
+        | DaemonError::Feed(_)
+        | DaemonError::Io { .. }
+        | DaemonError::Signals(_) => Failure::of(Kind::Failed, "daemon", error),
+    }
+}
+
+/// A session of its own, so that the end of the terminal is not the daemon's.
+fn leave_terminal() -> Result<(), Failure> {
+    rustix::process::setsid()
+        .map(drop)
+        .map_err(|errno| Failure::of(Kind::Failed, "daemon", &std::io::Error::from(errno)))
+}
+
+/// Says that the daemon is ready and lets go of the streams that whoever started it waits on.
+fn go_quiet() {
+    let mut stdout = std::io::stdout();
+    // Whoever started us may have left; then nobody waits.
+    drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
+    let quiet = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .and_then(|null| {
+            rustix::stdio::dup2_stdout(&null)?;
+            rustix::stdio::dup2_stderr(&null)?;
+            Ok(())
+        });
+    if let Err(error) = quiet {
+        tracing::warn!(%error, "could not let go of the terminal");
+    }
+}
+
+async fn status(context: &Context, args: Json) -> Result<(), Failure> {
+    let session = context.session("daemon status")?;
+    let Some(mut daemon) = session.daemon("daemon status").await? else {
+        return Err(no_daemon(&session, "daemon status"));
+    };
+    let status = match daemon.ask(&Request::Status).await {
+        Ok(Response::Status(status)) => status,
+        Ok(_) => {
+            let why = "the daemon answered something else";
+            return Err(Failure::new(Kind::Failed, "daemon status", why));
+        }
+        Err(error) => return Err(context::client("daemon status", &error)),
+    };
+    if args.json {
+        return output::json(&status);
+    }
+    let lines = status_lines(&status);
+    output::lines(lines.iter().map(String::as_str))
+}
+
+fn status_lines(status: &DaemonStatus) -> Vec<String> {
+    let age = ls::age(crate::clock::now().wall - status.started_at);
+    let tasks = if status.exists {
+        format!(
+            "{} running, {} waiting, {} exited",
+            status.running, status.waiting, status.dead
+        )
+    } else {
+        "the session does not exist".to_owned()
+    };
+    vec![
+        format!("session  {}", status.session_name),
+        format!("server   {}", status.server),
+        format!(
+            "daemon   pid {}, version {}, up {age}",
+            status.pid, status.version
+        ),
+        format!("tasks    {tasks}"),
+        format!(
+            "feed     {} (last record {}:{})",
+            status.feed, status.epoch, status.last_seq
+        ),
+        format!("readers  {}", status.readers),
+        format!("looks    {}", status.looks),
+        format!("log      {}", status.log),
+    ]
+}
+
+async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
+    let session = context.session("daemon stop")?;
+    let Some(mut daemon) = session.daemon("daemon stop").await? else {
+        return stop_without_daemon(&session, cleanup).await;
+    };
+    match daemon.ask(&Request::Stop { cleanup }).await {
+        Ok(_) => {}
+        Err(error) => return Err(context::client("daemon stop", &error)),
+    }
+    let deadline = Instant::now() + STOPPED_WITHIN;
+    while daemon::is_held(&session.place.lock()) {
+        if Instant::now() >= deadline {
+            let why = "it was told to stop and has not stopped yet";
+            return Err(Failure::new(Kind::Failed, "daemon stop", why)
+                .with_hint(format!("its log is {}", session.place.log().display())));
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+/// With no daemon there is only the session to clean up.
+async fn stop_without_daemon(session: &Session, cleanup: bool) -> Result<(), Failure> {
+    let look = session.look("daemon stop").await?;
+    let Some(life) = look.life.filter(|_| look.exists) else {
+        return Ok(());
+    };
+    if !cleanup {
+        return Err(no_daemon(session, "daemon stop"));
+    }
+    if look.tasks.values().any(crate::model::Task::is_alive) {
+        return Ok(());
+    }
+    tmux::kill_session(&mut session.connection(), life.id)
+        .await
+        .map_err(|error| context::tmux("daemon stop", &error))
+}
+
+fn no_daemon(session: &Session, what: &str) -> Failure {
+    Failure::new(
+        Kind::Missing,
+        what,
+        format!("no daemon runs for session `{}`", session.name),
+    )
+    .with_hint("start one with `tmux-task daemon --detach`")
+}

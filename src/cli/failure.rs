@@ -1,0 +1,98 @@
+//! Where every error becomes text and an exit code.
+
+use std::fmt;
+
+/// How a command ends early. Exit codes are API: never reuse one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nobody listens any more: not a failure at all.
+    Quiet,
+    /// It was tried and failed.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// No such session, task or daemon.
+    Missing,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+impl Kind {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Quiet => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Missing => 3,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a command ends with another exit code than 0.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    /// What was tried: a command's name, mostly.
+    what: String,
+    why: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+            why: why.to_string(),
+            hint: None,
+        }
+    }
+
+    /// Ends the command without a word.
+    pub(crate) fn quiet() -> Self {
+        Self::new(Kind::Quiet, "", "")
+    }
+
+    /// The user has had enough; needs no words either.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "", "")
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.why.is_empty()
+    }
+
+    /// An error with all its causes.
+    pub(crate) fn of(kind: Kind, what: impl Into<String>, error: &dyn std::error::Error) -> Self {
+        let mut why = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            why.push_str(": ");
+            why.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self::new(kind, what, why)
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn with_optional_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint.or(self.hint);
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
+        write!(f, "tmux-task: {}: {}", self.what, one_line(self.why.trim()))?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {}", one_line(hint)),
+            None => Ok(()),
+        }
+    }
+}

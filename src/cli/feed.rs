@@ -1,0 +1,162 @@
+//! `feed`: the records, kept and live.
+
+use super::args::{Feed, FeedFormat};
+use super::context::{self, Context, Session};
+use super::failure::{Failure, Kind};
+use super::output;
+use crate::feed::read_all;
+use crate::wire::{
+    After, DurableRecord, Filter, LiveRecord, ReaderStart, RecordBody, StreamRecord, cloud_event,
+};
+
+pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
+    let session = context.session("feed")?;
+    let filter = Filter::new(
+        args.kind.into_iter().map(Into::into).collect(),
+        args.types.into_iter().map(Into::into).collect(),
+        args.task,
+    );
+    if args.follow {
+        follow(&session, args.after, filter, args.format).await
+    } else {
+        print_kept(&session, args.after.as_ref(), filter, args.format)
+    }
+}
+
+/// The file is enough: it needs no daemon.
+fn print_kept(
+    session: &Session,
+    after: Option<&After>,
+    mut filter: Filter,
+    format: FeedFormat,
+) -> Result<(), Failure> {
+    let path = session.place.feed();
+    if !path.exists() {
+        let why = format!("no feed of session `{}`", session.name);
+        return Err(Failure::new(Kind::Missing, "feed", why)
+            .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
+    }
+    let records = read_all(&path, 0).map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
+    let first = match after {
+        None => 0,
+        Some(after) => {
+            let (epoch, last) = match records.last() {
+                Some(record) => (record.epoch.as_str(), record.seq),
+                None => ("(none yet)", 0),
+            };
+            after
+                .check(epoch, last)
+                .map_err(|why| Failure::new(Kind::Failed, "feed", why))?
+        }
+    };
+    // The filter sees every record: it must know of events that notices speak of.
+    let wanted = records
+        .iter()
+        .filter(|record| filter.wants(record.seq, &record.body) && record.seq > first);
+    let lines: Vec<String> = wanted.map(|record| durable(record, format)).collect();
+    output::lines(lines.iter().map(String::as_str))
+}
+
+async fn follow(
+    session: &Session,
+    after: Option<After>,
+    filter: Filter,
+    format: FeedFormat,
+) -> Result<(), Failure> {
+    let Some(mut client) = session.daemon_or_start("feed").await? else {
+        let why = format!("no daemon runs for session `{}`", session.name);
+        return Err(Failure::new(Kind::Missing, "feed", why)
+            .with_hint("start one with `tmux-task daemon --detach`"));
+    };
+    let failed = |error| context::client("feed", &error);
+    let start = after.map_or(ReaderStart::Now, ReaderStart::After);
+    let mut line = Some(client.subscribe(start, filter).await.map_err(failed)?);
+    while let Some(text) = line {
+        print_live(&text, format)?;
+        // Ends with the daemon. A closed stdout shows when nothing is written to it, too.
+        line = tokio::select! {
+            line = client.line() => line.map_err(failed)?,
+            () = stdout_closed() => return Ok(()),
+            signal = tokio::signal::ctrl_c() => {
+                signal.map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
+                return Err(Failure::interrupted());
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Resolves when nobody reads our stdout any more; never when it is no pipe.
+async fn stdout_closed() {
+    use std::os::fd::AsFd;
+
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe;
+
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    // Unchecked: a check would make stdout non-blocking, for everybody who shares it.
+    let pipe = stdout.and_then(pipe::Sender::from_owned_fd_unchecked);
+    let Ok(pipe) = pipe else {
+        // A file: writing to it will tell.
+        return std::future::pending().await;
+    };
+    match pipe.ready(Interest::ERROR).await {
+        Ok(_) => {}
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Prints a line of a stream as the daemon sent it, or in another format.
+pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> {
+    if format == FeedFormat::Json {
+        return output::line(text);
+    }
+    match serde_json::from_str::<StreamRecord>(text) {
+        Ok(StreamRecord::Durable(record)) => output::line(&durable(&record, format)),
+        Ok(StreamRecord::Live(record)) => match (format, live_text(&record)) {
+            (FeedFormat::Text, Some(text)) => output::line(&text),
+            (FeedFormat::Text | FeedFormat::Json | FeedFormat::Cloudevents, _) => Ok(()),
+        },
+        Err(error) => Err(Failure::of(Kind::Failed, "feed", &error)),
+    }
+}
+
+fn durable(record: &DurableRecord, format: FeedFormat) -> String {
+    match format {
+        FeedFormat::Json => serde_json::to_string(record).unwrap_or_default(),
+        FeedFormat::Cloudevents => cloud_event(record).to_string(),
+        FeedFormat::Text => {
+            let (kind, text) = match &record.body {
+                RecordBody::Event(fields) => (
+                    format!("event {}", fields.event_type.name()),
+                    match fields.to_event() {
+                        Ok(event) => crate::route::text_of(&event),
+                        Err(error) => error,
+                    },
+                ),
+                RecordBody::Notice { text, .. } => ("notice".to_owned(), text.clone()),
+                RecordBody::FollowUp { message, .. } => {
+                    ("followUp".to_owned(), message.content.clone())
+                }
+            };
+            let text = text.replace('\n', "\n    ");
+            format!("{} #{} {kind}: {text}", record.time, record.seq)
+        }
+    }
+}
+
+fn live_text(record: &LiveRecord) -> Option<String> {
+    match record {
+        LiveRecord::Status {
+            text,
+            running,
+            waiting,
+            dead,
+        } => Some(match text {
+            Some(text) => format!("{text} ({running} running, {waiting} waiting, {dead} exited)"),
+            None => "tmux: no session".to_owned(),
+        }),
+        LiveRecord::Gap { from, to } => Some(format!("records {from} to {to} are gone")),
+        LiveRecord::Hello { .. } | LiveRecord::Sync => None,
+    }
+}

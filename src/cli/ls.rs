@@ -1,0 +1,193 @@
+//! `ls`: the tasks as a table or as JSON.
+
+use super::args::Json;
+use super::context::{self, Context, Session};
+use super::failure::{Failure, Kind};
+use super::output;
+use crate::clock;
+use crate::model::{Millis, StatusCounts};
+use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
+
+/// The longest command and last line in the table, in characters.
+const COLUMN: usize = 48;
+
+pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
+    let session = context.session("ls")?;
+    let view = view(&session, "ls").await?;
+    if !view.exists {
+        return Err(session.missing("ls"));
+    }
+    if args.json {
+        return output::json(&view);
+    }
+    let table = table(&view, clock::now().wall);
+    output::lines(table.iter().map(String::as_str))
+}
+
+/// Returns the tasks as the daemon sees them; without one, as they stand there.
+pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failure> {
+    if let Some(mut daemon) = session.daemon(what).await? {
+        return match daemon.ask(&Request::List).await {
+            Ok(Response::List(view)) => Ok(view),
+            Ok(_) => Err(Failure::new(
+                Kind::Failed,
+                what,
+                "the daemon answered something else",
+            )),
+            Err(error) => Err(context::client(what, &error)),
+        };
+    }
+    let snapshot = session.look(what).await?;
+    Ok(LsView::new(SnapshotLine::from(&snapshot), |_| None))
+}
+
+/// Counts the tasks of a view.
+pub(super) fn counts(view: &LsView) -> StatusCounts {
+    let mut counts = StatusCounts {
+        exists: view.exists,
+        ..StatusCounts::default()
+    };
+    for LsTask { task, waiting_for } in &view.tasks {
+        if task.dead {
+            counts.dead += 1;
+        } else if waiting_for.is_some() {
+            counts.waiting += 1;
+        } else {
+            counts.running += 1;
+        }
+    }
+    counts
+}
+
+fn table(view: &LsView, now: Millis) -> Vec<String> {
+    let mut rows = vec![
+        [
+            "ID",
+            "NAME",
+            "STATE",
+            "CODE",
+            "RUN",
+            "AGE",
+            "COMMAND",
+            "LAST LINE",
+        ]
+        .map(String::from),
+    ];
+    rows.extend(view.tasks.iter().map(|task| row(task, now)));
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let line = |row: &[String; 8]| {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(cell);
+            let pad = width - cell.chars().count() + 2;
+            line.extend(std::iter::repeat_n(' ', pad));
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(listed: &LsTask, now: Millis) -> [String; 8] {
+    let task = &listed.task;
+    let state = match (task.dead, &task.exit_signal, &listed.waiting_for) {
+        (true, Some(_), _) => "killed",
+        (true, None, _) => "exited",
+        (false, _, Some(_)) => "waiting",
+        (false, _, None) => "running",
+    };
+    let code = match (task.dead, &task.exit_signal, task.exit_code) {
+        (true, Some(signal), _) => signal.clone(),
+        (true, None, Some(code)) => code.to_string(),
+        (true, None, None) => "?".to_owned(),
+        (false, _, _) => "-".to_owned(),
+    };
+    let last = listed.waiting_for.as_deref().or_else(|| {
+        task.output_preview
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+    });
+    let short = |text: &str| crate::model::text::bounded(text.trim(), COLUMN);
+    [
+        task.window_id.clone(),
+        task.window_name.clone(),
+        state.to_owned(),
+        code,
+        task.run
+            .map_or_else(|| "-".to_owned(), |run| run.to_string()),
+        task.started_at
+            .map_or_else(|| "-".to_owned(), |at| age(now - at)),
+        short(task.current_command.as_deref().unwrap_or("-")),
+        short(last.unwrap_or_default()),
+    ]
+}
+
+/// A span of time in its largest unit.
+pub(super) fn age(millis: Millis) -> String {
+    let seconds = millis.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::TaskFields;
+
+    #[test]
+    fn ages_are_in_their_largest_unit() {
+        let shown = [0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map(age);
+        assert_eq!(shown, ["0s", "59s", "1m", "1h", "1d", "0s"]);
+    }
+
+    #[test]
+    fn the_table_lines_up() {
+        let task = |id: &str, name: &str, dead, code, run| TaskFields {
+            window_id: id.into(),
+            window_name: name.into(),
+            pane_state_known: true,
+            dead,
+            exit_code: code,
+            run,
+            current_command: Some("make test".into()),
+            started_at: Some(0),
+            output_preview: "one\nlast line\n\n".into(),
+            ..TaskFields::default()
+        };
+        let view = LsView {
+            session_name: "s".into(),
+            exists: true,
+            captured_at: 0,
+            tasks: vec![
+                LsTask {
+                    task: task("@1", "api", false, None, Some(1)),
+                    waiting_for: None,
+                },
+                LsTask {
+                    task: task("@12", "migrate-§", false, None, Some(2)),
+                    waiting_for: Some("Proceed? [y/N]".into()),
+                },
+                LsTask {
+                    task: task("@3", "lint", true, Some(2), None),
+                    waiting_for: None,
+                },
+            ],
+        };
+        insta::assert_snapshot!(table(&view, 65_000).join("\n"), @r"
+        ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE
+        @1   api        running  -     1    1m   make test  last line
+        @12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]
+        @3   lint       exited   2     -    1m   make test  last line
+        ");
+    }
+}

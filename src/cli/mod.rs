@@ -1,0 +1,102 @@
+//! The command line: one file a subcommand, all errors framed in one place.
+
+mod args;
+mod context;
+mod daemon;
+mod failure;
+mod feed;
+mod kill;
+mod logs;
+mod ls;
+mod output;
+mod replay;
+mod run;
+mod session_name;
+mod status;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::{Cli, Command};
+use context::Context;
+use failure::{Failure, Kind};
+
+/// Runs the program with these arguments, its own name first, and returns its exit code.
+///
+/// The runtime has one thread: nothing here computes for long, and idle it costs nothing.
+#[must_use]
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(command(cli));
+            // A blocked read of standard input must not keep the process.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(Failure::of(Kind::Failed, "start", &error)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::complain(&failure);
+            ExitCode::from(failure.kind.code())
+        }
+    }
+}
+
+async fn command(cli: Cli) -> Result<(), Failure> {
+    let context = Context::new(cli.global);
+    match cli.command {
+        Command::Run(args) => run::run(&context, args).await,
+        Command::Daemon(args) => daemon::run(&context, args).await,
+        Command::Feed(args) => feed::run(&context, args).await,
+        Command::Ls(args) => ls::run(&context, args).await,
+        Command::Logs(args) => logs::run(&context, args).await,
+        Command::Kill(args) => kill::kill(&context, args).await,
+        Command::KillAll(args) => kill::kill_all(&context, args).await,
+        Command::Prune(args) => kill::prune(&context, args).await,
+        Command::Status(args) => status::run(&context, args).await,
+        Command::Replay(args) => replay::run(&args),
+    }
+}
+
+/// clap's help goes out as it is; its errors become one line and a hint like all others.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return output::help(&error.render().to_string());
+    }
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let mut why = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+    let mut hint = "see `tmux-task --help`".to_owned();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        why = "a command is missing".to_owned();
+    }
+    for line in lines {
+        if let Some(tip) = line.strip_prefix("tip: ") {
+            tip.clone_into(&mut hint);
+        } else if let Some(usage) = line.strip_prefix("Usage: ") {
+            if hint.starts_with("see") {
+                hint = format!("usage: {usage}");
+            }
+        } else if line.starts_with('<') || line.starts_with("--") {
+            // The missing arguments stand in lines of their own.
+            why.push(' ');
+            why.push_str(line);
+        }
+    }
+    let failure = Failure::new(Kind::Usage, "usage", why).with_hint(hint);
+    output::complain(&failure);
+    ExitCode::from(Kind::Usage.code())
+}

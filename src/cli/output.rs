@@ -1,0 +1,56 @@
+//! stdout carries results only; a closed one ends a command quietly.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::failure::{Failure, Kind};
+
+/// Prints one line of results.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    lines(std::iter::once(text))
+}
+
+/// Prints lines of results.
+pub(crate) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let printed = texts
+        .into_iter()
+        .try_for_each(|text| writeln!(stdout, "{text}"))
+        .and_then(|()| stdout.flush());
+    printed.or_else(|error| closed_is_fine(&error))
+}
+
+/// Prints one JSON value as a line.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Failure::of(Kind::Failed, "output", &error))?;
+    line(&text)
+}
+
+/// Whoever closed our stdout has seen enough: the command ends, and nothing failed.
+pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Err(Failure::quiet());
+    }
+    Err(Failure::of(Kind::Failed, "output", error))
+}
+
+/// Says on stderr why a command failed. There is nobody left to tell when that fails too.
+pub(crate) fn complain(failure: &Failure) {
+    if !failure.is_quiet() {
+        note(&failure.to_string());
+    }
+}
+
+/// Says something on stderr that is no result.
+pub(crate) fn note(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
+/// Prints a help text.
+pub(crate) fn help(text: &str) -> ExitCode {
+    match lines(std::iter::once(text.trim_end())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(failure.kind.code()),
+    }
+}

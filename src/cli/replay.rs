@@ -1,0 +1,83 @@
+//! `replay`: the whole pure path without tmux.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::time::Instant;
+
+use super::args::Replay;
+use super::failure::{Failure, Kind};
+use super::output;
+use crate::engine::{Effect, Engine, Memory, Settings};
+use crate::model::Now;
+use crate::wire::{Context, DurableRecord, SnapshotLine};
+
+pub(super) fn run(args: &Replay) -> Result<(), Failure> {
+    match &args.file {
+        None => replay(io::stdin().lock()),
+        Some(path) if path.as_os_str() == "-" => replay(io::stdin().lock()),
+        Some(path) => {
+            let file = File::open(path).map_err(|error| {
+                Failure::of(Kind::Failed, format!("replay {}", path.display()), &error)
+            })?;
+            replay(BufReader::new(file))
+        }
+    }
+}
+
+fn replay(input: impl BufRead) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut engine = None;
+    let mut context = Context {
+        epoch: "replay".to_owned(),
+        session_name: String::new(),
+        session_id: String::new(),
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for (index, line) in input.split(b'\n').enumerate() {
+        let bad = |why: String| {
+            Failure::new(Kind::Failed, "replay", format!("line {}: {why}", index + 1))
+        };
+        let line = line.map_err(|error| bad(error.to_string()))?;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let snapshot = serde_json::from_slice::<SnapshotLine>(&line)
+            .map_err(|error| error.to_string())
+            .and_then(|line| line.to_snapshot())
+            .map_err(|why| {
+                // What was good before the bad line has been told.
+                drop(out.flush());
+                bad(why)
+            })?;
+        context.session_name.clone_from(&snapshot.session);
+        context.session_id.clone_from(&snapshot.session);
+        let now = Now {
+            mono: start,
+            wall: snapshot.captured_at,
+        };
+        let engine =
+            engine.get_or_insert_with(|| Engine::new(Settings::REPLAY, Memory::default(), now));
+        let mut effects = engine.look(snapshot, now);
+        effects.extend(engine.deliver(now));
+        for effect in effects {
+            match effect {
+                Effect::Append(records) => {
+                    let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
+                    for record in &records {
+                        more = more.saturating_sub(1);
+                        write(&mut out, &DurableRecord::new(record, more, &context))?;
+                    }
+                }
+                // Live only.
+                Effect::Status(_) => {}
+            }
+        }
+    }
+    out.flush().or_else(|error| output::closed_is_fine(&error))
+}
+
+fn write(out: &mut impl Write, record: &DurableRecord) -> Result<(), Failure> {
+    let line = serde_json::to_string(record)
+        .map_err(|error| Failure::of(Kind::Failed, "replay", &error))?;
+    writeln!(out, "{line}").or_else(|error| output::closed_is_fine(&error))
+}

@@ -1,0 +1,143 @@
+//! Which task session is meant.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::place::{Env, hex};
+
+/// Returns the session that the user named, or that the environment names; `None` when neither
+/// does.
+///
+/// # Errors
+///
+/// When the name is one that tmux cannot take as it is; the text says why.
+pub(crate) fn named(option: Option<&str>, env: Env<'_>) -> Result<Option<String>, String> {
+    if let Some(name) = option {
+        return check(name.to_owned(), "--session").map(Some);
+    }
+    for variable in ["TMUX_TASK_SESSION", "PI_TMUX_SESSION"] {
+        let set = env(variable).filter(|value: &OsString| !value.is_empty());
+        if let Some(value) = set {
+            let name = value
+                .into_string()
+                .map_err(|_| format!("${variable} is not UTF-8"))?;
+            return check(name, &format!("${variable}")).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn check(name: String, given_by: &str) -> Result<String, String> {
+    if name.is_empty() {
+        return Err(format!("{given_by} is empty"));
+    }
+    if name.contains(['.', ':']) {
+        return Err(format!(
+            "session `{name}` of {given_by}: tmux allows neither `.` nor `:`"
+        ));
+    }
+    // tmux takes these for an id, for an escape, or writes them otherwise than it was told.
+    if name.starts_with('$') || name.contains('\\') || name.chars().any(char::is_control) {
+        return Err(format!(
+            "the session of {given_by} may not begin with `$` nor have backslashes or control \
+             characters"
+        ));
+    }
+    Ok(name)
+}
+
+/// Returns the session of a project: `task-SLUG-HASH`, of the enclosing git work tree, else of
+/// the directory itself.
+#[must_use]
+pub(crate) fn of_project(project: &Path) -> String {
+    let base = project
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let slug = slug(&base.unwrap_or_default());
+    format!(
+        "task-{slug}-{}",
+        hex(project.as_os_str().as_encoded_bytes(), 6)
+    )
+}
+
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.to_lowercase().chars() {
+        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-' {
+            slug.push(c);
+        } else if !slug.ends_with(STAND_IN) {
+            slug.push(STAND_IN);
+        }
+    }
+    let slug = slug.replace(STAND_IN, "-");
+    let slug = slug.trim_matches('-');
+    if slug.is_empty() {
+        "root".to_owned()
+    } else {
+        slug.to_owned()
+    }
+}
+
+/// Stands for a run of characters that a slug cannot have, apart from a `-` of the name's own.
+const STAND_IN: char = '/';
+
+/// Returns the git work tree that `dir` is in, else `dir`.
+#[must_use]
+pub(crate) fn project_of(dir: &Path) -> &Path {
+    dir.ancestors()
+        .find(|ancestor| ancestor.join(".git").exists())
+        .unwrap_or(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_plain() {
+        for (name, expected) in [
+            ("api", "api"),
+            ("API", "api"),
+            ("My  Project!", "my-project"),
+            ("a.b:c", "a-b-c"),
+            ("a--b", "a--b"),
+            ("snake_case", "snake_case"),
+            ("§§", "root"),
+            ("", "root"),
+            ("-x-", "x"),
+            ("日本api", "api"),
+        ] {
+            assert_eq!(slug(name), expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn two_checkouts_of_one_name_do_not_share_a_session() {
+        let one = of_project(Path::new("/a/api"));
+        assert!(one.starts_with("task-api-"));
+        assert_eq!(one.len(), "task-api-".len() + 6);
+        assert_ne!(one, of_project(Path::new("/b/api")));
+        assert_eq!(one, of_project(Path::new("/a/api")));
+        assert!(of_project(Path::new("/")).starts_with("task-root-"));
+    }
+
+    #[test]
+    fn the_nearest_name_counts_and_empty_is_unset() {
+        let env = |vars: &'static [(&str, &str)]| {
+            move |name: &str| {
+                vars.iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, v)| OsString::from(v))
+            }
+        };
+        let both = env(&[("TMUX_TASK_SESSION", "a"), ("PI_TMUX_SESSION", "b")]);
+        assert_eq!(named(Some("o"), &both), Ok(Some("o".into())));
+        assert_eq!(named(None, &both), Ok(Some("a".into())));
+        let empty = env(&[("TMUX_TASK_SESSION", ""), ("PI_TMUX_SESSION", "b")]);
+        assert_eq!(named(None, &empty), Ok(Some("b".into())));
+        assert_eq!(named(None, &env(&[])), Ok(None));
+        for wrong in ["a.b", "a:b", "", "a\nb", "$3", "a\\b"] {
+            assert!(named(Some(wrong), &env(&[])).is_err(), "{wrong:?}");
+        }
+    }
+}

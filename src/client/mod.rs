@@ -1,0 +1,152 @@
+//! Asking the daemon: connect to its socket, ask one thing, or subscribe.
+
+mod start;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+pub use start::{READY, Start, StartError, connect_or_start, start};
+
+use crate::wire::{Filter, ReaderStart, Refusal, Request, Response};
+
+/// Why the daemon did not answer as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens: no daemon runs for this task session.
+    #[error("no daemon runs")]
+    NoDaemon,
+    /// The connection failed.
+    #[error("could not talk to the daemon at {}", .path.display())]
+    Io {
+        /// The daemon's socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The daemon left before it answered.
+    #[error("the daemon left before it answered")]
+    Left,
+    /// The answer makes no sense, as another version's might.
+    #[error("could not read the daemon's answer")]
+    Answer {
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The daemon declined.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    /// The daemon gave another answer than the request asks for.
+    #[error("the daemon answered something else")]
+    Unexpected,
+}
+
+/// A connection to a daemon.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    writer: OwnedWriteHalf,
+}
+
+impl Client {
+    /// Connects to the daemon that listens at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoDaemon`] when nobody does.
+    pub async fn connect(path: &Path) -> Result<Self, ClientError> {
+        let stream = match UnixStream::connect(path).await {
+            Ok(stream) => stream,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Err(ClientError::NoDaemon);
+            }
+            Err(source) => {
+                return Err(ClientError::Io {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+        };
+        let (reader, writer) = stream.into_split();
+        Ok(Self {
+            path: path.to_owned(),
+            lines: BufReader::new(reader).lines(),
+            writer,
+        })
+    }
+
+    /// Asks one thing. A connection serves as many requests as one likes, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon declines, leaves or makes no sense.
+    pub async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+        self.send(request).await?;
+        let line = self.line().await?.ok_or(ClientError::Left)?;
+        match serde_json::from_str(&line) {
+            Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
+            Ok(response) => Ok(response),
+            Err(source) => Err(ClientError::Answer { source }),
+        }
+    }
+
+    /// Subscribes; returns the stream's first line, after which [`Client::line`] gives the rest.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon declines, leaves or makes no sense.
+    pub async fn subscribe(
+        &mut self,
+        start: ReaderStart,
+        filter: Filter,
+    ) -> Result<String, ClientError> {
+        self.send(&Request::Subscribe { start, filter }).await?;
+        let line = self.line().await?.ok_or(ClientError::Left)?;
+        match serde_json::from_str(&line) {
+            Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
+            Ok(_) => Err(ClientError::Unexpected),
+            Err(_) => Ok(line),
+        }
+    }
+
+    /// Returns the next line; `None` when the daemon has left.
+    ///
+    /// # Cancel safety
+    ///
+    /// No line is lost when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails.
+    pub async fn line(&mut self) -> Result<Option<String>, ClientError> {
+        match self.lines.next_line().await {
+            Ok(line) => Ok(line),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
+            Err(source) => Err(ClientError::Io {
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+
+    async fn send(&mut self, request: &Request) -> Result<(), ClientError> {
+        let mut line = serde_json::to_vec(request).expect("a request is plain data");
+        line.push(b'\n');
+        let sent = self.writer.write_all(&line).await;
+        sent.map_err(|source| ClientError::Io {
+            path: self.path.clone(),
+            source,
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Starting a daemon that outlives us.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::time::{Instant, sleep};
+
+use super::{Client, ClientError};
+
+/// How long a daemon that another one has just started may take until it listens.
+const LISTENING_WITHIN: Duration = Duration::from_secs(10);
+
+/// How a daemon is started: our own program with the arguments that name its task session.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Where it will listen.
+    pub socket: PathBuf,
+}
+
+/// Why no daemon could be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The program did not start.
+    #[error("could not start the daemon `{}`", .program.display())]
+    Spawn {
+        /// Our own program.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The daemon gave up, and said why.
+    #[error("the daemon did not start: {said}")]
+    GaveUp {
+        /// Its words.
+        said: String,
+    },
+    /// It runs but does not listen, or does not answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// Connects to the daemon; starts one when none runs. The baseline is taken when this returns.
+///
+/// # Errors
+///
+/// When it does not start or does not listen.
+pub async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
+    match Client::connect(&how.socket).await {
+        Err(ClientError::NoDaemon) => {}
+        other => return Ok(other?),
+    }
+    start(how).await?;
+    // Of two that start at once, one waits here for the other's to listen.
+    let deadline = Instant::now() + LISTENING_WITHIN;
+    loop {
+        match Client::connect(&how.socket).await {
+            Err(ClientError::NoDaemon) if Instant::now() < deadline => {
+                sleep(Duration::from_millis(5)).await;
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Starts a daemon and waits until it is ready; returns what it says of itself, if anything.
+///
+/// # Errors
+///
+/// When it gives up, with the words it says.
+pub async fn start(how: &Start) -> Result<String, StartError> {
+    let spawned = tokio::process::Command::new(&how.program)
+        .args(&how.args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = spawned.map_err(|source| StartError::Spawn {
+        program: how.program.clone(),
+        source,
+    })?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let mut stderr = child.stderr.take().expect("stderr is piped");
+    // The daemon closes both when it is ready or has given up.
+    let mut ready = String::new();
+    let mut said = String::new();
+    let mut stdout = BufReader::new(stdout);
+    let (read_ready, read_said) = tokio::join!(
+        stdout.read_line(&mut ready),
+        stderr.read_to_string(&mut said)
+    );
+    let failed = |source| StartError::Spawn {
+        program: how.program.clone(),
+        source,
+    };
+    read_ready.map_err(failed)?;
+    read_said.map_err(failed)?;
+    let said = said.trim().to_owned();
+    if ready.trim() == READY {
+        return Ok(said);
+    }
+    let said = said.strip_prefix("tmux-task: ").unwrap_or(&said);
+    let said = said.lines().next().unwrap_or("it said nothing").to_owned();
+    Err(StartError::GaveUp { said })
+}
+
+/// What a detached daemon prints once it listens and has its baseline.
+pub const READY: &str = "ready";

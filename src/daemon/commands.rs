@@ -1,0 +1,154 @@
+//! What people and agents do to tasks through the daemon, so that it knows why they went.
+
+use std::collections::BTreeMap;
+
+use super::hub::Hub;
+use crate::model::{GoneReason, Level, Task, WindowId};
+use crate::tmux::{self, TmuxError};
+use crate::wire::{Ended, Refusal, RefusalKind, Response};
+
+/// Ends tasks and removes their windows.
+pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
+    hub.look(&BTreeMap::new()).await;
+    let mut tasks = Vec::new();
+    for id in windows {
+        let known = id
+            .parse()
+            .ok()
+            .and_then(|window: WindowId| task(hub, window));
+        match known {
+            Some(task) => tasks.push(task),
+            None => return refused(RefusalKind::Missing, format!("no task {id}")),
+        }
+    }
+    match end(hub, &tasks).await {
+        Ok(()) => {
+            let names: Vec<String> = tasks.iter().map(label).collect();
+            hub.notice(Level::Info, format!("killed {}", list_of_tasks(&names)))
+                .await;
+            ended(&tasks)
+        }
+        Err(error) => refused(RefusalKind::Failed, error.to_string()),
+    }
+}
+
+/// Ends the task session.
+pub(super) async fn kill_all(hub: &mut Hub) -> Response {
+    hub.look(&BTreeMap::new()).await;
+    let Some(id) = hub.watch.life().map(|life| life.id) else {
+        return refused(
+            RefusalKind::Missing,
+            "the session does not exist".to_owned(),
+        );
+    };
+    let tasks = all_tasks(hub);
+    match tmux::kill_session(&mut hub.watch.connection(), id).await {
+        Ok(()) => {
+            let killed = tasks
+                .iter()
+                .map(|task| (task.window, GoneReason::UserKilled))
+                .collect();
+            hub.look(&killed).await;
+            let n = tasks.len();
+            let text = format!("ended the session with {n} task{}", plural(n));
+            hub.notice(Level::Info, text).await;
+            ended(&tasks)
+        }
+        Err(error) => refused(RefusalKind::Failed, error.to_string()),
+    }
+}
+
+/// Removes the windows of tasks that have ended.
+pub(super) async fn prune(hub: &mut Hub) -> Response {
+    hub.look(&BTreeMap::new()).await;
+    let dead: Vec<Task> = all_tasks(hub)
+        .into_iter()
+        .filter(|task| !task.is_alive())
+        .collect();
+    let panes: Vec<_> = dead
+        .iter()
+        .filter_map(|task| Some((task.window, task.pane?)))
+        .collect();
+    match tmux::prune_windows(&mut hub.watch.connection(), &panes).await {
+        Ok(()) => {
+            hub.look(&BTreeMap::new()).await;
+            // One that was rerun meanwhile is still there.
+            let gone: Vec<Task> = dead
+                .into_iter()
+                .filter(|dead| task(hub, dead.window).is_none())
+                .collect();
+            if !gone.is_empty() {
+                let names: Vec<String> = gone.iter().map(label).collect();
+                hub.notice(Level::Info, format!("pruned {}", list_of_tasks(&names)))
+                    .await;
+            }
+            ended(&gone)
+        }
+        Err(error) => refused(RefusalKind::Failed, error.to_string()),
+    }
+}
+
+/// Ends the task session when no task in it is active.
+pub(super) async fn cleanup(hub: &mut Hub) {
+    hub.look(&BTreeMap::new()).await;
+    let Some(id) = hub.watch.life().map(|life| life.id) else {
+        return;
+    };
+    if all_tasks(hub).iter().any(Task::is_alive) {
+        return;
+    }
+    match tmux::kill_session(&mut hub.watch.connection(), id).await {
+        Ok(()) => hub.look(&BTreeMap::new()).await,
+        Err(error) => tracing::error!(%error, "could not end the session"),
+    }
+}
+
+/// Ends tasks; they are marked as killed only in the look that finds them gone, so a kill that
+/// fails leaves no mark.
+async fn end(hub: &mut Hub, tasks: &[Task]) -> Result<(), TmuxError> {
+    let windows: Vec<WindowId> = tasks.iter().map(|task| task.window).collect();
+    tmux::kill_windows(&mut hub.watch.connection(), &windows).await?;
+    let killed = windows
+        .into_iter()
+        .map(|window| (window, GoneReason::UserKilled))
+        .collect();
+    hub.look(&killed).await;
+    Ok(())
+}
+
+fn all_tasks(hub: &Hub) -> Vec<Task> {
+    hub.engine
+        .before()
+        .map(|look| look.tasks.values().cloned().collect())
+        .unwrap_or_default()
+}
+
+fn task(hub: &Hub, window: WindowId) -> Option<Task> {
+    hub.engine.before()?.tasks.get(&window).cloned()
+}
+
+fn label(task: &Task) -> String {
+    format!("{} ({})", task.window, task.name)
+}
+
+fn list_of_tasks(names: &[String]) -> String {
+    format!("task{} {}", plural(names.len()), names.join(", "))
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+fn ended(tasks: &[Task]) -> Response {
+    let of = |task: &Task| Ended {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+    };
+    Response::Ended {
+        tasks: tasks.iter().map(of).collect(),
+    }
+}
+
+fn refused(kind: RefusalKind, message: String) -> Response {
+    Response::Refused(Refusal { kind, message })
+}

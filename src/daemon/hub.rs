@@ -1,0 +1,412 @@
+//! The loop: wait, decide, act. Owner of the engine; everybody else sends it something.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::connection::{self, Ask, Reading};
+use super::notices::Sinks;
+use super::recorder::Recorder;
+use super::signals::Signals;
+use super::watch::Watch;
+use super::{Options, commands, pace::Pace};
+use crate::clock::now;
+use crate::engine::{Effect, Engine};
+use crate::feed::store_saved;
+use crate::model::{GoneReason, Level, Millis, Snapshot, WindowId};
+use crate::place::Place;
+use crate::wire::{
+    DaemonStatus, Filter, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
+    SavedSession, SnapshotLine,
+};
+
+/// How many requests may wait for the hub; further ones wait in their connections.
+const ASKS_QUEUED: usize = 32;
+
+/// An autostarted daemon without session and readers leaves after this long.
+const USELESS_AFTER: Duration = Duration::from_secs(600);
+
+/// How often a present reader is noted, so that its session is not taken for forgotten.
+const NOTE_READERS_EVERY: Duration = Duration::from_secs(600);
+
+/// The state of a running daemon.
+pub(super) struct Hub {
+    pub(super) place: Place,
+    pub(super) watch: Watch,
+    pub(super) engine: Engine,
+    pub(super) recorder: Recorder,
+    sinks: Sinks,
+    pace: Pace,
+    started_at: Millis,
+    leaves_when_useless: bool,
+    /// Since when there has been neither session nor reader.
+    useless_since: Option<Instant>,
+    readers: Arc<()>,
+    readers_noted: Option<Instant>,
+    /// What was last saved, without what changes all the time.
+    saved: Option<Snapshot>,
+}
+
+/// What woke the hub. All of it: this is what can make the daemon do something.
+enum Wake {
+    /// Somebody connected, was served, and left: the loop has spawned or reaped a task.
+    Connections,
+    Asked(Ask),
+    /// tmux says that something has changed.
+    Tmux,
+    /// A deadline of ours has come.
+    Due,
+    /// A signal, or whoever reads our stdout has gone.
+    Stop,
+}
+
+/// What an answered request means for the loop.
+pub(super) enum Next {
+    GoOn,
+    Leave,
+}
+
+impl Hub {
+    pub(super) fn new(options: &Options, watch: Watch, engine: Engine, recorder: Recorder) -> Self {
+        Self {
+            place: options.place.clone(),
+            watch,
+            engine,
+            recorder,
+            sinks: Sinks::new(&options.notices),
+            pace: Pace::new(options.interval),
+            started_at: now().wall,
+            leaves_when_useless: options.leaves_when_useless,
+            useless_since: None,
+            readers: Arc::new(()),
+            readers_noted: None,
+            saved: None,
+        }
+    }
+
+    /// Serves until it is told to stop.
+    pub(super) async fn run(
+        &mut self,
+        listener: &UnixListener,
+        signals: &mut Signals,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
+        loop {
+            let due = self.next_deadline();
+            // Losing an arm mid-await is safe: accepting, receiving and reading notifications
+            // take nothing before they are done, and signals are remembered.
+            let wake = tokio::select! {
+                () = signals.next() => Wake::Stop,
+                Some(ask) = asked.recv() => Wake::Asked(ask),
+                accepted = listener.accept() => {
+                    match accepted {
+                        Ok((socket, _)) => {
+                            let serving = connection::serve(socket, asks.clone());
+                            tasks.spawn(serving.instrument(tracing::info_span!("connection")));
+                        }
+                        Err(error) => tracing::warn!(%error, "could not accept a connection"),
+                    }
+                    Wake::Connections
+                }
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a task ended badly");
+                    }
+                    Wake::Connections
+                }
+                () = self.watch.changed() => Wake::Tmux,
+                () = tokio::time::sleep_until(due) => Wake::Due,
+            };
+            let next = match wake {
+                Wake::Connections => Next::GoOn,
+                Wake::Stop => Next::Leave,
+                Wake::Tmux => {
+                    self.look(&BTreeMap::new()).await;
+                    Next::GoOn
+                }
+                Wake::Due => self.on_deadline().await,
+                Wake::Asked(ask) => self.answer(ask).await,
+            };
+            match next {
+                Next::GoOn => {}
+                Next::Leave => return,
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Instant {
+        [
+            Some(self.pace.next_look()),
+            self.engine.look_at().map(Instant::from_std),
+            self.engine.deliver_at().map(Instant::from_std),
+            self.recorder.retry_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or_else(|| self.pace.next_look())
+    }
+
+    async fn on_deadline(&mut self) -> Next {
+        let at = Instant::now();
+        if self.recorder.retry_at().is_some_and(|due| due <= at) {
+            let shown = self.recorder.retry();
+            self.show(shown).await;
+        }
+        let effects = self.engine.deliver_due(now());
+        self.perform(effects).await;
+        let look_due = self.pace.next_look() <= at
+            || self
+                .engine
+                .look_at()
+                .is_some_and(|due| Instant::from_std(due) <= at);
+        if look_due {
+            self.look(&BTreeMap::new()).await;
+        }
+        self.note_readers();
+        if self.is_useless_for_long() {
+            Next::Leave
+        } else {
+            Next::GoOn
+        }
+    }
+
+    /// Looks, records and tells. `killed` are windows that a command has just ended.
+    pub(super) async fn look(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
+        let at = now();
+        match self.watch.look(killed, at).await {
+            Ok(seen) => {
+                let name = self.watch.about().name.as_deref();
+                self.recorder.rename(name.unwrap_or(&seen.snapshot.session));
+                let exists = seen.snapshot.exists;
+                let changed = self.is_changed(&seen.snapshot);
+                let effects = self.engine.look(seen.snapshot, at);
+                self.pace
+                    .looked(exists, changed || !effects.is_empty(), seen.unsettled);
+                self.perform(effects).await;
+                if changed {
+                    self.save();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a look failed");
+                self.pace.failed();
+            }
+        }
+    }
+
+    /// Whether what would be saved differs from what was.
+    fn is_changed(&self, look: &Snapshot) -> bool {
+        self.saved.as_ref() != Some(&essence(look))
+    }
+
+    /// Saves the last look, so that the next daemon carries on from it.
+    pub(super) fn save(&mut self) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        // What is not on the disk yet must not be taken for told.
+        if !self.recorder.is_settled() {
+            return;
+        }
+        let epoch = &self.recorder.context().epoch;
+        let saved = SavedSession::new(look, epoch, self.recorder.last_seq());
+        match store_saved(&self.place.saved(), &saved) {
+            Ok(()) => self.saved = Some(essence(look)),
+            Err(error) => tracing::error!(%error, "could not save the snapshot"),
+        }
+    }
+
+    /// Records and tells.
+    pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
+        let status = effects.iter().rev().find_map(|effect| match effect {
+            Effect::Status(counts) => Some(*counts),
+            Effect::Append(_) => None,
+        });
+        let shown = self.recorder.perform(effects);
+        if let (Some(counts), Some(life)) = (status, self.watch.life()) {
+            let id = life.id;
+            self.sinks
+                .status(&mut self.watch.connection(), id, counts.line().as_deref())
+                .await;
+        }
+        self.show(shown).await;
+    }
+
+    async fn show(&mut self, shown: Vec<super::recorder::Shown>) {
+        let id = self.watch.life().map(|life| life.id);
+        let session = self.recorder.context().session_name.clone();
+        for notice in shown {
+            self.sinks
+                .show(&mut self.watch.connection(), id, &session, &notice)
+                .await;
+        }
+    }
+
+    /// Records a notice that speaks of no event.
+    pub(super) async fn notice(&mut self, level: Level, text: String) {
+        let effects = self.engine.notice(level, text, now());
+        self.perform(effects).await;
+    }
+
+    async fn answer(&mut self, ask: Ask) -> Next {
+        match ask {
+            Ask::Subscribe(start, filter, reply) => {
+                // A reader that has left meanwhile needs no answer.
+                drop(reply.send(self.subscribe(&start, filter)));
+                self.note_readers();
+                Next::GoOn
+            }
+            Ask::Request(request, reply) => {
+                let (response, next) = self.respond(request).await;
+                drop(reply.send(response));
+                next
+            }
+        }
+    }
+
+    async fn respond(&mut self, request: Request) -> (Response, Next) {
+        match request {
+            Request::Status => (Response::Status(self.status()), Next::GoOn),
+            Request::Look => {
+                self.look(&BTreeMap::new()).await;
+                (Response::Done, Next::GoOn)
+            }
+            Request::List => {
+                self.look(&BTreeMap::new()).await;
+                (Response::List(self.view()), Next::GoOn)
+            }
+            Request::Kill { windows } => (commands::kill(self, &windows).await, Next::GoOn),
+            Request::KillAll => (commands::kill_all(self).await, Next::GoOn),
+            Request::Prune => (commands::prune(self).await, Next::GoOn),
+            Request::Stop { cleanup } => {
+                if cleanup {
+                    commands::cleanup(self).await;
+                }
+                (Response::Done, Next::Leave)
+            }
+            Request::Subscribe { .. } => {
+                let message = "a subscription is no question".to_owned();
+                (
+                    Response::Refused(Refusal {
+                        kind: RefusalKind::Usage,
+                        message,
+                    }),
+                    Next::GoOn,
+                )
+            }
+        }
+    }
+
+    /// Returns a stream for a reader; refuses a number that the feed does not have.
+    pub(super) fn subscribe(
+        &self,
+        start: &ReaderStart,
+        filter: Filter,
+    ) -> Result<Reading, Refusal> {
+        let after = match start {
+            ReaderStart::Now => None,
+            ReaderStart::After(after) => {
+                let checked = after.check(&self.recorder.context().epoch, self.recorder.last_seq());
+                Some(checked.map_err(|message| Refusal {
+                    kind: RefusalKind::Failed,
+                    message,
+                })?)
+            }
+        };
+        let subscription = self.recorder.subscribe(after, filter);
+        Ok(Reading {
+            subscription,
+            _present: Arc::clone(&self.readers),
+        })
+    }
+
+    fn view(&self) -> LsView {
+        let look = self.engine.before().cloned().unwrap_or_default();
+        LsView::new(SnapshotLine::from(&look), |task| {
+            let window = task.window_id.parse().ok()?;
+            self.engine
+                .prompt_of(window)
+                .map(|prompt| prompt.text.clone())
+        })
+    }
+
+    fn status(&self) -> DaemonStatus {
+        let counts = self.engine.counts().unwrap_or_default();
+        DaemonStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session_name: self.recorder.context().session_name.clone(),
+            server: self.watch.server().socket().display().to_string(),
+            exists: counts.exists,
+            started_at: self.started_at,
+            epoch: self.recorder.context().epoch.clone(),
+            last_seq: self.recorder.last_seq(),
+            feed: self.place.feed().display().to_string(),
+            log: self.place.log().display().to_string(),
+            readers: self.n_readers(),
+            looks: self.watch.looks(),
+            running: counts.running,
+            waiting: counts.waiting,
+            dead: counts.dead,
+        }
+    }
+
+    fn n_readers(&self) -> usize {
+        Arc::strong_count(&self.readers) - 1
+    }
+
+    /// Leaves a mark that this session's feed is read, for start-up scans of other sessions.
+    fn note_readers(&mut self) {
+        let due = self
+            .readers_noted
+            .is_none_or(|noted| noted.elapsed() >= NOTE_READERS_EVERY);
+        if self.n_readers() == 0 || !due {
+            return;
+        }
+        self.readers_noted = Some(Instant::now());
+        if let Err(error) = std::fs::write(self.place.last_reader(), b"") {
+            tracing::warn!(%error, "could not note that somebody reads the feed");
+        }
+    }
+
+    fn is_useless_for_long(&mut self) -> bool {
+        let exists = self.engine.counts().is_some_and(|counts| counts.exists);
+        if exists || self.n_readers() > 0 || !self.leaves_when_useless {
+            self.useless_since = None;
+            return false;
+        }
+        self.useless_since
+            .get_or_insert_with(Instant::now)
+            .elapsed()
+            >= USELESS_AFTER
+    }
+
+    /// Delivers what is gathered, saves, and takes our things out of tmux.
+    pub(super) async fn close(&mut self) {
+        let effects = self.engine.deliver(now());
+        self.perform(effects).await;
+        let shown = self.recorder.retry();
+        self.show(shown).await;
+        self.save();
+        self.watch.close().await;
+        self.sinks.close().await;
+    }
+}
+
+/// Returns the look without what changes all the time and decides nothing.
+fn essence(look: &Snapshot) -> Snapshot {
+    let mut essence = look.clone();
+    essence.captured_at = 0;
+    for task in essence.tasks.values_mut() {
+        task.screen = crate::model::Screen::default();
+    }
+    essence
+}

@@ -1,0 +1,214 @@
+//! The daemon: one per task session. It owns the engine and lets two edges meet.
+
+mod commands;
+mod connection;
+mod hub;
+mod lock;
+mod log;
+mod notices;
+mod pace;
+mod recorder;
+mod scan;
+mod signals;
+mod startup;
+mod stream;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::task::JoinSet;
+
+pub use lock::{LockError, is_held};
+
+use crate::config::Config;
+use crate::engine::{Engine, Settings};
+use crate::feed::FeedError;
+use crate::place::{Place, PlaceError};
+use crate::tmux::{Server, TmuxError};
+use crate::wire::{Context, Filter, ReaderStart};
+use hub::Hub;
+use recorder::Recorder;
+use signals::Signals;
+use watch::Watch;
+
+/// How long readers and sinks may take to finish when the daemon leaves.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a daemon is told at its start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The task session's name.
+    pub session: String,
+    /// Its tmux server.
+    pub server: Server,
+    /// Its files.
+    pub place: Place,
+    /// The harness's id of the conversation.
+    pub session_id: Option<String>,
+    /// The project's folder, for a session that does not say which project it belongs to.
+    pub project: Option<PathBuf>,
+    /// Forget the saved snapshot.
+    pub fresh: bool,
+    /// The longest time between two looks.
+    pub interval: Duration,
+    /// Whether it leaves by itself once there has been neither session nor reader for long.
+    pub leaves_when_useless: bool,
+    /// Print the live feed on stdout.
+    pub stdout: bool,
+    /// Where notices go.
+    pub notices: Config,
+}
+
+/// Why a daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Another one has the session, or the lock cannot be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A folder cannot be used.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The feed cannot be used.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// tmux cannot be used at all.
+    #[error(transparent)]
+    Tmux(#[from] TmuxError),
+    /// The socket or the log cannot be made.
+    #[error("could not make {}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Signals cannot be caught.
+    #[error("could not listen for signals")]
+    Signals(#[source] io::Error),
+}
+
+/// Supervises the session until told to stop; `ready` is called once the daemon listens and has
+/// taken its first look.
+///
+/// # Errors
+///
+/// Only before it is ready. From then on it copes.
+pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    let place = &options.place;
+    place.create_runtime()?;
+    let _lock = lock::take(&place.lock())?;
+    place.create_state()?;
+    log::open(&place.log()).map_err(|source| DaemonError::Io {
+        path: place.log(),
+        source,
+    })?;
+    let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
+    options.server.check_version().await?;
+
+    let beginning = startup::begin(place, options.fresh)?;
+    let context = Context {
+        epoch: beginning.epoch,
+        session_name: options.session.clone(),
+        session_id: options
+            .session_id
+            .clone()
+            .unwrap_or_else(|| options.session.clone()),
+    };
+    let last_seq = beginning.memory.last_seq;
+    let watch = Watch::new(
+        options.server.clone(),
+        options.session.clone(),
+        beginning.memory.before.as_ref(),
+    );
+    let engine = Engine::new(Settings::LIVE, beginning.memory, crate::clock::now());
+    let recorder = Recorder::new(beginning.journal, context, last_seq);
+    let mut hub = Hub::new(&options, watch, engine, recorder);
+    let mut tasks = JoinSet::new();
+    if options.stdout {
+        print_feed(&hub, &mut tasks);
+    }
+
+    hub.look(&std::collections::BTreeMap::new()).await;
+    let (listener, _socket) = listen(place)?;
+    tracing::info!(
+        session = options.session,
+        pid = std::process::id(),
+        "supervising"
+    );
+    ready();
+    scan::scan(&mut hub, options.project.as_deref()).await;
+
+    hub.run(&listener, &mut signals, &mut tasks).await;
+    tracing::info!("leaving");
+    drop(listener);
+    // The second signal ends it at once, whatever is still under way.
+    tokio::select! {
+        () = leave(hub, tasks) => {}
+        () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
+    }
+    Ok(())
+}
+
+/// Drains: what is gathered is delivered, then the readers see the end of their streams.
+async fn leave(mut hub: Hub, mut tasks: JoinSet<()>) {
+    hub.close().await;
+    drop(hub);
+    let drained = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a task ended badly");
+            }
+        }
+    };
+    if tokio::time::timeout(GRACE, drained).await.is_err() {
+        tasks.shutdown().await;
+    }
+}
+
+/// Prints the live feed on stdout for as long as somebody reads it.
+fn print_feed(hub: &Hub, tasks: &mut JoinSet<()>) {
+    let Ok(reading) = hub.subscribe(&ReaderStart::Now, Filter::default()) else {
+        return;
+    };
+    tasks.spawn(async move {
+        let mut stdout = tokio::io::stdout();
+        if let Err(error) = stream::serve(reading.subscription, &mut stdout).await {
+            tracing::info!(%error, "stdout is closed; supervising goes on");
+        }
+    });
+}
+
+/// Removes the socket when the daemon leaves, however it leaves.
+struct Socket {
+    path: PathBuf,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!(%error, "could not remove the socket");
+        }
+    }
+}
+
+/// Listens. We have the lock, so a socket that is there is a dead daemon's.
+fn listen(place: &Place) -> Result<(UnixListener, Socket), DaemonError> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let path = place.socket();
+    let failed = |source| DaemonError::Io {
+        path: place.socket(),
+        source,
+    };
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok((listener, Socket { path }))
+}

@@ -1,0 +1,155 @@
+//! Where notices go besides the feed: the desktop and tmux's status line, each if it is wanted.
+
+use tokio::task::JoinHandle;
+
+use super::recorder::Shown;
+use crate::config::{Config, NoticeSink};
+#[cfg(feature = "notice")]
+use crate::model::Level;
+use crate::model::SessionId;
+use crate::notice::Complaints;
+use crate::tmux::{self, Connection, TmuxError};
+
+/// How many notices may wait for a slow desktop. Further ones are in the feed alone: a desktop
+/// that hangs must hold nothing up.
+#[cfg(feature = "notice")]
+const DESKTOP_QUEUE: usize = 16;
+
+/// The user option that holds the status line, for `status-right` and the like.
+const STATUS_OPTION: &str = "@tmux_task_status";
+
+/// The sinks that the configuration asks for.
+#[derive(Debug)]
+pub(super) struct Sinks {
+    desktop: Option<Desktop>,
+    tmux: bool,
+    complaints: Complaints<TmuxError>,
+}
+
+/// The desktop, which may be slow, has a task of its own.
+#[derive(Debug)]
+struct Desktop {
+    #[cfg(feature = "notice")]
+    queue: tokio::sync::mpsc::Sender<(Level, String, String)>,
+    task: JoinHandle<()>,
+}
+
+impl Sinks {
+    pub(super) fn new(config: &Config) -> Self {
+        let desktop = config
+            .notices
+            .contains(&NoticeSink::Desktop)
+            .then(Desktop::start)
+            .flatten();
+        Self {
+            desktop,
+            tmux: config.notices.contains(&NoticeSink::Tmux),
+            complaints: Complaints::default(),
+        }
+    }
+
+    /// Shows a notice wherever it is wanted and possible.
+    pub(super) async fn show(
+        &mut self,
+        connection: &mut Connection<'_>,
+        session: Option<SessionId>,
+        session_name: &str,
+        notice: &Shown,
+    ) {
+        if let Some(desktop) = &self.desktop {
+            desktop.show(session_name, notice);
+        }
+        if let (true, Some(session)) = (self.tmux, session) {
+            // A status line is one line.
+            let text = notice.text.lines().next().unwrap_or_default();
+            let shown = tmux::show_notice(connection, session, text).await;
+            self.settle(shown);
+        }
+    }
+
+    /// Puts the status line where tmux's own can show it: `#{@tmux_task_status}`.
+    pub(super) async fn status(
+        &mut self,
+        connection: &mut Connection<'_>,
+        session: SessionId,
+        line: Option<&str>,
+    ) {
+        if self.tmux {
+            let set = tmux::set_session_option(connection, session, STATUS_OPTION, line).await;
+            self.settle(set);
+        }
+    }
+
+    fn settle(&mut self, outcome: Result<(), TmuxError>) {
+        match outcome {
+            Ok(()) => {
+                self.complaints.settle();
+            }
+            // The session went meanwhile, and with it those who could have seen it.
+            Err(error) if error.is_missing() => {}
+            Err(error) => {
+                if self.complaints.admit(&error) {
+                    tracing::warn!(%error, "could not show a notice in tmux");
+                }
+            }
+        }
+    }
+
+    /// Lets the desktop finish what it has.
+    pub(super) async fn close(&mut self) {
+        if let Some(desktop) = self.desktop.take() {
+            desktop.close().await;
+        }
+    }
+}
+
+#[cfg(feature = "notice")]
+impl Desktop {
+    fn start() -> Option<Self> {
+        let (queue, mut notices) =
+            tokio::sync::mpsc::channel::<(Level, String, String)>(DESKTOP_QUEUE);
+        let task = tokio::spawn(async move {
+            let mut desktop = crate::notice::Desktop::new();
+            while let Some((level, title, body)) = notices.recv().await {
+                // It logs its failures itself, each kind once.
+                drop(desktop.tell(level, &title, &body).await);
+            }
+        });
+        Some(Self { queue, task })
+    }
+
+    fn show(&self, session_name: &str, notice: &Shown) {
+        let title = format!("tmux-task: {session_name}");
+        if self
+            .queue
+            .try_send((notice.level, title, notice.text.clone()))
+            .is_err()
+        {
+            tracing::debug!("the desktop is slow: a notice stays in the feed");
+        }
+    }
+
+    async fn close(self) {
+        drop(self.queue);
+        // Each notice has its own time limit; a queue full of hung ones is not waited for.
+        let limit = std::time::Duration::from_secs(2);
+        let aborter = self.task.abort_handle();
+        if tokio::time::timeout(limit, self.task).await.is_err() {
+            aborter.abort();
+        }
+    }
+}
+
+#[cfg(not(feature = "notice"))]
+impl Desktop {
+    fn start() -> Option<Self> {
+        tracing::info!("this program was built without desktop notices");
+        None
+    }
+
+    fn show(&self, _session_name: &str, _notice: &Shown) {}
+
+    async fn close(self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,172 @@
+//! Makes the engine's decisions durable, then tells those who listen: never the other way round.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+
+use super::stream::{NEWS_KEPT, News, Subscription};
+use crate::engine::Effect;
+use crate::feed::{FeedError, Journal, Reader};
+use crate::model::{Body, Level, Seq};
+use crate::wire::{Context, Filter, LiveRecord, VERSION};
+
+/// How long to wait before a disk that refused is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A notice that is on the disk and may be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) level: Level,
+    pub(super) text: String,
+}
+
+/// The feed's writer and its listeners.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    journal: Journal,
+    context: Context,
+    news: broadcast::Sender<News>,
+    /// The counts as last told; what a new reader begins with.
+    status: Option<LiveRecord>,
+    /// The number of the last record that is on the disk.
+    last_seq: Seq,
+    /// The number of the last record that was handed over.
+    given_seq: Seq,
+    /// Notices whose records are not on the disk yet.
+    unshown: Vec<Shown>,
+    /// When a disk that refused is tried again.
+    retry_at: Option<Instant>,
+}
+
+impl Recorder {
+    pub(super) fn new(journal: Journal, context: Context, last_seq: Seq) -> Self {
+        Self {
+            journal,
+            context,
+            news: broadcast::Sender::new(NEWS_KEPT),
+            status: None,
+            last_seq,
+            given_seq: last_seq,
+            unshown: Vec::new(),
+            retry_at: None,
+        }
+    }
+
+    /// Performs the effects of one turn; returns the notices that may be shown now.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Append(records) => {
+                    for record in &records {
+                        self.given_seq = record.seq;
+                        match &record.body {
+                            Body::Notice { level, text, .. } => {
+                                let text = text.clone();
+                                self.unshown.push(Shown {
+                                    level: *level,
+                                    text,
+                                });
+                            }
+                            Body::Event(_) | Body::FollowUp { .. } => {}
+                        }
+                    }
+                    let written = self.journal.append(&records, &self.context);
+                    shown.extend(self.settle(written));
+                }
+                Effect::Status(counts) => {
+                    let status = LiveRecord::from(counts);
+                    self.status = Some(status.clone());
+                    self.tell(News::Status {
+                        end: self.journal.end(),
+                        status,
+                    });
+                }
+            }
+        }
+        shown
+    }
+
+    /// Tries again to write what the disk refused.
+    pub(super) fn retry(&mut self) -> Vec<Shown> {
+        let written = self.journal.flush();
+        self.settle(written)
+    }
+
+    /// Returns when [`Recorder::retry`] has something to do.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    fn settle(&mut self, written: Result<(), FeedError>) -> Vec<Shown> {
+        match written {
+            Ok(()) => {
+                if self.retry_at.take().is_some() {
+                    tracing::info!(last_seq = self.given_seq, "the feed can be written again");
+                }
+                self.last_seq = self.given_seq;
+                self.tell(News::Grown {
+                    end: self.journal.end(),
+                });
+                std::mem::take(&mut self.unshown)
+            }
+            Err(error) => {
+                if self.retry_at.is_none() {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    tracing::error!(%error, cause, "the feed's disk refuses; records wait");
+                }
+                self.retry_at = Some(Instant::now() + RETRY_AFTER);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Whether everything that was handed over is on the disk.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.journal.is_behind()
+    }
+
+    /// Follows a rename: later records bear the new name.
+    pub(super) fn rename(&mut self, session_name: &str) {
+        if self.context.session_name != session_name {
+            self.context.session_name = session_name.to_owned();
+        }
+    }
+
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Returns the number of the last record on the disk.
+    pub(super) fn last_seq(&self) -> Seq {
+        self.last_seq
+    }
+
+    /// Returns a stream that passes over the records up to the number `after`; without it, one
+    /// that begins with what is recorded from now on.
+    pub(super) fn subscribe(&self, after: Option<Seq>, filter: Filter) -> Subscription {
+        let end = self.journal.end();
+        let from = if after.is_some() { 0 } else { end };
+        Subscription {
+            hello: LiveRecord::Hello {
+                v: VERSION,
+                epoch: self.context.epoch.clone(),
+                last_seq: self.last_seq,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                session_name: self.context.session_name.clone(),
+            },
+            status: self.status.clone(),
+            reader: Reader::new(self.journal.path(), from),
+            after: after.unwrap_or(self.last_seq),
+            filter,
+            end,
+            news: self.news.subscribe(),
+        }
+    }
+
+    fn tell(&self, news: News) {
+        // Without readers there is nobody to tell: no failure.
+        drop(self.news.send(news));
+    }
+}

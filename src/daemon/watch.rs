@@ -1,0 +1,379 @@
+//! The link to the task session: attached while it exists, looking out for it while it does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::model::{GoneReason, Millis, Now, SessionLife, Snapshot, WindowId};
+use crate::observe::{Evidence, Observer};
+use crate::process;
+use crate::protocol::Notice;
+use crate::protocol::rows::Look;
+use crate::tmux::{self, Captures, Client, Connection, Deaths, Server, Target, TmuxError};
+
+/// Between two attempts to attach, at first and at most.
+const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Looks at one task session, whatever becomes of it.
+#[derive(Debug)]
+pub(super) struct Watch {
+    server: Server,
+    /// The name that the session was asked for by.
+    name: String,
+    /// Which life of it we follow, through renames; `None` while there is none.
+    life: Option<SessionLife>,
+    link: Link,
+    observer: Observer,
+    captures: Captures,
+    /// Windows whose options have been set.
+    prepared: BTreeSet<WindowId>,
+    /// Windows that were alive in the last look.
+    alive: BTreeSet<WindowId>,
+    /// When the processes of the last look started.
+    started_at: BTreeMap<u32, Millis>,
+    /// Facts about the session itself, from the last look that saw it.
+    about: About,
+    looks: u64,
+}
+
+/// How we are connected.
+#[derive(Debug)]
+enum Link {
+    /// By a process per look, because there is no session or attaching failed.
+    Apart {
+        /// When to try to attach next.
+        attach_at: Instant,
+        /// How long to wait after the next failure.
+        pause: Duration,
+    },
+    /// By a control client.
+    Attached(Box<Client>),
+}
+
+/// What a look tells of the session besides its tasks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct About {
+    /// Its name now.
+    pub(super) name: Option<String>,
+    /// The project it belongs to.
+    pub(super) root: Option<String>,
+}
+
+/// One look, judged.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) snapshot: Snapshot,
+    /// A run has ended and tmux has not said how: it needs a nudge, and another look soon.
+    pub(super) unsettled: bool,
+}
+
+impl Watch {
+    /// Returns a watch that carries on from the last look, if there was one.
+    pub(super) fn new(server: Server, name: String, before: Option<&Snapshot>) -> Self {
+        Self {
+            server,
+            life: before.and_then(|before| before.life.clone()),
+            link: apart(),
+            observer: before.map_or_else(|| Observer::new(&name), Observer::from_snapshot),
+            captures: Captures::default(),
+            prepared: BTreeSet::new(),
+            alive: before.map(alive).unwrap_or_default(),
+            started_at: BTreeMap::new(),
+            about: About::default(),
+            looks: 0,
+            name,
+        }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(super) fn about(&self) -> &About {
+        &self.about
+    }
+
+    pub(super) fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    pub(super) fn life(&self) -> Option<&SessionLife> {
+        self.life.as_ref()
+    }
+
+    /// Returns a way to run commands.
+    pub(super) fn connection(&mut self) -> Connection<'_> {
+        match &mut self.link {
+            Link::Attached(client) => Connection::Attached(client),
+            Link::Apart { .. } => Connection::OneShot(&self.server),
+        }
+    }
+
+    /// Resolves when tmux says that something has changed; never while we are apart.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: a notification not returned is returned next.
+    pub(super) async fn changed(&mut self) {
+        loop {
+            let Link::Attached(client) = &mut self.link else {
+                return std::future::pending().await;
+            };
+            match client.next_notice().await {
+                Ok(notice) if is_change(&notice) => return,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "the control client has gone");
+                    self.link = apart();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks. `killed` are windows that a command of ours has just ended.
+    ///
+    /// # Errors
+    ///
+    /// When nothing can be said of the session; the last look stands then.
+    pub(super) async fn look(
+        &mut self,
+        killed: &BTreeMap<WindowId, GoneReason>,
+        now: Now,
+    ) -> Result<Seen, TmuxError> {
+        self.looks += 1;
+        let look = match self.attached_look().await {
+            Some(found) => found,
+            None => self.look_apart().await?,
+        };
+        let mut evidence = Evidence::default();
+        match &look {
+            None => self.forget_session().await,
+            Some(look) => {
+                self.life = Some(look.session.life.clone());
+                self.about = About {
+                    name: Some(look.session.name.clone()),
+                    root: look.session.root.clone(),
+                };
+                evidence.started_at = self.starts(look);
+            }
+        }
+        evidence.gone = self.gone(look.as_ref(), killed).await;
+        let observed = self.observer.observe(look.as_ref(), &evidence, now);
+        let snapshot = observed.snapshot;
+        self.alive = alive(&snapshot);
+        self.tidy(&snapshot, &observed.write_runs).await;
+        if let (true, Some(life)) = (observed.nudge, &self.life) {
+            tmux::nudge(life.server_pid);
+        }
+        Ok(Seen {
+            snapshot,
+            unsettled: observed.nudge,
+        })
+    }
+
+    /// Returns when the processes of this look started; each is asked for once.
+    fn starts(&mut self, look: &Look) -> BTreeMap<u32, Millis> {
+        let pids: BTreeSet<u32> = look.pids().collect();
+        self.started_at.retain(|pid, _| pids.contains(pid));
+        let fresh = pids
+            .into_iter()
+            .filter(|pid| !self.started_at.contains_key(pid));
+        let fresh = process::starts(fresh.collect::<Vec<_>>());
+        self.started_at.extend(fresh);
+        self.started_at.clone()
+    }
+
+    /// Looks through the control client; `None` when there is none, or none any more.
+    async fn attached_look(&mut self) -> Option<Option<Look>> {
+        let (Link::Attached(client), Some(life)) = (&mut self.link, &self.life) else {
+            return None;
+        };
+        let target = Target::Id(life.id);
+        let mut connection = Connection::Attached(client);
+        match tmux::look(&mut connection, &target, &mut self.captures, Deaths::Take).await {
+            Ok(look) => Some(look),
+            Err(error) => {
+                tracing::info!(%error, "lost the control client");
+                self.link = apart();
+                None
+            }
+        }
+    }
+
+    /// Looks with a process of its own, and attaches when there is something to attach to.
+    async fn look_apart(&mut self) -> Result<Option<Look>, TmuxError> {
+        if !self.server_listens() {
+            return Ok(None);
+        }
+        let mut look = None;
+        if let Some(life) = self.life.clone() {
+            let found = self.one_shot(Target::Id(life.id)).await?;
+            look = found.filter(|look| look.session.life == life);
+        }
+        if look.is_none() {
+            look = self.one_shot(Target::Name(self.name.clone())).await?;
+        }
+        let Some(look) = look else { return Ok(None) };
+        let Link::Apart { attach_at, pause } = self.link else {
+            return Ok(Some(look));
+        };
+        if Instant::now() < attach_at {
+            return Ok(Some(look));
+        }
+        match self.attach(&look).await {
+            Ok(whole) => Ok(whole.or(Some(look))),
+            Err(error) => {
+                tracing::warn!(%error, "could not attach; looking with a process each time");
+                let (_, most) = ATTACH_PAUSE;
+                self.link = Link::Apart {
+                    attach_at: Instant::now() + pause,
+                    pause: (pause * 2).min(most),
+                };
+                Ok(Some(look))
+            }
+        }
+    }
+
+    async fn one_shot(&mut self, target: Target) -> Result<Option<Look>, TmuxError> {
+        let mut connection = Connection::OneShot(&self.server);
+        tmux::look(&mut connection, &target, &mut self.captures, Deaths::Leave).await
+    }
+
+    /// Attaches, sets the hooks, and looks again: from here on nothing is missed.
+    async fn attach(&mut self, look: &Look) -> Result<Option<Look>, TmuxError> {
+        let id = look.session.life.id;
+        let mut client = self.server.attach(id).await?;
+        let mut connection = Connection::Attached(&mut client);
+        tmux::install(&mut connection, id, std::process::id()).await?;
+        let whole = tmux::look(
+            &mut connection,
+            &Target::Id(id),
+            &mut self.captures,
+            Deaths::Take,
+        )
+        .await?;
+        tracing::info!(session = %id, name = look.session.name, "attached");
+        self.link = Link::Attached(Box::new(client));
+        Ok(whole)
+    }
+
+    async fn forget_session(&mut self) {
+        self.life = None;
+        self.prepared.clear();
+        self.about = About::default();
+        if let Link::Attached(client) = std::mem::replace(&mut self.link, apart()) {
+            client.close().await;
+        }
+    }
+
+    /// Says why windows have gone, where we know it or tmux does.
+    async fn gone(
+        &mut self,
+        look: Option<&Look>,
+        killed: &BTreeMap<WindowId, GoneReason>,
+    ) -> BTreeMap<WindowId, GoneReason> {
+        let present: BTreeSet<WindowId> = look
+            .iter()
+            .flat_map(|look| &look.windows)
+            .map(|row| row.window)
+            .collect();
+        let gone: Vec<WindowId> = self.alive.difference(&present).copied().collect();
+        let (ours, theirs): (Vec<_>, Vec<_>) = gone
+            .into_iter()
+            .partition(|window| killed.contains_key(window));
+        let mut reasons: BTreeMap<_, _> = ours
+            .into_iter()
+            .map(|window| (window, killed[&window]))
+            .collect();
+        if !theirs.is_empty() && self.server_listens() {
+            match tmux::where_is(&mut self.connection(), &theirs).await {
+                Ok(found) => {
+                    reasons.extend(found.into_keys().map(|window| (window, GoneReason::Moved)));
+                }
+                Err(error) => tracing::debug!(%error, "could not ask where windows went"),
+            }
+        }
+        reasons
+    }
+
+    /// Sets the options of windows seen for the first time and writes our counts of runs back.
+    async fn tidy(&mut self, snapshot: &Snapshot, runs: &[(WindowId, u32)]) {
+        self.prepared
+            .retain(|window| snapshot.tasks.contains_key(window));
+        let fresh: Vec<WindowId> = snapshot
+            .tasks
+            .keys()
+            .filter(|window| !self.prepared.contains(window))
+            .copied()
+            .collect();
+        if fresh.is_empty() && runs.is_empty() {
+            return;
+        }
+        let mut connection = self.connection();
+        let tidied = async {
+            tmux::prepare_windows(&mut connection, &fresh).await?;
+            tmux::write_runs(&mut connection, runs).await
+        };
+        match tidied.await {
+            Ok(()) => self.prepared.extend(fresh),
+            Err(error) => tracing::warn!(%error, "could not set the options of windows"),
+        }
+    }
+
+    /// Whether anybody listens on the server's socket: asked without starting a process.
+    fn server_listens(&self) -> bool {
+        UnixStream::connect(self.server.socket()).is_ok()
+    }
+
+    /// Leaves the session as it is, without our hooks and our client.
+    pub(super) async fn close(&mut self) {
+        if let Some(life) = &self.life {
+            let id = life.id;
+            if let Err(error) = tmux::uninstall(&mut self.connection(), id).await {
+                tracing::warn!(%error, "could not take our hooks out of tmux");
+            }
+        }
+        if let Link::Attached(client) = std::mem::replace(&mut self.link, apart()) {
+            client.close().await;
+        }
+    }
+}
+
+fn alive(look: &Snapshot) -> BTreeSet<WindowId> {
+    look.tasks
+        .values()
+        .filter(|task| task.is_alive())
+        .map(|task| task.window)
+        .collect()
+}
+
+fn apart() -> Link {
+    let (first, _) = ATTACH_PAUSE;
+    Link::Apart {
+        attach_at: Instant::now(),
+        pause: first,
+    }
+}
+
+/// Whether a notification may mean that tasks have changed.
+fn is_change(notice: &Notice) -> bool {
+    match notice {
+        Notice::WindowAdd(_)
+        | Notice::WindowClose(_)
+        | Notice::WindowRenamed(_)
+        | Notice::SessionRenamed
+        | Notice::SessionChanged(_)
+        | Notice::Exit(_) => true,
+        Notice::UnlinkedWindowAdd(_)
+        | Notice::SessionsChanged
+        | Notice::Output { .. }
+        | Notice::ExtendedOutput { .. }
+        | Notice::Pause(_)
+        | Notice::Continue(_)
+        | Notice::Message(_)
+        | Notice::Other(_) => false,
+    }
+}

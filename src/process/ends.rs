@@ -1,0 +1,303 @@
+//! Learning at once that processes end, whoever's children they are.
+//!
+//! A pidfd becomes readable when its process ends. All of them are in one epoll, and one thread
+//! sleeps on that: an idle process costs nothing, and of one that ends the exit status is read
+//! before its parent has had time to reap it. Only Linux has pidfds; elsewhere nothing ends here
+//! and looks find out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use tokio::sync::mpsc;
+
+use crate::model::Exit;
+
+/// A process that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The process.
+    pub pid: u32,
+    /// How it ended, where the kernel still told.
+    pub exit: Option<Exit>,
+}
+
+/// Tells of the processes that it was given when they end.
+#[derive(Debug)]
+pub struct Ends {
+    sleeper: system::Sleeper,
+    ended: mpsc::UnboundedReceiver<Ended>,
+    /// Those that had ended before they could be watched.
+    ended_before: Vec<Ended>,
+    watched: BTreeMap<u32, system::Watched>,
+}
+
+impl Ends {
+    /// Returns a watch over no process yet.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no room for it.
+    pub fn new() -> io::Result<Self> {
+        // Unbounded, but each watched process is sent once at most.
+        let (sender, ended) = mpsc::unbounded_channel();
+        let sleeper = system::Sleeper::start(sender)?;
+        Ok(Self {
+            sleeper,
+            ended,
+            ended_before: Vec::new(),
+            watched: BTreeMap::new(),
+        })
+    }
+
+    /// Watches exactly these processes from here on.
+    pub fn watch(&mut self, pids: &BTreeSet<u32>) {
+        self.watched.retain(|pid, _| pids.contains(pid));
+        for &pid in pids {
+            if self.watched.contains_key(&pid) {
+                continue;
+            }
+            match self.sleeper.add(pid) {
+                Ok(watched) => {
+                    self.watched.insert(pid, watched);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.watched.insert(pid, system::Watched::default());
+                    self.ended_before.push(Ended { pid, exit: None });
+                }
+                Err(error) => tracing::debug!(pid, %error, "could not watch a process"),
+            }
+        }
+    }
+
+    /// Returns the next of them that has ended; each is returned once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Ended {
+        if let Some(ended) = self.ended_before.pop() {
+            return ended;
+        }
+        match self.ended.recv().await {
+            Some(ended) => ended,
+            // The thread has gone: looks will have to find out.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns all that have ended by now, without waiting.
+    pub fn take(&mut self) -> Vec<Ended> {
+        let mut all = std::mem::take(&mut self.ended_before);
+        while let Ok(ended) = self.ended.try_recv() {
+            all.push(ended);
+        }
+        all
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+    use std::thread;
+
+    use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::io::Errno;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use tokio::sync::mpsc;
+
+    use super::Ended;
+    use crate::process::exit_of_zombie;
+
+    /// No process has this number: it stands for "stop".
+    const STOP: u64 = 0;
+
+    /// The thread needs next to nothing.
+    const STACK: usize = 64 * 1024;
+
+    /// A process in the epoll; it leaves it when this is dropped, for the kernel takes a closed
+    /// file out.
+    #[derive(Debug, Default)]
+    pub(super) struct Watched {
+        _pidfd: Option<OwnedFd>,
+    }
+
+    #[derive(Debug)]
+    pub(super) struct Sleeper {
+        epoll: Arc<OwnedFd>,
+        stop: OwnedFd,
+    }
+
+    impl Sleeper {
+        pub(super) fn start(ended: mpsc::UnboundedSender<Ended>) -> io::Result<Self> {
+            let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+            let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+            epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN)?;
+            let sleeping = Arc::clone(&epoll);
+            thread::Builder::new()
+                .name("process-ends".to_owned())
+                .stack_size(STACK)
+                .spawn(move || sleep(&sleeping, &ended))?;
+            Ok(Self { epoll, stop })
+        }
+
+        pub(super) fn add(&self, pid: u32) -> io::Result<Watched> {
+            let known = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            let pidfd = pidfd_open(known.ok_or(Errno::INVAL)?, PidfdFlags::empty());
+            let pidfd = pidfd.map_err(|errno| match errno {
+                Errno::SRCH => io::Error::from(io::ErrorKind::NotFound),
+                errno => errno.into(),
+            })?;
+            // Once only: a process ends once, and must not wake the thread over and over.
+            let flags = EventFlags::IN | EventFlags::ONESHOT;
+            epoll::add(
+                &self.epoll,
+                &pidfd,
+                EventData::new_u64(u64::from(pid)),
+                flags,
+            )?;
+            Ok(Watched {
+                _pidfd: Some(pidfd),
+            })
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            if let Err(error) = rustix::io::write(&self.stop, &1_u64.to_ne_bytes()) {
+                tracing::debug!(%error, "a thread stays until the program ends");
+            }
+        }
+    }
+
+    fn sleep(epoll: &OwnedFd, ended: &mpsc::UnboundedSender<Ended>) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::error!(%error, "processes that end are no longer noticed at once");
+                    return;
+                }
+            }
+            for event in &events {
+                let Ok(pid @ 1..) = u32::try_from(event.data.u64()) else {
+                    return;
+                };
+                if ended
+                    .send(Ended {
+                        pid,
+                        exit: exit_of_zombie(pid),
+                    })
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+
+    use tokio::sync::mpsc;
+
+    use super::Ended;
+
+    #[derive(Debug, Default)]
+    pub(super) struct Watched;
+
+    #[derive(Debug)]
+    pub(super) struct Sleeper {
+        _ended: mpsc::UnboundedSender<Ended>,
+    }
+
+    impl Sleeper {
+        pub(super) fn start(ended: mpsc::UnboundedSender<Ended>) -> io::Result<Self> {
+            Ok(Self { _ended: ended })
+        }
+
+        pub(super) fn add(&self, _pid: u32) -> io::Result<Watched> {
+            Ok(Watched)
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::model::Signal;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn an_end_is_told_once_with_its_exit() {
+        let mut ends = Ends::new().unwrap();
+        // Nobody reaps them until the end of the test: zombies keep their exit.
+        let mut exits = Command::new("sh")
+            .args(["-c", "read x; exit 7"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut killed = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pids = BTreeSet::from([exits.id(), killed.id()]);
+        ends.watch(&pids);
+        assert_eq!(ends.take(), []);
+
+        drop(exits.stdin.take());
+        let runtime = runtime();
+        let first = runtime.block_on(ends.next());
+        assert_eq!(
+            first,
+            Ended {
+                pid: exits.id(),
+                exit: Some(Exit::with_code(7))
+            }
+        );
+        killed.kill().unwrap();
+        let second = runtime.block_on(ends.next());
+        let by_kill = Exit {
+            code: None,
+            signal: Signal::parse("KILL"),
+        };
+        assert_eq!(
+            second,
+            Ended {
+                pid: killed.id(),
+                exit: Some(by_kill)
+            }
+        );
+        ends.watch(&pids);
+        assert_eq!(ends.take(), []);
+        exits.wait().unwrap();
+        killed.wait().unwrap();
+    }
+
+    #[test]
+    fn one_that_has_ended_before_is_told_as_well() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let mut ends = Ends::new().unwrap();
+        ends.watch(&BTreeSet::from([child.id()]));
+        assert_eq!(
+            ends.take(),
+            [Ended {
+                pid: child.id(),
+                exit: None
+            }]
+        );
+        ends.watch(&BTreeSet::from([child.id()]));
+        assert_eq!(ends.take(), []);
+    }
+}

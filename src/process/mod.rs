@@ -1,0 +1,97 @@
+//! The edge to processes: what the kernel knows of them.
+
+mod ends;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+
+pub use ends::{Ended, Ends};
+
+use crate::model::{Exit, Millis, Signal};
+
+/// Returns when a process of ours or anybody's started, from the kernel; `None` where it has gone
+/// or the system does not tell (only Linux does, in `/proc`).
+#[must_use]
+pub fn started_at(pid: u32) -> Option<Millis> {
+    // Field 22 counts clock ticks since boot.
+    let ticks: u64 = stat(pid)?.field(22)?.parse().ok()?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    let since_boot = ticks.checked_mul(1000)?.checked_div(per_second)?;
+    boot_time()?.checked_add(Millis::try_from(since_boot).ok()?)
+}
+
+/// Returns how a process ended that its parent has not reaped yet; `None` where it runs, has gone,
+/// or is somebody else's: the kernel shows a 0 then.
+#[must_use]
+pub fn exit_of_zombie(pid: u32) -> Option<Exit> {
+    let stat = stat(pid)?;
+    let ours = rustix::process::geteuid();
+    let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    if stat.field(3)? != "Z" || !(ours.is_root() || owner == ours.as_raw()) {
+        return None;
+    }
+    // Field 52 is what wait(2) would tell.
+    let status: u32 = stat.field(52)?.parse().ok()?;
+    let signal = u8::try_from(status & 0x7f).ok()?;
+    Some(if signal == 0 {
+        Exit::with_code(i32::try_from(status >> 8 & 0xff).ok()?)
+    } else {
+        Exit {
+            code: None,
+            signal: Some(Signal::from_number(signal)),
+        }
+    })
+}
+
+/// What `/proc/PID/stat` says, by the field numbers of proc(5).
+struct Stat {
+    text: String,
+}
+
+impl Stat {
+    /// Returns a field from 3 on. The name, field 2, may hold blanks and brackets.
+    fn field(&self, number: usize) -> Option<&str> {
+        let (_, fields) = self.text.rsplit_once(')')?;
+        fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+    }
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(Stat { text })
+}
+
+/// Returns when these processes started, for those of which the kernel tells.
+#[must_use]
+pub fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
+    pids.into_iter()
+        .filter_map(|pid| Some((pid, started_at(pid)?)))
+        .collect()
+}
+
+fn boot_time() -> Option<Millis> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Millis::checked_mul(line.trim().parse().ok()?, 1000)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_start_is_before_now_and_after_boot() {
+        let started = started_at(std::process::id()).unwrap();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
+        assert!(started >= boot_time().unwrap());
+        // The boot time is told in whole seconds.
+        assert!(started <= Millis::try_from(now.as_millis()).unwrap() + 1000);
+    }
+
+    #[test]
+    fn nobody_started_never() {
+        assert_eq!(started_at(u32::MAX), None);
+    }
+}
