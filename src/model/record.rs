@@ -20,7 +20,7 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// A task changed.
-    Event(Event),
+    Event(Box<Event>),
     /// Events, or the outcome of a command, were told to a person.
     Notice {
         /// How much it matters.

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TaskFields, VERSION, parse_rfc3339, rfc3339};
+use super::{SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
     Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, Record, ReplacedBy, Seq,
-    StatusCounts,
+    StatusCounts, text,
 };
 
 /// What every record of one feed shares.
@@ -334,7 +334,7 @@ impl DurableRecord {
             seq: record.seq,
             epoch: context.epoch.clone(),
             time: rfc3339(record.time),
-            session_name: context.session_name.clone(),
+            session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
             more,
             body: body(&record.body, context),
         }
@@ -343,7 +343,7 @@ impl DurableRecord {
     /// Returns the record, read back; an error names what cannot be read.
     pub fn to_record(&self) -> Result<Record, String> {
         let body = match &self.body {
-            RecordBody::Event(fields) => Body::Event(fields.to_event()?),
+            RecordBody::Event(fields) => Body::Event(Box::new(fields.to_event()?)),
             RecordBody::Notice {
                 level,
                 text,
@@ -384,7 +384,7 @@ impl DurableRecord {
 
 fn body(body: &Body, context: &Context) -> RecordBody {
     match body {
-        Body::Event(event) => RecordBody::Event(Box::new(EventFields::from(event))),
+        Body::Event(event) => RecordBody::Event(Box::new(EventFields::from(&**event))),
         Body::Notice {
             level,
             text,
@@ -408,8 +408,8 @@ fn body(body: &Body, context: &Context) -> RecordBody {
                 details: Details {
                     source: "extension".to_owned(),
                     not_user_input: true,
-                    session_id: context.session_id.clone(),
-                    session_name: context.session_name.clone(),
+                    session_id: text::one_line(context.session_id.as_bytes(), SESSION_CHARS),
+                    session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
                     level: (*level).into(),
                     events: events
                         .iter()
