@@ -372,14 +372,19 @@ proptest! {
         for look in looks {
             for event in episodes.admit(look, Duration::ZERO, start()) {
                 let window = event.task.window;
-                match event.kind {
+                match &event.kind {
                     EventKind::Input { prompt } => {
-                        prop_assert_eq!(waiting.insert(window, prompt), None);
+                        prop_assert_eq!(waiting.insert(window, prompt.clone()), None);
                     }
                     EventKind::InputResolved { prompt } => {
-                        prop_assert_eq!(waiting.remove(&window), Some(prompt));
+                        prop_assert_eq!(waiting.remove(&window), Some(prompt.clone()));
                     }
-                    other => prop_assert!(false, "{:?}", other),
+                    EventKind::Started { .. }
+                    | EventKind::Notify { .. }
+                    | EventKind::Exited { .. }
+                    | EventKind::Disappeared { .. } => {
+                        prop_assert!(false, "not of this floor: {:?}", event.kind);
+                    }
                 }
             }
             for window in look.tasks.keys() {
