@@ -176,22 +176,28 @@ pub struct EventFields {
     pub task: TaskFields,
     /// `input` and `inputResolved`: the line that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub prompt: Option<String>,
     /// `input`: whether the answer must not be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub secret: Option<bool>,
     /// `notify`: how often it rang since the look before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
     pub bells: Option<u64>,
     /// `exited`: `replaced` when a later run put an end to this one. `disappeared`: `userKilled`,
     /// `agentKilled` or `moved` where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Reason")]
     pub reason: Option<Reason>,
     /// `exited` with `replaced`: who started the later run, `launcher` or `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "By")]
     pub replaced_by: Option<By>,
     /// `started`: whether the window had a run before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub rerun: Option<bool>,
 }
 
