@@ -168,6 +168,12 @@ fn a_live_run_that_a_respawn_took_is_replaced() {
         "@1#2 api running pid=8; launcher @2 7",
         &["exited @1#1 ? replaced", "rerun @1#2"],
     );
+    // The launcher ended a run and could not start the next.
+    check(
+        "@1#1 api running pid=7",
+        "@1#1 api dead SIGHUP pid=7; launcher @1 7",
+        &["exited @1#1 SIGHUP"],
+    );
     // No pid is nobody's pid.
     check(
         "@1#1 api running",

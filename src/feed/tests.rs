@@ -1,10 +1,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::*;
-use crate::diff::diff;
+use crate::diff::{apply, diff};
+use crate::engine::{Effect, Engine, Memory, Settings};
 use crate::model::sketch::{describe, snapshot, task};
-use crate::model::{Body, Event, EventKind, Level, Prompt, Record, Seq};
+use crate::model::{Body, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot};
 use crate::wire::{Context, DurableRecord, SavedSession};
 
 /// A feed in a folder of its own, written by daemons that come and go.
@@ -334,6 +336,110 @@ fn a_saved_snapshot_is_read_back() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(names, ["session.json"]);
+}
+
+/// A daemon's engine, its records written to a feed.
+struct Daemon<'a> {
+    feed: &'a Feed,
+    engine: Engine,
+    now: Now,
+}
+
+impl Daemon<'_> {
+    /// Returns a daemon that carries on from a saved look and what the feed tells of later.
+    fn back(feed: &Feed, saved: Option<Snapshot>) -> Daemon<'_> {
+        let past = feed.recover();
+        let mut before = saved;
+        if let Some(before) = &mut before {
+            for event in &past.since {
+                apply(before, event);
+            }
+        }
+        let memory = Memory {
+            before,
+            waiting: past.waiting,
+            owed: past.owed,
+            last_seq: past.last_seq,
+        };
+        let now = Now {
+            mono: Instant::now(),
+            wall: 0,
+        };
+        let engine = Engine::new(Settings::REPLAY, memory, now);
+        Daemon { feed, engine, now }
+    }
+
+    fn look(&mut self, look: &str) {
+        let effects = self.engine.look(snapshot(look), self.now);
+        self.write(effects);
+    }
+
+    fn deliver(&mut self) {
+        let effects = self.engine.deliver(self.now);
+        self.write(effects);
+    }
+
+    fn write(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Append(records) => self.feed.append(&records),
+                Effect::Status(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
+    let looks = [
+        "@1#1 a running pid=1 bells=0; @2#1 b dead 0 pid=2",
+        "@1#1 a running pid=1 bells=1 : Go? [y/n]; @2#2 b running pid=3",
+        "@1#1 a running pid=1 bells=1 : Go? [y/n]; @2#2 b running pid=3; @3#1 c running pid=4",
+        "@1#1 a running pid=1 bells=1 : x; @2#3 b running pid=5; launcher @2 3",
+        "ended @3#1 c dead 7 pid=4; ended @2#3 b dead 1 pid=5; @1#1 a dead 0 pid=1 bells=2; \
+         @2#4 b dead 2 pid=6",
+        "@1#2 a running pid=8 bells=2; @2#4 b dead 2 pid=6",
+        "gone @1 userKilled; @4#1 d running pid=9 bells=1",
+        "missing",
+    ];
+    let told = |crash: Option<(usize, bool)>| {
+        let feed = Feed::new();
+        let mut daemon = Daemon::back(&feed, None);
+        for (index, look) in looks.iter().enumerate() {
+            daemon.look(look);
+            if let Some((at, delivered)) = crash
+                && at == index
+            {
+                if delivered {
+                    daemon.deliver();
+                }
+                daemon = Daemon::back(&feed, Some(snapshot(looks[0])));
+                daemon.deliver();
+                daemon.look(look);
+            }
+            daemon.deliver();
+        }
+        let mut events = Vec::new();
+        let mut delivered = Vec::new();
+        for line in read_all(&feed.path, 0).unwrap() {
+            match line.to_record().unwrap().body {
+                Body::Event(event) => events.push(describe(&event)),
+                Body::Notice { events, .. } => delivered.extend(events),
+                Body::FollowUp { events, .. } => delivered.extend(events.iter().map(|e| e.seq)),
+            }
+        }
+        assert_eq!(feed.recover().owed, []);
+        (events, delivered)
+    };
+    let (events, delivered) = told(None);
+    assert!(events.len() > 15, "{events:?}");
+    for at in 0..looks.len() {
+        for after_delivery in [false, true] {
+            let crashed = told(Some((at, after_delivery)));
+            assert_eq!(crashed.0, events, "crash at look {at}");
+            assert_eq!(crashed.1, delivered, "crash at look {at}");
+        }
+    }
 }
 
 #[test]
