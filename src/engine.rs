@@ -99,8 +99,9 @@ impl Engine {
         }
     }
 
-    /// Takes one look.
+    /// Takes one look. What was due before it is delivered first, without what it brings.
     pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<Effect> {
+        let mut effects = self.deliver_due(now);
         let mut events = Vec::new();
         if let Some(before) = &self.before {
             if is_another_life(before, &look) {
@@ -111,7 +112,6 @@ impl Engine {
         events.extend(self.episodes.admit(&look, self.settings.quiet, now));
         events.sort_by_key(place);
 
-        let mut effects = Vec::new();
         if !events.is_empty() {
             effects.push(Effect::Append(self.record(events, now)));
         }
@@ -235,17 +235,19 @@ impl Engine {
     }
 }
 
-/// Where an event stands among those of one look.
-fn place(event: &Event) -> (bool, WindowId, Option<u32>, u8) {
+/// Where an event stands among those of one look. The sort is stable: `diff` has put the runs of
+/// a window in their order, which their numbers cannot where nobody counted. What was waited for
+/// was waited for by the earliest of them, and what is waited for is by the last.
+fn place(event: &Event) -> (bool, WindowId, u8) {
     let (last, rank) = match event.kind {
         EventKind::InputResolved { .. } => (false, 0),
-        EventKind::Started { .. } => (false, 1),
-        EventKind::Notify { .. } => (false, 2),
-        EventKind::Exited { .. } => (false, 3),
-        EventKind::Input { .. } => (false, 4),
+        EventKind::Started { .. } | EventKind::Notify { .. } | EventKind::Exited { .. } => {
+            (false, 1)
+        }
+        EventKind::Input { .. } => (false, 2),
         EventKind::Disappeared { .. } => (true, 0),
     };
-    (last, event.task.window, event.task.run, rank)
+    (last, event.task.window, rank)
 }
 
 #[cfg(test)]

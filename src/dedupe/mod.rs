@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::model::{Event, EventKind, Now, Prompt, Snapshot, Task, WindowId};
+use crate::model::{Event, EventKind, Life, Now, Prompt, Snapshot, Task, WindowId};
 use crate::prompt::{self, Found};
 
 mod anew;
@@ -125,10 +125,12 @@ fn admit_task(
     events: &mut Vec<Event>,
 ) -> Option<Watched> {
     let Some(found) = find(task) else {
-        if let Some(before) = before {
+        let before = before?;
+        if is_known(task) || task.is_new_run_after(&before.task) {
             resolve(before, events);
+            return None;
         }
-        return None;
+        return unseen(before, task);
     };
     let watch = |state| {
         Some(Watched {
@@ -147,10 +149,8 @@ fn admit_task(
     }
     match before.state {
         State::Told => watch(State::Told),
-        State::Candidate { since } if before.task.screen != task.screen => {
-            let _ = since; // The screen moved: quiet begins anew.
-            watch(fresh)
-        }
+        // The output moved: quiet begins anew.
+        State::Candidate { .. } if before.task.screen.rows != task.screen.rows => watch(fresh),
         State::Candidate { since } if now.mono < since + quiet => watch(before.state),
         State::Candidate { .. } => {
             let kind = EventKind::Input {
@@ -165,9 +165,32 @@ fn admit_task(
     }
 }
 
+/// Nothing is known of the pane: what was told may stand still, but two looks in a row it is not.
+fn unseen(before: Watched, task: &Task) -> Option<Watched> {
+    match before.state {
+        State::Told => Some(Watched {
+            task: Task {
+                screen: before.task.screen,
+                ..task.clone()
+            },
+            ..before
+        }),
+        State::Candidate { .. } => None,
+    }
+}
+
+/// Whether the look tells if the task waits: of its pane nothing may be known, and a dead one
+/// waits for nobody.
+fn is_known(task: &Task) -> bool {
+    match task.life {
+        Life::Unknown => false,
+        Life::Alive => task.pane.is_some(),
+        Life::Dead(_) => true,
+    }
+}
+
 fn find(task: &Task) -> Option<Found> {
-    let known = !matches!(task.life, crate::model::Life::Unknown);
-    if known && task.is_alive() && task.pane.is_some() {
+    if task.is_alive() && is_known(task) {
         prompt::find(&task.screen)
     } else {
         None
@@ -177,7 +200,6 @@ fn find(task: &Task) -> Option<Found> {
 /// Whether the prompt that `task` shows is the one that stood there before.
 fn goes_on(before: &Watched, task: &Task, found: &Found) -> bool {
     !task.is_new_run_after(&before.task)
-        && before.task.run == task.run
         && before.found.prompt == found.prompt
         && !anew::written_anew(
             (&before.task.screen, before.found.row),

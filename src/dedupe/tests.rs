@@ -1,1 +1,395 @@
+use std::time::{Duration, Instant};
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::sketch::{describe, snapshot, task};
+
+/// Looks, a tenth of a second apart, and what each brings when two equal ones are quiet enough.
+#[track_caller]
+fn check(looks: &[(&str, &[&str])]) {
+    check_quiet(Duration::ZERO, looks);
+}
+
+#[track_caller]
+fn check_quiet(quiet: Duration, looks: &[(&str, &[&str])]) {
+    let mut now = start();
+    let mut episodes = Episodes::default();
+    for (index, (look, expected)) in looks.iter().enumerate() {
+        now = now.after(Duration::from_millis(100));
+        let events = episodes.admit(&snapshot(look), quiet, now);
+        let told: Vec<String> = events.iter().map(describe).collect();
+        assert_eq!(told, *expected, "look {index}: `{look}`");
+    }
+}
+
+fn start() -> Now {
+    Now {
+        mono: Instant::now(),
+        wall: 0,
+    }
+}
+
+const ASKS: &str = "@1 a running : Go? [y/n]";
+const TOLD: &[&str] = &["input @1: Go? [y/n]"];
+const RESOLVED: &[&str] = &["resolved @1: Go? [y/n]"];
+
+#[test]
+fn a_prompt_is_told_once_when_two_looks_agree() {
+    check(&[(ASKS, &[]), (ASKS, TOLD), (ASKS, &[]), (ASKS, &[])]);
+    check(&[("", &[]), (ASKS, &[]), (ASKS, TOLD)]);
+    check(&[
+        ("@1 a running : working", &[]),
+        ("@1 a running : working", &[]),
+    ]);
+    check(&[
+        ("@1 a running : Password:", &[]),
+        ("@1 a running : Password:", &["input @1!: Password:"]),
+    ]);
+}
+
+#[test]
+fn output_that_moves_is_not_waiting() {
+    check(&[
+        ("@1 a running : 1|Go? [y/n]", &[]),
+        ("@1 a running : 2|Go? [y/n]", &[]),
+        ("@1 a running : 3|Go? [y/n]", &[]),
+        ("@1 a running : 3|Go? [y/n]", TOLD),
+    ]);
+    // Two looks in a row, not two looks.
+    check(&[
+        (ASKS, &[]),
+        ("@1 a running : x", &[]),
+        (ASKS, &[]),
+        (ASKS, TOLD),
+    ]);
+    check(&[(ASKS, &[]), ("", &[]), (ASKS, &[]), (ASKS, TOLD)]);
+    check(&[
+        (ASKS, &[]),
+        ("@1 a unknown", &[]),
+        (ASKS, &[]),
+        (ASKS, TOLD),
+    ]);
+    check(&[
+        (ASKS, &[]),
+        ("@1 a running : Continue?", &[]),
+        ("@1 a running : Continue?", &["input @1: Continue?"]),
+    ]);
+}
+
+#[test]
+fn where_the_cursor_is_is_no_output() {
+    check(&[(ASKS, &[]), ("@1 a running cursor=10,0 : Go? [y/n]", TOLD)]);
+}
+
+#[test]
+fn only_a_live_pane_whose_state_is_known_waits() {
+    for state in [
+        "@1 a dead 0 : Go? [y/n]",
+        "@1 a unknown : Go? [y/n]",
+        "@1 a running nopane : Go? [y/n]",
+    ] {
+        check(&[(state, &[]), (state, &[]), (state, &[])]);
+    }
+}
+
+#[test]
+fn quiet_is_longer_than_two_looks_where_looks_are_close() {
+    let quiet = Duration::from_millis(250);
+    check_quiet(
+        quiet,
+        &[(ASKS, &[]), (ASKS, &[]), (ASKS, &[]), (ASKS, TOLD)],
+    );
+    check_quiet(
+        quiet,
+        &[
+            (ASKS, &[]),
+            (ASKS, &[]),
+            ("@1 a running : x|Go? [y/n]", &[]),
+            ("@1 a running : x|Go? [y/n]", &[]),
+            ("@1 a running : x|Go? [y/n]", &[]),
+            ("@1 a running : x|Go? [y/n]", TOLD),
+        ],
+    );
+}
+
+#[test]
+fn the_next_look_is_asked_for_when_it_can_tell() {
+    let quiet = Duration::from_millis(200);
+    let now = start();
+    let mut episodes = Episodes::default();
+    assert_eq!(episodes.next_deadline(quiet), None);
+    assert_eq!(episodes.admit(&snapshot(ASKS), quiet, now), []);
+    let due = now.after(quiet);
+    assert_eq!(episodes.next_deadline(quiet), Some(due.mono));
+    assert!(!episodes.is_waiting(WindowId(1)));
+    assert_eq!(episodes.admit(&snapshot(ASKS), quiet, due).len(), 1);
+    assert_eq!(episodes.next_deadline(quiet), None);
+    assert!(episodes.is_waiting(WindowId(1)));
+    let prompt = episodes.prompt_of(WindowId(1)).map(|prompt| &*prompt.text);
+    assert_eq!(prompt, Some("Go? [y/n]"));
+}
+
+#[test]
+fn an_episode_ends_with_the_prompt() {
+    let told: [(&str, &[&str]); 2] = [(ASKS, &[]), (ASKS, TOLD)];
+    let then = |look: &'static str| [told[0], told[1], (look, RESOLVED)];
+    check(&then("@1 a running : working"));
+    check(&then("@1 a running"));
+    check(&then("@1 a dead 0 : Go? [y/n]"));
+    check(&then("@1 a dead 0 nopane : Go? [y/n]"));
+    check(&then("missing"));
+    check(&then("@2 a running : Go? [y/n]"));
+    check(&[
+        told[0],
+        told[1],
+        ("@1 a running : Continue?", RESOLVED),
+        ("@1 a running : Continue?", &["input @1: Continue?"]),
+    ]);
+    check(&[
+        told[0],
+        told[1],
+        ("@1 a running : ok", RESOLVED),
+        (ASKS, &[]),
+        (ASKS, TOLD),
+    ]);
+}
+
+#[test]
+fn an_episode_ends_with_the_run() {
+    check(&[
+        ("@1#1 a running : Go? [y/n]", &[]),
+        ("@1#1 a running : Go? [y/n]", &["input @1#1: Go? [y/n]"]),
+        ("@1#2 a running : Go? [y/n]", &["resolved @1#1: Go? [y/n]"]),
+        ("@1#2 a running : Go? [y/n]", &["input @1#2: Go? [y/n]"]),
+    ]);
+    check(&[
+        ("@1#1 a running : Go? [y/n]", &[]),
+        ("@1#2 a running : Go? [y/n]", &[]),
+        ("@1#2 a running : Go? [y/n]", &["input @1#2: Go? [y/n]"]),
+    ]);
+    check(&[
+        ("@1#1 a running : Go? [y/n]", &[]),
+        ("@1#1 a running : Go? [y/n]", &["input @1#1: Go? [y/n]"]),
+        ("@1#2 a unknown", &["resolved @1#1: Go? [y/n]"]),
+    ]);
+    // Somebody began to count: the run goes on.
+    check(&[
+        (ASKS, &[]),
+        (ASKS, TOLD),
+        ("@1#1 a running : Go? [y/n]", &[]),
+        ("@1#1 a running : Go? [y/n]", &[]),
+    ]);
+}
+
+#[test]
+fn a_look_that_does_not_know_the_pane_ends_nothing() {
+    for blind in ["@1 a unknown", "@1 a running nopane"] {
+        check(&[
+            (ASKS, &[]),
+            (ASKS, TOLD),
+            (blind, &[]),
+            (ASKS, &[]),
+            (ASKS, &[]),
+        ]);
+        check(&[
+            (ASKS, &[]),
+            (ASKS, TOLD),
+            (blind, &[]),
+            ("@1 a running : ok", RESOLVED),
+        ]);
+        check(&[
+            (ASKS, &[]),
+            (ASKS, TOLD),
+            (blind, &[]),
+            ("@1 a dead 0", RESOLVED),
+        ]);
+    }
+}
+
+#[test]
+fn a_prompt_that_is_written_anew_is_another_episode() {
+    check(&[
+        (ASKS, &[]),
+        (ASKS, TOLD),
+        ("@1 a running : Go? [y/n] y|done|Go? [y/n]", RESOLVED),
+        ("@1 a running : Go? [y/n] y|done|Go? [y/n]", TOLD),
+    ]);
+    check(&[
+        ("@1 a running : sudo|Password:", &[]),
+        ("@1 a running : sudo|Password:", &["input @1!: Password:"]),
+        (
+            "@1 a running : sudo|Password:|Sorry|Password:",
+            &["resolved @1!: Password:"],
+        ),
+        (
+            "@1 a running : sudo|Password:|Sorry|Password:",
+            &["input @1!: Password:"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_clock_elsewhere_neither_ends_nor_restarts_an_episode() {
+    check(&[
+        ("@1 a running : 12:00|Go? [y/n]", &[]),
+        ("@1 a running : 12:00|Go? [y/n]", TOLD),
+        ("@1 a running : 12:01|Go? [y/n]", &[]),
+        ("@1 a running : 12:01|Go? [y/n]", &[]),
+        ("@1 a running : 12:02|Go? [y/n]|12:02", &[]),
+        ("@1 a running : 12:02|Go? [y/n]|12:03", &[]),
+    ]);
+    check(&[
+        ("@1 a running : a|b|c|Go? [y/n]", &[]),
+        ("@1 a running : a|b|c|Go? [y/n]", TOLD),
+        ("@1 a running : b|c|Go? [y/n]|noise", &[]),
+        ("@1 a running : c|Go? [y/n]|noise|noise", &[]),
+    ]);
+    check(&[
+        ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", &[]),
+        ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", TOLD),
+        ("@1 a running alt : a|b|c|d|e|Go? [y/n]", &[]),
+    ]);
+}
+
+#[test]
+fn each_window_has_its_own_episodes() {
+    let both = "@1 a running : Go? [y/n]; @2 b running : Go? [y/n]";
+    check(&[
+        (both, &[]),
+        (both, &["input @1: Go? [y/n]", "input @2: Go? [y/n]"]),
+        (
+            "@1 a running : Go? [y/n]; @2 b running : ok",
+            &["resolved @2: Go? [y/n]"],
+        ),
+        (both, &[]),
+        (both, &["input @2: Go? [y/n]"]),
+    ]);
+}
+
+#[test]
+fn what_is_resolved_is_told_as_it_was_last_seen() {
+    let mut episodes = Episodes::default();
+    let now = start();
+    for look in [ASKS, ASKS, "@1 renamed unknown bells=3", "missing"] {
+        let events = episodes.admit(&snapshot(look), Duration::ZERO, now);
+        if look == "missing" {
+            assert_eq!(events[0].task.name, "renamed");
+            assert_eq!(events[0].task.bell_count, Some(3));
+            assert_eq!(events[0].task.screen.rows, ["Go? [y/n]"]);
+        }
+    }
+}
+
+#[test]
+fn an_episode_outlives_a_restart() {
+    let restored = || {
+        let mut episodes = Episodes::default();
+        let task = snapshot(ASKS).tasks.remove(&WindowId(1)).unwrap();
+        let text = "Go? [y/n]".to_owned();
+        episodes.restore(
+            task,
+            Prompt {
+                text,
+                secret: false,
+            },
+        );
+        episodes
+    };
+    let then = |look: &str| -> Vec<String> {
+        let mut episodes = restored();
+        let events = episodes.admit(&snapshot(look), Duration::ZERO, start());
+        events.iter().map(describe).collect()
+    };
+    assert!(restored().is_waiting(WindowId(1)));
+    assert_eq!(then(ASKS), [""; 0]);
+    assert_eq!(then("@1 a running : x"), RESOLVED);
+    assert_eq!(then("@1 a running : Go? [y/n] y|Go? [y/n]"), RESOLVED);
+    assert_eq!(then(""), RESOLVED);
+    let ended: Vec<String> = restored().end_all().iter().map(describe).collect();
+    assert_eq!(ended, RESOLVED);
+}
+
+#[test]
+fn what_was_not_told_ends_in_silence() {
+    let mut episodes = Episodes::default();
+    assert_eq!(episodes.admit(&snapshot(ASKS), Duration::ZERO, start()), []);
+    assert_eq!(episodes.end_all(), []);
+}
+
+fn any_look() -> impl Strategy<Value = Snapshot> {
+    let row = prop_oneof![
+        Just("Go? [y/n]"),
+        Just("Password:"),
+        Just("a"),
+        Just("b"),
+        Just("")
+    ];
+    let screen = proptest::collection::vec(row, 0..6);
+    let state = prop_oneof![
+        4 => Just("running"),
+        1 => Just("unknown"),
+        1 => Just("dead 0"),
+        1 => Just("running nopane"),
+        1 => Just("running alt"),
+    ];
+    let drawn = proptest::option::of((1..3_u32, state, screen));
+    proptest::collection::vec(drawn, 2).prop_map(|tasks| {
+        let mut look = snapshot("");
+        for (index, drawn) in tasks.into_iter().enumerate() {
+            if let Some((run, state, screen)) = drawn {
+                let mut task = task(&format!("@{}#{run} a {state}", index + 1));
+                task.screen.rows = screen.into_iter().map(str::to_owned).collect();
+                look.tasks.insert(task.window, task);
+            }
+        }
+        look
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_same_look_again_and_again_tells_nothing_more(
+        looks in proptest::collection::vec(any_look(), 1..8),
+    ) {
+        let now = start();
+        let mut episodes = Episodes::default();
+        for look in &looks {
+            episodes.admit(look, Duration::ZERO, now);
+        }
+        let last = looks.last().unwrap();
+        episodes.admit(last, Duration::ZERO, now);
+        prop_assert_eq!(episodes.admit(last, Duration::ZERO, now), []);
+    }
+
+    #[test]
+    fn each_input_is_resolved_before_the_next(
+        looks in proptest::collection::vec(any_look(), 1..12),
+    ) {
+        let mut episodes = Episodes::default();
+        let mut waiting = BTreeMap::new();
+        let looks = looks.iter().flat_map(|look| [look, look]);
+        for look in looks {
+            for event in episodes.admit(look, Duration::ZERO, start()) {
+                let window = event.task.window;
+                match &event.kind {
+                    EventKind::Input { prompt } => {
+                        prop_assert_eq!(waiting.insert(window, prompt.clone()), None);
+                    }
+                    EventKind::InputResolved { prompt } => {
+                        prop_assert_eq!(waiting.remove(&window), Some(prompt.clone()));
+                    }
+                    EventKind::Started { .. }
+                    | EventKind::Notify { .. }
+                    | EventKind::Exited { .. }
+                    | EventKind::Disappeared { .. } => {
+                        prop_assert!(false, "not of this floor: {:?}", event.kind);
+                    }
+                }
+            }
+            for window in look.tasks.keys() {
+                prop_assert_eq!(episodes.prompt_of(*window), waiting.get(window));
+            }
+        }
+    }
+}

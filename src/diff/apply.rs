@@ -1,4 +1,53 @@
-//! x
-use crate::model::{Event, Snapshot};
-/// x
-pub fn apply(_s: &mut Snapshot, _e: &Event) {}
+//! The way back: what a snapshot becomes by an event.
+
+use crate::model::{Event, EventKind, Snapshot, Task};
+
+/// Brings `snapshot` up to date by an event that came after it.
+///
+/// Windows that went without an event, dead ones that is, stay; that does not matter, for their
+/// absence from the next look is no event either.
+///
+/// ```
+/// use tmux_task::diff::{apply, diff};
+/// use tmux_task::model::Snapshot;
+///
+/// let (mut saved, later) = (Snapshot::missing("work", 0), Snapshot::missing("work", 1));
+/// for event in diff(&saved, &later) {
+///     apply(&mut saved, &event);
+/// }
+/// assert!(diff(&saved, &later).is_empty());
+/// ```
+pub fn apply(snapshot: &mut Snapshot, event: &Event) {
+    let task = &event.task;
+    let in_place = snapshot.tasks.get(&task.window);
+    match event.kind {
+        EventKind::InputResolved { .. }
+        | EventKind::Started { .. }
+        | EventKind::Notify { .. }
+        | EventKind::Exited { .. }
+        | EventKind::Input { .. } => {
+            if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {
+                snapshot.tasks.insert(task.window, task.clone());
+                snapshot.exists = true;
+            }
+        }
+        EventKind::Disappeared { .. } => {
+            if in_place.is_some_and(|in_place| is_same_run(task, in_place)) {
+                snapshot.tasks.remove(&task.window);
+            }
+        }
+    }
+}
+
+fn is_older_run(task: &Task, in_place: &Task) -> bool {
+    matches!((task.run, in_place.run), (Some(run), Some(in_place)) if run < in_place)
+}
+
+/// What is known of both must agree: another life of the server begins its ids and runs anew.
+fn is_same_run(task: &Task, in_place: &Task) -> bool {
+    let agree = |one: Option<u32>, other: Option<u32>| match (one, other) {
+        (Some(one), Some(other)) => one == other,
+        (None, _) | (_, None) => true,
+    };
+    agree(task.run, in_place.run) && agree(task.pid, in_place.pid)
+}

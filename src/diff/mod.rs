@@ -3,13 +3,13 @@
 //! Waiting for input is not decided here: it needs more than two snapshots and belongs to
 //! [`crate::dedupe`].
 
-mod apply;
-
-pub use apply::apply;
-
 use std::collections::BTreeMap;
 
 use crate::model::{Event, EventKind, Exit, Life, ReplacedBy, Snapshot, Task, WindowId};
+
+mod apply;
+
+pub use apply::apply;
 
 /// Returns the events between two looks at the same session, in the order in which they are told:
 /// tasks by window, within a task by run, disappearances last.
@@ -25,13 +25,26 @@ use crate::model::{Event, EventKind, Exit, Life, ReplacedBy, Snapshot, Task, Win
 /// ```
 #[must_use]
 pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
-    if is_another_life(before, after) {
-        let nothing = Snapshot::missing(before.session.clone(), after.captured_at);
-        let mut events = between(&nothing, after);
-        events.extend(disappeared(before, &nothing));
-        return events;
+    if !is_another_life(before, after) {
+        return between(before, after);
     }
-    between(before, after)
+    // The ids of the old life mean nothing now, but how its runs ended may be known all the same.
+    let (known, unknown) = before
+        .tasks
+        .clone()
+        .into_iter()
+        .partition(|(_, task)| after.ended.iter().any(|ended| is_same_process(task, ended)));
+    let old = |tasks| Snapshot {
+        tasks,
+        ..Snapshot::default()
+    };
+    let mut events = between(&old(known), after);
+    let nothing = Snapshot {
+        gone: after.gone.clone(),
+        ..Snapshot::default()
+    };
+    events.extend(disappeared(&old(unknown), &nothing));
+    events
 }
 
 /// Whether the ids of the two snapshots have nothing to do with each other: another server, or
@@ -44,55 +57,101 @@ pub fn is_another_life(before: &Snapshot, after: &Snapshot) -> bool {
     }
 }
 
+/// A run of a window that `after` tells of.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    task: &'a Task,
+    /// Whether it is one of [`Snapshot::ended`].
+    ended: bool,
+}
+
 fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
-    let mut runs: BTreeMap<WindowId, Vec<&Task>> = BTreeMap::new();
-    for task in after.ended.iter().chain(after.tasks.values()) {
-        runs.entry(task.window).or_default().push(task);
+    let ended = after.ended.iter().map(|task| Seen { task, ended: true });
+    let present = after.tasks.values().map(|task| Seen { task, ended: false });
+    let mut runs: BTreeMap<WindowId, Vec<Seen<'_>>> = BTreeMap::new();
+    for seen in ended.chain(present) {
+        runs.entry(seen.task.window).or_default().push(seen);
     }
     let mut events = Vec::new();
     for (window, runs) in &runs {
         let replaced = after.launcher_replaced.get(window).copied();
-        let mut last = before.tasks.get(window);
+        let mut last = before
+            .tasks
+            .get(window)
+            .map(|task| Seen { task, ended: false });
         for run in runs {
             match last {
-                None => newcomer(run, &mut events),
-                Some(last) => successor(last, run, replaced, &mut events),
+                None => newcomer(*run, replaced, &mut events),
+                Some(last) if run.ended && is_earlier(run.task, last.task) => continue,
+                Some(last) => successor(last, *run, replaced, &mut events),
             }
-            last = Some(run);
+            last = Some(*run);
         }
     }
     events.extend(disappeared(before, after));
     events
 }
 
+/// Whether this is a run before the one that was seen last: it was told then.
+fn is_earlier(task: &Task, last: &Task) -> bool {
+    matches!((task.run, last.run), (Some(run), Some(last)) if run < last)
+}
+
+fn is_same_process(one: &Task, other: &Task) -> bool {
+    one.window == other.window && one.run == other.run && one.pid.is_some() && one.pid == other.pid
+}
+
+/// Whether `seen` is another run than `last`. Where nobody counted, what a look tells apart is
+/// told apart: a run that ended since the look before is neither one that was dead then nor the
+/// present one.
+fn is_new_run(last: Seen<'_>, seen: Seen<'_>) -> bool {
+    if last.task.run.is_some() && seen.task.run.is_some() {
+        return seen.task.is_new_run_after(last.task);
+    }
+    let told_apart = last.ended || (seen.ended && !last.task.is_alive());
+    seen.task.is_new_run_after(last.task) || (told_apart && !is_same_process(last.task, seen.task))
+}
+
 /// A window that the look before did not have.
-fn newcomer(task: &Task, events: &mut Vec<Event>) {
+fn newcomer(seen: Seen<'_>, launcher_replaced: Option<u32>, events: &mut Vec<Event>) {
+    let task = seen.task;
     if task.is_alive() {
         events.push(event(EventKind::Started { rerun: false }, task));
     }
-    let bells = match task.bell_count {
-        Some(count) => count,
-        None => u64::from(task.bell),
-    };
+    // The flag may be on before the counter has counted.
+    let bells = task.bell_count.unwrap_or(0).max(u64::from(task.bell));
     rang(bells, task, events);
     if !task.is_alive() {
-        events.push(event(EventKind::Exited { replaced: None }, task));
+        events.push(exited(seen, launcher_replaced));
     }
 }
 
 /// What a window shows after it showed `last`.
-fn successor(last: &Task, task: &Task, launcher_replaced: Option<u32>, events: &mut Vec<Event>) {
-    let new_run = task.is_new_run_after(last);
-    if new_run && last.is_alive() {
-        events.push(replaced(last, task, launcher_replaced));
+fn successor(
+    last: Seen<'_>,
+    seen: Seen<'_>,
+    launcher_replaced: Option<u32>,
+    events: &mut Vec<Event>,
+) {
+    let (before, task) = (last.task, seen.task);
+    let new_run = is_new_run(last, seen);
+    if new_run && before.is_alive() {
+        events.push(replaced(before, task, launcher_replaced));
     }
     if new_run && task.is_alive() {
         events.push(event(EventKind::Started { rerun: true }, task));
     }
-    rang(bells_between(last, task), task, events);
-    if !task.is_alive() && (new_run || last.is_alive()) {
-        events.push(event(EventKind::Exited { replaced: None }, task));
+    rang(bells_between(before, task), task, events);
+    if !task.is_alive() && (new_run || before.is_alive()) {
+        events.push(exited(seen, launcher_replaced));
     }
+}
+
+/// The end of a run that is known: a run that the launcher ended did not end by itself.
+fn exited(seen: Seen<'_>, launcher_replaced: Option<u32>) -> Event {
+    let by_launcher = seen.ended && seen.task.pid.is_some() && seen.task.pid == launcher_replaced;
+    let replaced = by_launcher.then_some(ReplacedBy::Launcher);
+    event(EventKind::Exited { replaced }, seen.task)
 }
 
 /// The end of a live run of which only the run that took its place is known.
@@ -112,9 +171,8 @@ fn replaced(last: &Task, task: &Task, launcher_replaced: Option<u32>) -> Event {
 /// The counter tells exactly; without one the flag tells only that it rang at all.
 fn bells_between(last: &Task, task: &Task) -> u64 {
     match (last.bell_count, task.bell_count) {
-        (None, None) => u64::from(task.bell && !last.bell),
         (before, Some(after)) => after.saturating_sub(before.unwrap_or(0)),
-        (Some(_), None) => 0,
+        (Some(_) | None, None) => u64::from(task.bell && !last.bell),
     }
 }
 

@@ -1,1 +1,681 @@
+use std::collections::BTreeSet;
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::sketch::{describe, snapshot};
+use crate::model::{GoneReason, Level, Millis, PaneId, Screen, SessionId, SessionLife};
+
+#[track_caller]
+fn check(before: &str, after: &str, expected: &[&str]) {
+    let events = diff(&snapshot(before), &snapshot(after));
+    let told: Vec<String> = events.iter().map(describe).collect();
+    assert_eq!(told, expected, "`{before}` -> `{after}`");
+}
+
+#[test]
+fn nothing_new_is_nothing() {
+    check("", "", &[]);
+    check("missing", "missing", &[]);
+    check("missing", "", &[]);
+    check("", "missing", &[]);
+    check("@1 api running", "@1 api running", &[]);
+    check(
+        "@1 api dead 2 bell bells=3",
+        "@1 api dead 2 bell bells=3",
+        &[],
+    );
+    check("@1 api running : a", "@1 renamed running : b", &[]);
+}
+
+#[test]
+fn started_is_a_new_window_that_is_alive() {
+    check("", "@1 api running", &["started @1"]);
+    check("missing", "@1#1 api running", &["started @1#1"]);
+    check("", "@1 api unknown", &["started @1"]);
+    check(
+        "@1 api running",
+        "@1 api running; @2 api running",
+        &["started @2"],
+    );
+    check(
+        "@1 api dead 0",
+        "@1 api dead 0; @2 api running",
+        &["started @2"],
+    );
+}
+
+#[test]
+fn started_is_a_new_run_that_is_alive() {
+    check("@1#1 api dead 0", "@1#2 api running", &["rerun @1#2"]);
+    check("@1 api dead 0", "@1 api running", &["rerun @1"]);
+    check("@1 api dead 0", "@1 api unknown", &["rerun @1"]);
+    check("@1#1 api dead 0", "@1 api running", &["rerun @1"]);
+    // Somebody began to count: no new run.
+    check("@1 api running", "@1#1 api running", &[]);
+    check("@1 api dead 0", "@1#1 api dead 0", &[]);
+    // The number rules, not the process.
+    check("@1#1 api running pid=7", "@1#1 api running pid=8", &[]);
+}
+
+#[test]
+fn exited_is_a_death_that_was_not_seen() {
+    check("@1 api running", "@1 api dead 2", &["exited @1 2"]);
+    check("@1 api running", "@1 api dead 0", &["exited @1 0"]);
+    check(
+        "@1 api unknown",
+        "@1 api dead SIGKILL",
+        &["exited @1 SIGKILL"],
+    );
+    check("@1 api running", "@1 api dead ?", &["exited @1 ?"]);
+    check("@1 api running", "@1 api unknown", &[]);
+    check("", "@1 api dead 1", &["exited @1 1"]);
+    check("missing", "@1 api dead 1", &["exited @1 1"]);
+    check("@1#1 api dead 0", "@1#2 api dead 3", &["exited @1#2 3"]);
+    check("@1 api dead 0", "@1 api dead 0", &[]);
+}
+
+#[test]
+fn every_run_between_two_looks_is_told_in_order() {
+    check(
+        "@1#1 api running",
+        "ended @1#1 api dead 1; ended @1#2 api dead 2; @1#3 api running",
+        &["exited @1#1 1", "exited @1#2 2", "rerun @1#3"],
+    );
+    check(
+        "@1#1 api dead 0",
+        "ended @1#2 api dead 2; ended @1#3 api dead 3; @1#4 api dead 4",
+        &["exited @1#2 2", "exited @1#3 3", "exited @1#4 4"],
+    );
+    check(
+        "",
+        "ended @1#1 api dead 1; @1#2 api running",
+        &["exited @1#1 1", "rerun @1#2"],
+    );
+    check(
+        "@9#1 b running; @10#1 a running",
+        "ended @10#1 a dead 1; ended @9#1 b dead 2; @9#2 b running; @10#2 a dead 0",
+        &[
+            "exited @9#1 2",
+            "rerun @9#2",
+            "exited @10#1 1",
+            "exited @10#2 0",
+        ],
+    );
+    // A run that was told in the look before is not told again.
+    check(
+        "@1#3 api running",
+        "ended @1#2 api dead 0; @1#3 api running",
+        &[],
+    );
+    check(
+        "@1#3 api dead 0",
+        "ended @1#3 api dead 0; @1#4 api running",
+        &["rerun @1#4"],
+    );
+}
+
+#[test]
+fn runs_that_nobody_counted_are_told_by_their_order() {
+    check(
+        "@1 api running",
+        "ended @1 api dead 1; @1 api running",
+        &["exited @1 1", "rerun @1"],
+    );
+    check(
+        "@1 api dead 0",
+        "ended @1 api dead 1; @1 api running",
+        &["exited @1 1", "rerun @1"],
+    );
+    check(
+        "@1 api dead 0",
+        "ended @1 api dead 1; ended @1 api dead 2; @1 api dead 3",
+        &["exited @1 1", "exited @1 2", "exited @1 3"],
+    );
+    check(
+        "@1 api dead 0 pid=7",
+        "ended @1 api dead 0 pid=7; @1 api running pid=8",
+        &["rerun @1"],
+    );
+}
+
+#[test]
+fn a_live_run_that_a_respawn_took_is_replaced() {
+    check(
+        "@1#1 api running pid=7",
+        "@1#2 api running pid=8",
+        &["exited @1#1 ? replaced", "rerun @1#2"],
+    );
+    check(
+        "@1#1 api running pid=7",
+        "@1#2 api running pid=8; launcher @1 7",
+        &["exited @1#1 ? replaced by launcher", "rerun @1#2"],
+    );
+    check(
+        "@1#1 api running pid=7",
+        "@1#2 api dead 0 pid=8; launcher @1 7",
+        &["exited @1#1 ? replaced by launcher", "exited @1#2 0"],
+    );
+    // The launcher's run was replaced by somebody else.
+    check(
+        "@1#2 api running pid=8",
+        "@1#3 api running pid=9; launcher @1 7",
+        &["exited @1#2 ? replaced", "rerun @1#3"],
+    );
+    // Another window's launch.
+    check(
+        "@1#1 api running pid=7",
+        "@1#2 api running pid=8; launcher @2 7",
+        &["exited @1#1 ? replaced", "rerun @1#2"],
+    );
+    // The launcher ended a run and could not start the next.
+    check(
+        "@1#1 api running pid=7",
+        "@1#1 api dead SIGHUP pid=7; launcher @1 7",
+        &["exited @1#1 SIGHUP"],
+    );
+    // No pid is nobody's pid.
+    check(
+        "@1#1 api running",
+        "@1#2 api running; launcher @1 7",
+        &["exited @1#1 ? replaced", "rerun @1#2"],
+    );
+    // The kernel told how the launcher's victim ended: it did not end by itself all the same.
+    check(
+        "@1#1 api running pid=7",
+        "ended @1#1 api dead SIGHUP pid=7; @1#2 api running pid=8; launcher @1 7",
+        &["exited @1#1 SIGHUP replaced by launcher", "rerun @1#2"],
+    );
+    // Two reruns: a run that came and went between the looks was seen to its end.
+    check(
+        "@1#1 api running pid=7",
+        "ended @1#2 api dead 0 pid=8; @1#3 api running pid=9; launcher @1 7",
+        &[
+            "exited @1#1 ? replaced by launcher",
+            "exited @1#2 0",
+            "rerun @1#3",
+        ],
+    );
+}
+
+#[test]
+fn what_is_replaced_ended_when_the_next_began() {
+    let before = snapshot("@1#1 api running pid=7 : last words");
+    let mut after = snapshot("@1#2 api running pid=8 : new");
+    let started_at: Option<Millis> = Some(5);
+    after.tasks.get_mut(&WindowId(1)).unwrap().started_at = started_at;
+    let events = diff(&before, &after);
+    assert_eq!(events[0].task.ended_at, started_at);
+    assert_eq!(events[0].task.screen.rows, ["last words"]);
+    assert_eq!(events[1].task.screen.rows, ["new"]);
+}
+
+#[test]
+fn a_run_whose_end_is_known_and_whose_window_is_gone_is_exited_and_nothing_else() {
+    check(
+        "@1#1 api running",
+        "ended @1#1 api dead 2",
+        &["exited @1#1 2"],
+    );
+    check("@1 api running", "ended @1 api dead 2", &["exited @1 2"]);
+    check("", "ended @1 api dead 2", &["exited @1 2"]);
+    check(
+        "@1#1 api dead 0",
+        "ended @1#2 api dead 2",
+        &["exited @1#2 2"],
+    );
+    check(
+        "@1#1 api running; @2#1 b running",
+        "missing; ended @2#1 b dead 2",
+        &["exited @2#1 2", "disappeared @1#1"],
+    );
+    check(
+        "@1#1 api running pid=7",
+        "ended @1#2 api dead 2 pid=8",
+        &["exited @1#1 ? replaced", "exited @1#2 2"],
+    );
+}
+
+#[test]
+fn bells_are_counted() {
+    check(
+        "@1 a running bells=0",
+        "@1 a running bells=2",
+        &["notify @1 x2"],
+    );
+    check(
+        "@1 a running bells=2",
+        "@1 a running bells=3 bell",
+        &["notify @1 x1"],
+    );
+    check("@1 a running", "@1 a running bells=3", &["notify @1 x3"]);
+    check(
+        "@1 a running bell",
+        "@1 a running bells=1 bell",
+        &["notify @1 x1"],
+    );
+    check("@1 a running", "@1 a running bells=0", &[]);
+    // A count that did not rise outweighs the flag.
+    check("@1 a running bells=2", "@1 a running bells=2 bell", &[]);
+    check("@1 a running bells=5", "@1 a running bells=1 bell", &[]);
+    // A dead task's bell is a bell.
+    check(
+        "@1 a dead 0 bells=1",
+        "@1 a dead 0 bells=2",
+        &["notify @1 x1"],
+    );
+    check(
+        "@1 a unknown bells=1",
+        "@1 a unknown bells=2",
+        &["notify @1 x1"],
+    );
+}
+
+#[test]
+fn without_a_count_the_flag_tells() {
+    check("@1 a running", "@1 a running bell", &["notify @1 x1"]);
+    check("@1 a running bell", "@1 a running bell", &[]);
+    check("@1 a running bell", "@1 a running", &[]);
+    check("@1 a running bells=2", "@1 a running", &[]);
+    check(
+        "@1 a running bells=2",
+        "@1 a running bell",
+        &["notify @1 x1"],
+    );
+    check("@1 a running bells=2 bell", "@1 a running bell", &[]);
+}
+
+#[test]
+fn a_newcomer_may_ring() {
+    check("", "@1 a running bell", &["started @1", "notify @1 x1"]);
+    check("", "@1 a running bells=2", &["started @1", "notify @1 x2"]);
+    check(
+        "",
+        "@1 a running bells=2 bell",
+        &["started @1", "notify @1 x2"],
+    );
+    check(
+        "",
+        "@1 a running bells=0 bell",
+        &["started @1", "notify @1 x1"],
+    );
+    check("", "@1 a running bells=0", &["started @1"]);
+    check("", "@1 a dead 0 bell", &["notify @1 x1", "exited @1 0"]);
+}
+
+#[test]
+fn each_run_has_its_own_bells() {
+    check(
+        "@1#1 a running bells=0",
+        "ended @1#1 a dead 0 bells=1; @1#2 a running bells=3",
+        &[
+            "notify @1#1 x1",
+            "exited @1#1 0",
+            "rerun @1#2",
+            "notify @1#2 x2",
+        ],
+    );
+    check(
+        "@1 a running bells=1",
+        "@1 a dead 0 bells=2 bell",
+        &["notify @1 x1", "exited @1 0"],
+    );
+}
+
+#[test]
+fn disappeared_was_alive_and_its_window_is_gone() {
+    check("@1 a running", "", &["disappeared @1"]);
+    check("@1 a unknown", "", &["disappeared @1"]);
+    check("@1 a running", "missing", &["disappeared @1"]);
+    check("@1 a dead 0", "", &[]);
+    check("@1 a dead 0", "missing", &[]);
+    check(
+        "@1 a running",
+        "gone @1 userKilled",
+        &["disappeared @1 userKilled"],
+    );
+    check(
+        "@1 a running",
+        "gone @1 agentKilled",
+        &["disappeared @1 agentKilled"],
+    );
+    check("@1 a running", "gone @1 moved", &["disappeared @1 moved"]);
+    check(
+        "@1 a running",
+        "missing; gone @1 userKilled",
+        &["disappeared @1 userKilled"],
+    );
+    check("@1 a dead 0", "gone @1 userKilled", &[]);
+    check(
+        "@1 a running; @2 b running",
+        "@2 b running; gone @2 userKilled",
+        &["disappeared @1"],
+    );
+}
+
+#[test]
+fn one_name_and_another_window_is_another_task() {
+    check(
+        "@1 api running",
+        "@2 api running",
+        &["started @2", "disappeared @1"],
+    );
+    check("@1 api dead 0", "@2 api dead 0", &["exited @2 0"]);
+}
+
+#[test]
+fn events_are_told_by_window_number_then_run_and_disappearances_last() {
+    check(
+        "@2 a running; @10 b running; @1 gone running",
+        "@10 b dead 1 bells=1; @2 a dead 0; @11 new running",
+        &[
+            "exited @2 0",
+            "notify @10 x1",
+            "exited @10 1",
+            "started @11",
+            "disappeared @1",
+        ],
+    );
+}
+
+#[test]
+fn another_life_is_new_altogether() {
+    check(
+        "life 1; @1#1 a running; @2#1 b dead 0; @3#1 c running",
+        "life 2; @1#1 a running; @2#1 b dead 0 bells=1",
+        &[
+            "started @1#1",
+            "notify @2#1 x1",
+            "exited @2#1 0",
+            "disappeared @1#1",
+            "disappeared @3#1",
+        ],
+    );
+    check("life 1; @1 a running", "life 1; @1 a running", &[]);
+    check("life 1; @1 a running", "@1 a running", &[]);
+    check("life 1; @1 a running", "missing", &["disappeared @1"]);
+    check("missing", "life 2; @1 a running", &["started @1"]);
+}
+
+#[test]
+fn what_is_known_of_the_old_life_is_told_of_it() {
+    check(
+        "life 1; @1 a running; @2 b running",
+        "life 2; @3 c running; gone @1 userKilled",
+        &["started @3", "disappeared @1 userKilled", "disappeared @2"],
+    );
+    check(
+        "life 1; @1#1 a running pid=7 bells=4; @2#1 b running pid=8",
+        "life 2; ended @1#1 a dead 2 pid=7 bells=5",
+        &["notify @1#1 x1", "exited @1#1 2", "disappeared @2#1"],
+    );
+}
+
+#[test]
+fn levels() {
+    let level = |before: &str, after: &str| diff(&snapshot(before), &snapshot(after))[0].level();
+    assert_eq!(level("", "@1 a running"), Level::Info);
+    assert_eq!(level("@1 a running", "@1 a dead 0"), Level::Info);
+    assert_eq!(level("@1 a running", "@1 a dead 1"), Level::Warning);
+    assert_eq!(level("@1 a running", "@1 a dead SIGTERM"), Level::Warning);
+    assert_eq!(level("@1 a running", "@1 a dead ?"), Level::Warning);
+    assert_eq!(level("@1#1 a running", "@1#2 a running"), Level::Warning);
+    assert_eq!(level("@1 a running", "@1 a running bell"), Level::Info);
+    assert_eq!(level("@1 a running", ""), Level::Warning);
+}
+
+#[track_caller]
+fn check_applied(saved: &str, later: &[&str], expected: &str) {
+    let mut applied = snapshot(saved);
+    let mut before = snapshot(saved);
+    for look in later {
+        let look = snapshot(look);
+        for event in diff(&before, &look) {
+            apply(&mut applied, &event);
+        }
+        before = look;
+    }
+    assert_eq!(applied.tasks, snapshot(expected).tasks);
+}
+
+#[test]
+fn events_bring_a_saved_snapshot_up_to_date() {
+    check_applied("", &["@1 a running"], "@1 a running");
+    check_applied("@1 a running", &["@1 a dead 2"], "@1 a dead 2");
+    check_applied("@1#1 a running", &["@1#2 a running"], "@1#2 a running");
+    check_applied("@1 a running", &[""], "");
+    check_applied(
+        "@1#1 a running pid=1",
+        &["", "@1#1 b running pid=2"],
+        "@1#1 b running pid=2",
+    );
+    check_applied(
+        "life 1; @1#1 a running pid=1",
+        &["life 2; @1#1 b running pid=2"],
+        "@1#1 b running pid=2",
+    );
+    check_applied(
+        "@1#1 a running",
+        &["ended @1#1 a dead 0; ended @1#2 a dead 1; @1#3 a running bells=2"],
+        "@1#3 a running bells=2",
+    );
+}
+
+#[test]
+fn an_older_run_does_not_take_the_place_of_a_later() {
+    let exited = &diff(&snapshot("@1#1 a running"), &snapshot("@1#1 a dead 0"))[0];
+    let mut later = snapshot("@1#2 a running");
+    apply(&mut later, exited);
+    assert_eq!(later, snapshot("@1#2 a running"));
+    let gone = &diff(&snapshot("@1#1 a running"), &snapshot(""))[0];
+    apply(&mut later, gone);
+    assert_eq!(later, snapshot("@1#2 a running"));
+}
+
+#[test]
+fn a_session_that_was_missing_exists_when_a_task_of_it_is_told() {
+    let mut saved = snapshot("missing");
+    for event in diff(&saved, &snapshot("@1 a running")) {
+        apply(&mut saved, &event);
+    }
+    assert!(saved.exists);
+}
+
+/// One window across two looks: what stood there, what came and went, and what stands there now.
+#[derive(Debug, Clone)]
+struct Window {
+    before: Option<Task>,
+    ended: Vec<Task>,
+    after: Option<Task>,
+    gone: Option<GoneReason>,
+    launcher_replaced: Option<u32>,
+}
+
+fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> Task {
+    Task {
+        window: WindowId(window),
+        name: format!("task-{window}"),
+        pane: Some(PaneId(window)),
+        pid: Some(window * 100 + run),
+        life,
+        command: None,
+        cwd: None,
+        bell,
+        bell_count: bells,
+        run: Some(run),
+        started_at: None,
+        ended_at: None,
+        screen: Screen::default(),
+    }
+}
+
+fn any_life() -> impl Strategy<Value = Life> {
+    prop_oneof![
+        Just(Life::Alive),
+        Just(Life::Unknown),
+        (0..3).prop_map(|code| Life::Dead(Exit::with_code(code))),
+        Just(Life::Dead(Exit::default())),
+    ]
+}
+
+fn any_window(window: u32) -> impl Strategy<Value = Window> {
+    (
+        proptest::option::of((1..4_u32, any_life())),
+        proptest::collection::vec(any::<bool>(), 0..3),
+        proptest::option::of((0..2_u32, any_life())),
+        (
+            proptest::option::of(0..3_u64),
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+        ),
+    )
+        .prop_map(
+            move |(before, between, after, (bells, rang, killed, launched))| {
+                let ring = |n: u64| bells.map(|bells| bells + n);
+                let last = before.as_ref().map_or(0, |(run, _)| *run);
+                let before = before.map(|(run, life)| run_of(window, run, life, ring(0), false));
+                let mut ended = Vec::new();
+                let mut run = last;
+                let seen_to_its_end = before.as_ref().filter(|task| task.is_alive());
+                if let (Some(before), Some(true)) = (seen_to_its_end, between.first()) {
+                    let life = Life::Dead(Exit::with_code(9));
+                    ended.push(Task {
+                        life,
+                        ..before.clone()
+                    });
+                }
+                for code in between {
+                    run += 1;
+                    let life = Life::Dead(Exit::with_code(i32::from(code)));
+                    ended.push(run_of(window, run, life, ring(1), false));
+                }
+                let after = after.map(|(more, life)| {
+                    let goes_on = more == 0 && ended.is_empty() && before.is_some();
+                    let was_dead = before.as_ref().filter(|task| goes_on && !task.is_alive());
+                    let life = was_dead.map_or(life, |task| task.life.clone());
+                    run_of(
+                        window,
+                        if goes_on { run } else { run + 1 },
+                        life,
+                        ring(2),
+                        rang,
+                    )
+                });
+                Window {
+                    launcher_replaced: before.as_ref().and_then(|b| b.pid).filter(|_| launched),
+                    gone: killed.then_some(GoneReason::UserKilled),
+                    before,
+                    ended,
+                    after,
+                }
+            },
+        )
+}
+
+prop_compose! {
+    fn two_looks()(windows in (any_window(1), any_window(2), any_window(10)), lives in 0..3_u32)
+        -> (Snapshot, Snapshot)
+    {
+        let mut before = snapshot("");
+        let mut after = snapshot("");
+        for window in [windows.0, windows.1, windows.2] {
+            let id = window.before.iter().chain(&window.ended).chain(&window.after).next();
+            let Some(id) = id.map(|task| task.window) else { continue };
+            before.tasks.extend(window.before.map(|task| (id, task)));
+            after.ended.extend(window.ended);
+            after.gone.extend(window.gone.filter(|_| window.after.is_none()).map(|g| (id, g)));
+            after.launcher_replaced.extend(window.launcher_replaced.map(|pid| (id, pid)));
+            after.tasks.extend(window.after.map(|task| (id, task)));
+        }
+        if lives > 0 {
+            let life = |server_pid| Some(SessionLife {
+                server_pid, server_started: 0, id: SessionId(0), created: 0,
+            });
+            before.life = life(1);
+            after.life = life(lives);
+        }
+        if lives == 2 {
+            // Another server: no process is the same, and nothing of the old is known.
+            after.ended.clear();
+            for task in after.tasks.values_mut() {
+                task.pid = task.pid.map(|pid| pid + 1000);
+            }
+        }
+        (before, after)
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_same_look_twice_is_nothing((before, after) in two_looks()) {
+        // What ended since the look before is news only once.
+        let after = Snapshot { ended: Vec::new(), ..after };
+        prop_assert_eq!(diff(&before, &before), []);
+        prop_assert_eq!(diff(&after, &after), []);
+    }
+
+    #[test]
+    fn nothing_is_told_twice((before, after) in two_looks()) {
+        let events: Vec<String> = diff(&before, &after).iter().map(describe).collect();
+        let different: BTreeSet<&String> = events.iter().collect();
+        prop_assert_eq!(different.len(), events.len(), "{:?}", events);
+    }
+
+    #[test]
+    fn the_order_is_window_run_rank_and_disappearances_last((before, after) in two_looks()) {
+        let place = |event: &Event| {
+            let (last, rank) = match event.kind {
+                EventKind::InputResolved { .. } => (false, 0),
+                EventKind::Started { .. } => (false, 1),
+                EventKind::Notify { .. } => (false, 2),
+                EventKind::Exited { .. } => (false, 3),
+                EventKind::Input { .. } => (false, 4),
+                EventKind::Disappeared { .. } => (true, 0),
+            };
+            (last, event.task.window, event.task.run, rank)
+        };
+        let places: Vec<_> = diff(&before, &after).iter().map(place).collect();
+        prop_assert!(places.is_sorted(), "{:?}", places);
+    }
+
+    #[test]
+    fn the_events_lead_from_one_look_to_the_next((before, after) in two_looks()) {
+        let mut applied = before.clone();
+        for event in diff(&before, &after) {
+            apply(&mut applied, &event);
+        }
+        // What is dead may go without a word.
+        applied.tasks.retain(|window, task| task.is_alive() || after.tasks.contains_key(window));
+        let shown = |snapshot: &Snapshot| -> Vec<_> {
+            snapshot
+                .tasks
+                .values()
+                .map(|task| (task.window, task.run, task.is_alive(), task.exit().cloned()))
+                .collect()
+        };
+        prop_assert_eq!(shown(&applied), shown(&after));
+        let after = Snapshot { ended: Vec::new(), life: before.life, ..after };
+        prop_assert_eq!(
+            diff(&applied, &after)
+                .iter()
+                .filter(|event| !matches!(event.kind, EventKind::Notify { .. }))
+                .count(),
+            0
+        );
+    }
+
+    #[test]
+    fn each_run_that_began_and_ended_is_told_once((before, after) in two_looks()) {
+        let after = Snapshot { life: before.life.clone(), ..after };
+        let events = diff(&before, &after);
+        for ended in &after.ended {
+            let ends = events.iter().filter(|event| {
+                matches!(event.kind, EventKind::Exited { .. })
+                    && event.task.window == ended.window
+                    && event.task.run == ended.run
+            });
+            prop_assert_eq!(ends.count(), 1);
+        }
+    }
+}

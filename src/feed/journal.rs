@@ -33,6 +33,8 @@ pub struct Journal {
     end: u64,
     /// Lines that are still to be written because the disk refused them.
     unwritten: Vec<u8>,
+    /// Whether part of a write may stand behind `end`, to be cut off before the next.
+    torn: bool,
 }
 
 impl Journal {
@@ -63,6 +65,7 @@ impl Journal {
             path: path.to_owned(),
             end,
             unwritten: Vec::new(),
+            torn: false,
         })
     }
 
@@ -111,14 +114,9 @@ impl Journal {
         if self.unwritten.is_empty() {
             return Ok(());
         }
-        let written = self
-            .file
-            .write_all(&self.unwritten)
-            .and_then(|()| self.file.sync_data());
-        if let Err(source) = written {
-            // Half a line must not stay: the next write would be glued to it. When even this
-            // fails, the next start cuts it off.
-            if let Err(error) = self.file.set_len(self.end) {
+        if let Err(source) = self.write() {
+            // Half a line must not stay: the next write would be glued to it.
+            if let Err(error) = self.cut() {
                 tracing::error!(%error, "could not cut a half-written record off the feed");
             }
             return Err(FeedError::Io {
@@ -129,6 +127,23 @@ impl Journal {
         }
         self.end += self.unwritten.len() as u64;
         self.unwritten.clear();
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.cut()?;
+        self.torn = true;
+        self.file.write_all(&self.unwritten)?;
+        self.file.sync_data()?;
+        self.torn = false;
+        Ok(())
+    }
+
+    fn cut(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.set_len(self.end)?;
+            self.torn = false;
+        }
         Ok(())
     }
 }

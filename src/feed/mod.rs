@@ -12,3 +12,6 @@ pub use journal::{FeedError, Journal};
 pub use read::{Position, Reader, read_all};
 pub use recover::{Recovered, recover};
 pub use saved::{load_saved, store_saved};
+
+#[cfg(test)]
+mod tests;

@@ -45,20 +45,7 @@ impl Reader {
     ///
     /// When the file cannot be read.
     pub fn next(&mut self, limit: u64) -> Result<Option<Position>, FeedError> {
-        loop {
-            let line = match self.next_line(limit) {
-                Ok(Some(line)) => line,
-                Ok(None) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(source) => {
-                    let path = self.path.clone();
-                    return Err(FeedError::Io {
-                        what: "read",
-                        path,
-                        source,
-                    });
-                }
-            };
+        while let Some(line) = self.next_bytes(limit)? {
             match serde_json::from_slice(&line) {
                 Ok(record) => {
                     return Ok(Some(Position {
@@ -71,6 +58,25 @@ impl Reader {
                 }
             }
         }
+        Ok(None)
+    }
+
+    /// Returns the next whole line that ends at or before the byte `limit`, whatever it says.
+    pub(super) fn next_bytes(&mut self, limit: u64) -> Result<Option<Vec<u8>>, FeedError> {
+        match self.next_line(limit) {
+            Ok(line) => Ok(line),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(FeedError::Io {
+                what: "read",
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+
+    /// Returns the byte behind the last line that was read.
+    pub(super) fn at(&self) -> u64 {
+        self.at
     }
 
     fn next_line(&mut self, limit: u64) -> io::Result<Option<Vec<u8>>> {

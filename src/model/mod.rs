@@ -7,6 +7,8 @@ mod event;
 mod id;
 mod now;
 mod record;
+#[cfg(test)]
+pub(crate) mod sketch;
 mod snapshot;
 mod task;
 pub mod text;

@@ -80,36 +80,49 @@ pub fn route(events: &[&Event]) -> Option<Delivery> {
 
 /// One text an event; the bells of a run are one, together with its end where that was gathered.
 fn texts(events: &[&Event]) -> Vec<String> {
-    let is_bell = |event: &Event| matches!(event.kind, EventKind::Notify { .. });
     let mut texts = Vec::new();
     for (index, event) in events.iter().enumerate() {
-        let same_run = |other: &&&Event| {
-            other.task.window == event.task.window && other.task.run == event.task.run
+        // The end of a run parts its bells from those of the next, also where nobody counted.
+        let is_mark = |other: &&&Event| {
+            other.task.window == event.task.window
+                && other.task.run == event.task.run
+                && (is_bell(other) || is_end(other))
         };
         let rang_before = events[..index]
             .iter()
-            .filter(same_run)
-            .any(|other| is_bell(other));
-        let end = events[index..]
-            .iter()
-            .filter(same_run)
-            .find(|other| is_end(other));
-        match (is_bell(event), is_end(event), rang_before, end) {
+            .rfind(is_mark)
+            .is_some_and(|e| is_bell(e));
+        let mut later = events[index + 1..].iter().filter(is_mark);
+        let end = later
+            .find(|other| is_end(other))
+            .filter(|end| is_plain_end(end));
+        match (is_bell(event), end) {
             // Said with the first bell.
-            (true, _, true, _) | (_, true, true, _) => {}
-            (true, _, false, Some(end)) => {
+            (true, _) if rang_before => {}
+            (false, _) if rang_before && is_plain_end(event) => {}
+            (true, Some(end)) => {
                 let what = format!("sent a terminal notification, then {}", ending(&end.task));
                 texts.push(with_output(&what, &end.task));
             }
-            (true, _, false, None) | (false, _, _, _) => texts.push(text_of(event)),
+            (true, None) | (false, _) => texts.push(text_of(event)),
         }
     }
     texts
 }
 
+fn is_bell(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Notify { .. })
+}
+
 fn is_end(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Exited { .. })
+}
+
+/// An end that nobody put to it by starting the next run.
+fn is_plain_end(event: &Event) -> bool {
     event.kind == EventKind::Exited { replaced: None }
 }
+
 /// Returns what is said of one event on its own.
 #[must_use]
 pub fn text_of(event: &Event) -> String {

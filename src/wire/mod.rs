@@ -28,6 +28,9 @@ pub use task::TaskFields;
 /// The version of the feed's records.
 pub const VERSION: u32 = 1;
 
+/// The longest name of a session, in characters.
+const SESSION_CHARS: usize = 200;
+
 /// Returns a time as the feed writes it: RFC 3339, UTC, milliseconds.
 #[must_use]
 pub fn rfc3339(millis: crate::model::Millis) -> String {

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TaskFields, VERSION, parse_rfc3339, rfc3339};
+use super::{SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
     Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, Record, ReplacedBy, Seq,
-    StatusCounts,
+    StatusCounts, text,
 };
 
 /// What every record of one feed shares.
@@ -176,22 +176,28 @@ pub struct EventFields {
     pub task: TaskFields,
     /// `input` and `inputResolved`: the line that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub prompt: Option<String>,
     /// `input`: whether the answer must not be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub secret: Option<bool>,
     /// `notify`: how often it rang since the look before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
     pub bells: Option<u64>,
     /// `exited`: `replaced` when a later run put an end to this one. `disappeared`: `userKilled`,
     /// `agentKilled` or `moved` where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Reason")]
     pub reason: Option<Reason>,
     /// `exited` with `replaced`: who started the later run, `launcher` or `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "By")]
     pub replaced_by: Option<By>,
     /// `started`: whether the window had a run before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub rerun: Option<bool>,
 }
 
@@ -334,7 +340,7 @@ impl DurableRecord {
             seq: record.seq,
             epoch: context.epoch.clone(),
             time: rfc3339(record.time),
-            session_name: context.session_name.clone(),
+            session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
             more,
             body: body(&record.body, context),
         }
@@ -408,8 +414,8 @@ fn body(body: &Body, context: &Context) -> RecordBody {
                 details: Details {
                     source: "extension".to_owned(),
                     not_user_input: true,
-                    session_id: context.session_id.clone(),
-                    session_name: context.session_name.clone(),
+                    session_id: text::one_line(context.session_id.as_bytes(), SESSION_CHARS),
+                    session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
                     level: (*level).into(),
                     events: events
                         .iter()

@@ -1,13 +1,33 @@
 //! The JSON Schema of the feed, made from the types that write it.
 
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+
 use super::StreamRecord;
 
-/// Returns the JSON Schema of a line of the feed or of a live stream.
+/// Returns the JSON Schema of a line of the feed or of a live stream, as its readers may rely on:
+/// fields that are not in it may come, and those that are not required may be missing in lines of
+/// an older version.
 #[must_use]
 pub fn feed_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(StreamRecord).to_value();
-    if let Some(object) = schema.as_object_mut() {
-        object.insert("title".to_owned(), "A line of a tmux-task feed".into());
+    let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(tidy));
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<StreamRecord>();
+    schema.insert("title".to_owned(), "A line of a tmux-task feed".into());
+    schema.to_value()
+}
+
+/// Comments break where the source does; defaults are told by `null` in the type already.
+fn tidy(schema: &mut Schema) {
+    if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
     }
-    schema
+    if schema
+        .get("default")
+        .is_some_and(serde_json::Value::is_null)
+    {
+        schema.remove("default");
+    }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::TaskFields;
+use super::{SESSION_CHARS, TaskFields};
 use crate::model::{Millis, Snapshot, text};
 
 /// Everything observed of the task session at one instant.
@@ -24,7 +24,7 @@ pub struct SnapshotLine {
 impl From<&Snapshot> for SnapshotLine {
     fn from(snapshot: &Snapshot) -> Self {
         Self {
-            session_name: text::one_line(snapshot.session.as_bytes(), 200),
+            session_name: text::one_line(snapshot.session.as_bytes(), SESSION_CHARS),
             exists: snapshot.exists,
             captured_at: snapshot.captured_at,
             tasks: snapshot.tasks.values().map(TaskFields::from).collect(),
@@ -38,7 +38,7 @@ impl SnapshotLine {
         let mut snapshot = Snapshot {
             exists: self.exists,
             ..Snapshot::missing(
-                text::one_line(self.session_name.as_bytes(), 200),
+                text::one_line(self.session_name.as_bytes(), SESSION_CHARS),
                 self.captured_at,
             )
         };

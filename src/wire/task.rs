@@ -59,12 +59,15 @@ pub struct TaskFields {
     pub output_preview: String,
     /// The cursor's column, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
     pub cursor_x: Option<u32>,
     /// The cursor's row within `outputPreview`, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
     pub cursor_y: Option<u32>,
     /// Whether a full-screen program has the alternate screen.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
     pub alternate_on: Option<bool>,
 }
 

@@ -1,1 +1,593 @@
+use proptest::prelude::*;
+use serde_json::json;
 
+use super::*;
+use crate::diff::diff;
+use crate::engine::{Effect, Engine, Memory, Settings};
+use crate::model::sketch::{snapshot, task};
+use crate::model::{
+    Body, Delivered, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, Record,
+    ReplacedBy, Seq, Signal, Task,
+};
+
+fn context() -> Context {
+    Context {
+        epoch: "e1".to_owned(),
+        session_name: "work".to_owned(),
+        session_id: "conversation".to_owned(),
+    }
+}
+
+fn line(record: &Record) -> serde_json::Value {
+    serde_json::to_value(DurableRecord::new(record, 0, &context())).unwrap()
+}
+
+fn record(body: Body) -> Record {
+    Record {
+        seq: 5,
+        time: 1_700_000_000_123,
+        body,
+    }
+}
+
+/// What an event's record has beside what every event's has.
+#[track_caller]
+fn check_event(kind: EventKind, sketch: &str, expected: serde_json::Value) {
+    let task = task(sketch);
+    let record = record(Body::Event(Box::new(Event { kind, task })));
+    let mut line = line(&record);
+    let fields = line.as_object_mut().unwrap();
+    for common in ["v", "seq", "epoch", "time", "sessionName", "task"] {
+        assert!(fields.remove(common).is_some(), "{common}");
+    }
+    assert_eq!(fields.remove("kind"), Some(json!("event")));
+    assert_eq!(line, expected);
+}
+
+#[test]
+fn each_event_has_the_fields_of_its_type() {
+    let prompt = || Prompt {
+        text: "Password:".to_owned(),
+        secret: true,
+    };
+    check_event(
+        EventKind::Started { rerun: true },
+        "@1 a running",
+        json!({"type": "started", "level": "info", "rerun": true}),
+    );
+    check_event(
+        EventKind::Notify { bells: 3 },
+        "@1 a running",
+        json!({"type": "notify", "level": "info", "bells": 3}),
+    );
+    check_event(
+        EventKind::Exited { replaced: None },
+        "@1 a dead 0",
+        json!({"type": "exited", "level": "info"}),
+    );
+    check_event(
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::Launcher),
+        },
+        "@1 a dead ?",
+        json!({"type": "exited", "level": "warning", "reason": "replaced", "replacedBy": "launcher"}),
+    );
+    check_event(
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::Other),
+        },
+        "@1 a dead ?",
+        json!({"type": "exited", "level": "warning", "reason": "replaced", "replacedBy": "other"}),
+    );
+    check_event(
+        EventKind::Input { prompt: prompt() },
+        "@1 a running",
+        json!({"type": "input", "level": "warning", "prompt": "Password:", "secret": true}),
+    );
+    check_event(
+        EventKind::InputResolved { prompt: prompt() },
+        "@1 a running",
+        json!({"type": "inputResolved", "level": "info", "prompt": "Password:"}),
+    );
+    check_event(
+        EventKind::Disappeared { reason: None },
+        "@1 a running",
+        json!({"type": "disappeared", "level": "warning"}),
+    );
+    for (reason, name) in [
+        (GoneReason::UserKilled, "userKilled"),
+        (GoneReason::AgentKilled, "agentKilled"),
+        (GoneReason::Moved, "moved"),
+    ] {
+        check_event(
+            EventKind::Disappeared {
+                reason: Some(reason),
+            },
+            "@1 a running",
+            json!({"type": "disappeared", "level": "warning", "reason": name}),
+        );
+    }
+}
+
+#[test]
+fn every_record_says_where_it_stands() {
+    let notice = record(Body::Notice {
+        level: Level::Warning,
+        text: "one\ntwo".to_owned(),
+        events: vec![3, 4],
+    });
+    let expected = json!({
+        "v": 1, "seq": 5, "epoch": "e1", "time": "2023-11-14T22:13:20.123Z",
+        "sessionName": "work", "kind": "notice", "level": "warning", "text": "one\ntwo",
+        "events": [3, 4],
+    });
+    assert_eq!(line(&notice), expected);
+    let more = serde_json::to_value(DurableRecord::new(&notice, 2, &context())).unwrap();
+    assert_eq!(more["more"], 2);
+}
+
+#[test]
+fn a_follow_up_is_one_call_for_pi() {
+    let event = Event {
+        kind: EventKind::Exited { replaced: None },
+        task: task("@12#1 api dead 2"),
+    };
+    let told = Delivered { seq: 4, event };
+    let line = line(&record(Body::FollowUp {
+        level: Level::Warning,
+        content: "[tmux-task notification]\ntext".to_owned(),
+        events: vec![told],
+    }));
+    assert_eq!(line["kind"], "followUp");
+    assert_eq!(line["events"], json!([4]));
+    assert_eq!(
+        line["options"],
+        json!({"triggerTurn": true, "deliverAs": "followUp"})
+    );
+    let message = &line["message"];
+    assert_eq!(message["customType"], "tmux-task-event");
+    assert_eq!(message["content"], "[tmux-task notification]\ntext");
+    assert_eq!(message["display"], true);
+    let details = &message["details"];
+    assert_eq!(details["source"], "extension");
+    assert_eq!(details["notUserInput"], true);
+    assert_eq!(details["sessionId"], "conversation");
+    assert_eq!(details["sessionName"], "work");
+    assert_eq!(details["level"], "warning");
+    assert_eq!(details["events"][0]["type"], "exited");
+    assert_eq!(details["events"][0]["task"]["exitCode"], 2);
+}
+
+#[test]
+fn unknown_values_of_a_task_are_null() {
+    let fields = serde_json::to_value(TaskFields::from(&task("@1 a running nopane"))).unwrap();
+    let expected = json!({
+        "windowId": "@1", "windowName": "a", "paneId": null, "panePid": null,
+        "paneStateKnown": true, "currentCommand": null, "taskCwd": null, "dead": false,
+        "exitCode": null, "exitSignal": null, "bell": false, "bellCount": null, "run": null,
+        "startedAt": null, "endedAt": null, "durationMs": null, "outputPreview": "",
+    });
+    assert_eq!(fields, expected);
+    let mut known = task("@1#2 a dead SIGKILL pid=7 bells=3 bell alt cursor=1,0 : x|y");
+    known.started_at = Some(10);
+    known.ended_at = Some(25);
+    let fields = serde_json::to_value(TaskFields::from(&known)).unwrap();
+    for (field, value) in [
+        ("exitSignal", json!("SIGKILL")),
+        ("durationMs", json!(15)),
+        ("outputPreview", json!("x\ny")),
+        ("cursorX", json!(1)),
+        ("cursorY", json!(0)),
+        ("alternateOn", json!(true)),
+        ("bellCount", json!(3)),
+    ] {
+        assert_eq!(fields[field], value, "{field}");
+    }
+}
+
+#[track_caller]
+fn read_snapshot(text: &str) -> Result<crate::model::Snapshot, String> {
+    let line: SnapshotLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    line.to_snapshot()
+}
+
+#[test]
+fn missing_fields_of_a_snapshot_are_null_or_false() {
+    let bare = read_snapshot(r#"{"exists":true,"tasks":[{"windowId":"@1"}]}"#).unwrap();
+    let task = &bare.tasks[&crate::model::WindowId(1)];
+    assert_eq!(task.life, Life::Unknown);
+    assert!(task.is_alive());
+    assert_eq!((task.bell, task.bell_count, task.run), (false, None, None));
+    let dead = r#"{"exists":true,"tasks":[{"windowId":"@1","dead":true,"exitCode":1}]}"#;
+    assert!(
+        read_snapshot(dead)
+            .unwrap()
+            .tasks
+            .values()
+            .all(Task::is_alive),
+        "a pane of which nothing is known counts as alive"
+    );
+    assert!(!read_snapshot("{}").unwrap().exists);
+    assert!(read_snapshot(r#"{"exists":true,"later":[{}],"tasks":[]}"#).is_ok());
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let error = |text: &str| read_snapshot(text).unwrap_err();
+    let task = |fields: &str| error(&format!(r#"{{"exists":true,"tasks":[{{{fields}}}]}}"#));
+    assert!(task("").contains("windowId"));
+    assert!(task(r#""windowId":"%1""#).contains("windowId"));
+    assert!(task(r#""windowId":"@1","paneId":"@1""#).contains("paneId"));
+    assert!(task(r#""windowId":"@1","exitSignal":"rm -rf""#).contains("exitSignal"));
+    assert!(error(r#"{"tasks":[{"windowId":"@1"}]}"#).contains("tasks"));
+}
+
+#[test]
+fn a_window_that_stands_twice_in_a_snapshot_had_two_runs() {
+    let text = r#"{"exists":true,"tasks":[
+        {"windowId":"@1","run":1,"paneStateKnown":true,"dead":true,"exitCode":1},
+        {"windowId":"@1","run":2,"paneStateKnown":true,"dead":true,"exitCode":2},
+        {"windowId":"@1","run":3,"paneStateKnown":true}]}"#;
+    let look = read_snapshot(text).unwrap();
+    assert_eq!(look.ended.len(), 2);
+    assert_eq!(look.tasks[&crate::model::WindowId(1)].run, Some(3));
+    let told = diff(&snapshot(""), &look);
+    assert_eq!(told.len(), 3);
+}
+
+#[test]
+fn previews_are_bounded_and_the_cursor_moves_along() {
+    let preview = |rows: usize, width: usize, alternate: bool| {
+        let mut task = task("@1 a running");
+        task.screen.rows = (0..rows).map(|n| format!("{n:0>width$}")).collect();
+        task.screen.alternate = Some(alternate);
+        let y = u32::try_from(rows - 1).unwrap();
+        task.screen.cursor = Some(crate::model::Cursor { x: 0, y });
+        TaskFields::from(&task)
+    };
+    let lines = |fields: &TaskFields| fields.output_preview.lines().count();
+    let usual = preview(100, 4, false);
+    assert_eq!((lines(&usual), usual.cursor_y), (20, Some(19)));
+    assert!(usual.output_preview.ends_with("0099"));
+    assert_eq!(lines(&preview(60, 4, true)), 50);
+    for fields in [
+        preview(30, 1000, false),
+        preview(30, 5000, false),
+        preview(50, 4096, true),
+    ] {
+        assert!(fields.output_preview.len() <= 4096);
+        assert!(!fields.output_preview.is_empty());
+    }
+    let mut wide = task("@1 a running");
+    wide.screen.rows = vec!["日".repeat(3000)];
+    assert!(TaskFields::from(&wide).output_preview.len() <= 4096);
+}
+
+#[test]
+fn live_records_are_told_from_durable_ones() {
+    let read = |text: &str| serde_json::from_str::<StreamRecord>(text);
+    let hello = r#"{"kind":"hello","v":1,"epoch":"e","lastSeq":3,"version":"0.1.0","sessionName":"w","new":1}"#;
+    assert!(matches!(
+        read(hello),
+        Ok(StreamRecord::Live(LiveRecord::Hello { last_seq: 3, .. }))
+    ));
+    assert!(matches!(
+        read(r#"{"kind":"sync","new":[]}"#),
+        Ok(StreamRecord::Live(LiveRecord::Sync))
+    ));
+    let status = LiveRecord::from(snapshot("missing").counts(|_| false));
+    assert_eq!(
+        serde_json::to_value(status).unwrap(),
+        json!({"kind": "status", "text": null, "running": 0, "waiting": 0, "dead": 0})
+    );
+    let status = LiveRecord::from(snapshot("@1 a running; @2 b dead 0").counts(|_| true));
+    assert_eq!(
+        serde_json::to_value(status).unwrap(),
+        json!({"kind": "status", "text": "tmux: 2 tasks", "running": 0, "waiting": 1, "dead": 1})
+    );
+    assert!(read(r#"{"kind":"weather"}"#).is_err());
+}
+
+#[test]
+fn a_cloud_event_is_the_record_in_an_envelope() {
+    let task = task("@12 api running");
+    let kind = EventKind::Started { rerun: false };
+    let durable = DurableRecord::new(
+        &record(Body::Event(Box::new(Event { kind, task }))),
+        0,
+        &Context {
+            session_name: "a b/c".to_owned(),
+            ..context()
+        },
+    );
+    let event = cloud_event(&durable);
+    assert_eq!(event["specversion"], "1.0");
+    assert_eq!(event["id"], "e1:5");
+    assert_eq!(event["source"], "/tmux-task/a%20b%2Fc");
+    assert_eq!(event["type"], "tmux-task.event.started");
+    assert_eq!(event["subject"], "@12");
+    assert_eq!(event["data"], serde_json::to_value(&durable).unwrap());
+}
+
+#[track_caller]
+fn check_wanted(mut filter: Filter, expected: &[Seq]) {
+    let events = diff(
+        &snapshot("@1 api running; @2 db running"),
+        &snapshot("@1 api dead 0 bell; @2 db running; @3 web running"),
+    );
+    let mut records: Vec<Record> = (1..)
+        .zip(events.clone())
+        .map(|(seq, event)| Record {
+            seq,
+            time: 0,
+            body: Body::Event(Box::new(event)),
+        })
+        .collect();
+    let body = Body::FollowUp {
+        level: Level::Info,
+        content: String::new(),
+        events: (1..)
+            .zip(events)
+            .map(|(seq, event)| Delivered { seq, event })
+            .take(2)
+            .collect(),
+    };
+    records.push(Record {
+        seq: 4,
+        time: 0,
+        body,
+    });
+    let body = Body::Notice {
+        level: Level::Info,
+        text: String::new(),
+        events: vec![3],
+    };
+    records.push(Record {
+        seq: 5,
+        time: 0,
+        body,
+    });
+    let body = Body::Notice {
+        level: Level::Info,
+        text: String::new(),
+        events: vec![],
+    };
+    records.push(Record {
+        seq: 6,
+        time: 0,
+        body,
+    });
+    let wanted: Vec<Seq> = records
+        .iter()
+        .filter(|record| {
+            let line = DurableRecord::new(record, 0, &context());
+            filter.wants(record.seq, &line.body)
+        })
+        .map(|record| record.seq)
+        .collect();
+    assert_eq!(wanted, expected, "{filter:?}");
+}
+
+#[test]
+fn filters_choose_by_kind_type_and_task() {
+    let filter = |kinds: &[Kind], types: &[EventType], tasks: &[&str]| {
+        let tasks = tasks.iter().map(|task| (*task).to_owned()).collect();
+        Filter::new(kinds.to_vec(), types.to_vec(), tasks)
+    };
+    check_wanted(Filter::default(), &[1, 2, 3, 4, 5, 6]);
+    check_wanted(filter(&[Kind::Event], &[], &[]), &[1, 2, 3]);
+    check_wanted(
+        filter(&[Kind::FollowUp, Kind::Notice], &[], &[]),
+        &[4, 5, 6],
+    );
+    check_wanted(filter(&[], &[EventType::Exited], &[]), &[2]);
+    check_wanted(filter(&[Kind::FollowUp], &[EventType::Exited], &[]), &[4]);
+    check_wanted(filter(&[Kind::Notice], &[EventType::Started], &[]), &[5]);
+    check_wanted(filter(&[], &[], &["api"]), &[1, 2, 4]);
+    check_wanted(filter(&[], &[], &["@3"]), &[3, 5]);
+    check_wanted(filter(&[], &[EventType::Notify], &["api", "web"]), &[1]);
+    check_wanted(filter(&[], &[], &["nobody"]), &[]);
+}
+
+/// Text as hostile as it comes.
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        any::<char>().prop_map(String::from),
+        Just("\u{1b}[31m".to_owned()),
+        Just("\u{1b}]0;x\u{7}".to_owned()),
+        Just("\u{9b}2J".to_owned()),
+        Just("\n".to_owned()),
+        Just("\r\t\0\u{7f}\u{202e}".to_owned()),
+        Just("[y/n]".to_owned()),
+        Just(" ".to_owned()),
+        Just("long".repeat(400)),
+    ];
+    proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+fn hostile_fields() -> impl Strategy<Value = TaskFields> {
+    (
+        (
+            1..4_u32,
+            hostile(),
+            hostile(),
+            proptest::option::of(hostile()),
+        ),
+        (
+            any::<bool>(),
+            any::<bool>(),
+            any::<Option<i32>>(),
+            any::<Option<u64>>(),
+        ),
+        (
+            proptest::option::of(1..100_u8),
+            any::<Option<u32>>(),
+            proptest::option::of(0..4_000_000_000_000_i64),
+            proptest::option::of((0..300_u32, 0..60_u32)),
+            any::<Option<bool>>(),
+        ),
+    )
+        .prop_map(
+            |(
+                (window, name, preview, command),
+                (known, dead, exit_code, bell_count),
+                (signal, run, at, cursor, alternate_on),
+            )| TaskFields {
+                window_id: format!("@{window}"),
+                window_name: name,
+                pane_id: Some(format!("%{window}")),
+                pane_state_known: known,
+                task_cwd: command.clone(),
+                current_command: command,
+                dead,
+                exit_code,
+                exit_signal: signal.map(|n| Signal::from_number(n).to_string()),
+                bell_count,
+                run,
+                started_at: at,
+                ended_at: at.map(|at| at + 5),
+                output_preview: preview,
+                cursor_x: cursor.map(|(x, _)| x),
+                cursor_y: cursor.map(|(_, y)| y),
+                alternate_on,
+                ..TaskFields::default()
+            },
+        )
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let prompt = || {
+        (hostile(), any::<bool>()).prop_map(|(text, secret)| Prompt {
+            text: crate::model::text::one_line(text.as_bytes(), 300),
+            secret,
+        })
+    };
+    let kind = prop_oneof![
+        any::<bool>().prop_map(|rerun| EventKind::Started { rerun }),
+        any::<u64>().prop_map(|bells| EventKind::Notify { bells }),
+        Just(EventKind::Exited { replaced: None }),
+        Just(EventKind::Exited {
+            replaced: Some(ReplacedBy::Launcher)
+        }),
+        Just(EventKind::Exited {
+            replaced: Some(ReplacedBy::Other)
+        }),
+        prompt().prop_map(|prompt| EventKind::Input { prompt }),
+        prompt().prop_map(|prompt| EventKind::InputResolved { prompt }),
+        Just(EventKind::Disappeared { reason: None }),
+        Just(EventKind::Disappeared {
+            reason: Some(GoneReason::Moved)
+        }),
+        Just(EventKind::Disappeared {
+            reason: Some(GoneReason::UserKilled)
+        }),
+        Just(EventKind::Disappeared {
+            reason: Some(GoneReason::AgentKilled)
+        }),
+    ];
+    (kind, hostile_fields()).prop_map(|(kind, fields)| Event {
+        kind,
+        task: fields.to_task().unwrap(),
+    })
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let level = || prop_oneof![Just(Level::Info), Just(Level::Warning)];
+    let body = prop_oneof![
+        any_event().prop_map(|event| Body::Event(Box::new(event))),
+        (level(), hostile(), any::<Vec<Seq>>()).prop_map(|(level, text, events)| Body::Notice {
+            level,
+            text,
+            events
+        }),
+        (
+            level(),
+            hostile(),
+            proptest::collection::vec((any::<Seq>(), any_event()), 0..3),
+        )
+            .prop_map(|(level, content, events)| Body::FollowUp {
+                level,
+                content,
+                events: events
+                    .into_iter()
+                    .map(|(seq, event)| Delivered { seq, event })
+                    .collect(),
+            }),
+    ];
+    (any::<Seq>(), 0..253_000_000_000_000_i64, body).prop_map(|(seq, time, body)| Record {
+        seq,
+        time,
+        body,
+    })
+}
+
+fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => found.push(text.clone()),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
+        serde_json::Value::Object(fields) => {
+            fields.values().for_each(|value| strings(value, found));
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_record_survives_the_way_out_and_in(record in any_record(), more: u32) {
+        let out = DurableRecord::new(&record, more, &context());
+        let json = serde_json::to_string(&out).unwrap();
+        prop_assert!(!json.contains('\n'));
+        let read: DurableRecord = serde_json::from_str(&json).unwrap();
+        prop_assert_eq!(&read, &out);
+        let back = DurableRecord::new(&read.to_record().unwrap(), more, &context());
+        prop_assert_eq!(&back, &out);
+        prop_assert_eq!(
+            serde_json::from_str::<StreamRecord>(&json).unwrap(),
+            StreamRecord::Durable(Box::new(out))
+        );
+    }
+
+    #[test]
+    fn no_record_of_a_hostile_task_has_a_control_character(
+        fields in hostile_fields(),
+        name in hostile(),
+        dead: bool,
+    ) {
+        let now = Now { mono: std::time::Instant::now(), wall: 0 };
+        let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now);
+        let context = Context { session_name: name.clone(), session_id: name, ..context() };
+        let mut task = TaskFields { pane_state_known: true, dead: false, ..fields }.to_task().unwrap();
+        let mut look = snapshot("");
+        let mut records = Vec::new();
+        for step in 0..5 {
+            if step > 0 {
+                look.tasks.insert(task.window, task.clone());
+            }
+            let mut effects = engine.look(look.clone(), now);
+            effects.extend(engine.deliver(now));
+            for effect in effects {
+                match effect {
+                    Effect::Append(more) => records.extend(more),
+                    Effect::Status(_) => {}
+                }
+            }
+            if step == 3 && dead {
+                task.life = Life::Dead(Exit::default());
+                task.bell = true;
+            }
+        }
+        prop_assert!(records.len() >= 2);
+        for record in records {
+            let json = serde_json::to_value(DurableRecord::new(&record, 0, &context)).unwrap();
+            let mut found = Vec::new();
+            strings(&json, &mut found);
+            for text in found {
+                let bad = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+                prop_assert!(!text.contains(bad), "{:?}", text);
+            }
+        }
+    }
+}

@@ -2,3 +2,4 @@
 
 #[cfg(feature = "notice")]
 mod notices;
+mod wire;

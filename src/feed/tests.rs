@@ -1,0 +1,457 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::*;
+use crate::diff::{apply, diff};
+use crate::engine::{Effect, Engine, Memory, Settings};
+use crate::model::sketch::{describe, snapshot, task};
+use crate::model::{Body, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot};
+use crate::wire::{Context, DurableRecord, SavedSession};
+
+/// A feed in a folder of its own, written by daemons that come and go.
+struct Feed {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Feed {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("feed.jsonl");
+        Self { _dir: dir, path }
+    }
+
+    /// Writes as a daemon that has just come.
+    fn append(&self, records: &[Record]) {
+        let recovered = recover(&self.path, 0).unwrap();
+        let mut journal = Journal::open(&self.path, recovered.end).unwrap();
+        journal.append(records, &context()).unwrap();
+        assert_eq!(journal.end(), fs::metadata(&self.path).unwrap().len());
+    }
+
+    fn seqs(&self, after: Seq) -> Vec<Seq> {
+        let records = read_all(&self.path, after).unwrap();
+        records.iter().map(|record| record.seq).collect()
+    }
+
+    fn recover(&self) -> Recovered {
+        recover(&self.path, 0).unwrap()
+    }
+}
+
+fn context() -> Context {
+    Context {
+        epoch: "e1".to_owned(),
+        session_name: "work".to_owned(),
+        session_id: "work".to_owned(),
+    }
+}
+
+/// The events between two looks as records, from this number on.
+fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
+    number(first, diff(&snapshot(before), &snapshot(after)))
+}
+
+fn number(first: Seq, events: Vec<Event>) -> Vec<Record> {
+    let bodies = events.into_iter().map(|event| Body::Event(Box::new(event)));
+    (first..)
+        .zip(bodies)
+        .map(|(seq, body)| Record { seq, time: 0, body })
+        .collect()
+}
+
+fn notice(seq: Seq, events: &[Seq]) -> Record {
+    let body = Body::Notice {
+        level: Level::Info,
+        text: "text".to_owned(),
+        events: events.to_vec(),
+    };
+    Record { seq, time: 0, body }
+}
+
+fn follow_up(seq: Seq, events: &[Record]) -> Record {
+    let events = events.iter().filter_map(|record| match &record.body {
+        Body::Event(event) => Some(crate::model::Delivered {
+            seq: record.seq,
+            event: (**event).clone(),
+        }),
+        Body::Notice { .. } | Body::FollowUp { .. } => None,
+    });
+    let body = Body::FollowUp {
+        level: Level::Info,
+        content: "content".to_owned(),
+        events: events.collect(),
+    };
+    Record { seq, time: 0, body }
+}
+
+fn waiting(kind: fn(Prompt) -> EventKind) -> Event {
+    let text = "Go? [y/n]".to_owned();
+    Event {
+        kind: kind(Prompt {
+            text,
+            secret: false,
+        }),
+        task: task("@1 a running : Go? [y/n]"),
+    }
+}
+
+fn add(path: &Path, text: &str) {
+    let mut bytes = fs::read(path).unwrap_or_default();
+    bytes.extend_from_slice(text.as_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_feed_that_is_not_there_is_empty() {
+    let feed = Feed::new();
+    assert!(feed.seqs(0).is_empty());
+    let recovered = feed.recover();
+    assert_eq!((recovered.last_seq, recovered.end), (0, 0));
+    assert_eq!(recovered.epoch, None);
+    assert!(!feed.path.exists());
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let feed = Feed::new();
+    let written = events(1, "", "@1 a running; @2 b dead 0 bell");
+    feed.append(&written);
+    let read = read_all(&feed.path, 0).unwrap();
+    let back: Vec<Record> = read.iter().map(|line| line.to_record().unwrap()).collect();
+    assert_eq!(back, written);
+    let more: Vec<u32> = read.iter().map(|line| line.more).collect();
+    assert_eq!(more, [2, 1, 0]);
+    assert_eq!(feed.seqs(1), [2, 3]);
+    assert!(feed.seqs(3).is_empty());
+    let bytes = fs::read(&feed.path).unwrap();
+    assert_eq!(bytes.last(), Some(&b'\n'));
+    assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 3);
+}
+
+#[test]
+fn a_feed_is_for_its_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let feed = Feed::new();
+    feed.append(&[notice(1, &[])]);
+    let mode = fs::metadata(&feed.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_torn_write_is_there_whole_or_not_at_all() {
+    let feed = Feed::new();
+    feed.append(&events(1, "", "@1 a running"));
+    let whole = fs::read(&feed.path).unwrap().len();
+    feed.append(&events(
+        2,
+        "@1 a running; @2 b running",
+        "@1 a dead 0 bell : § 日本",
+    ));
+    let bytes = fs::read(&feed.path).unwrap();
+    for cut in whole..=bytes.len() {
+        fs::write(&feed.path, &bytes[..cut]).unwrap();
+        let (seqs, end) = if cut == bytes.len() {
+            (vec![1, 2, 3, 4], bytes.len())
+        } else {
+            (vec![1], whole)
+        };
+        assert_eq!(feed.seqs(0), seqs, "cut at {cut}");
+        let recovered = feed.recover();
+        assert_eq!(recovered.last_seq, seqs.len() as Seq, "cut at {cut}");
+        assert_eq!(recovered.end, end as u64, "cut at {cut}");
+        assert_eq!(recovered.owed.len(), seqs.len(), "cut at {cut}");
+        assert_eq!(recovered.since.len(), seqs.len(), "cut at {cut}");
+        // The next daemon goes on with the next number, on a line of its own. Each waits for the
+        // disk, so not after every cut.
+        if cut % 10 != 0 && bytes.len() - cut > 2 {
+            continue;
+        }
+        let next = recovered.last_seq + 1;
+        feed.append(&[notice(next, &[])]);
+        assert_eq!(feed.seqs(0), (1..=next).collect::<Vec<_>>(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn lines_that_are_no_record_are_passed_over() {
+    let feed = Feed::new();
+    add(&feed.path, "\n\0\0\0\nnot json\n{}\n{\"seq\":\"x\"}\n[1]\n");
+    let recovered = feed.recover();
+    assert_eq!((recovered.last_seq, recovered.end), (0, 0));
+    feed.append(&[notice(1, &[])]);
+    add(&feed.path, "{\"broken\n");
+    let end = fs::metadata(&feed.path).unwrap().len();
+    add(&feed.path, &{
+        let other = Feed::new();
+        other.append(&[notice(2, &[])]);
+        fs::read_to_string(&other.path).unwrap()
+    });
+    assert_eq!(feed.seqs(0), [1, 2]);
+    assert_eq!(feed.recover().last_seq, 2);
+    assert!(feed.recover().end > end);
+}
+
+#[test]
+fn a_record_of_a_later_version_keeps_its_number_and_its_place() {
+    let feed = Feed::new();
+    feed.append(&events(1, "", "@1 a running"));
+    add(
+        &feed.path,
+        "{\"v\":1,\"seq\":2,\"epoch\":\"e1\",\"time\":\"2030-01-01T00:00:00.000Z\",\
+         \"sessionName\":\"work\",\"kind\":\"weather\"}\n",
+    );
+    let length = fs::metadata(&feed.path).unwrap().len();
+    let recovered = feed.recover();
+    assert_eq!((recovered.last_seq, recovered.end), (2, length));
+    feed.append(&[notice(3, &[1])]);
+    assert_eq!(feed.seqs(0), [1, 3]);
+    assert!(fs::read_to_string(&feed.path).unwrap().contains("weather"));
+}
+
+#[test]
+fn what_no_delivery_speaks_of_is_owed() {
+    let feed = Feed::new();
+    let owed = |feed: &Feed| -> Vec<(Seq, String)> {
+        let owed = feed.recover().owed;
+        owed.iter()
+            .map(|told| (told.seq, describe(&told.event)))
+            .collect()
+    };
+    let first = events(1, "", "@1 a running");
+    feed.append(&first);
+    assert_eq!(owed(&feed), [(1, "started @1".to_owned())]);
+    feed.append(&[notice(2, &[1])]);
+    assert_eq!(owed(&feed), []);
+    let ends = events(3, "@1 a running; @2 b running", "@1 a dead 0; @2 b dead 1");
+    feed.append(&ends);
+    feed.append(&number(
+        5,
+        vec![waiting(|prompt| EventKind::InputResolved { prompt })],
+    ));
+    feed.append(&[notice(6, &[])]);
+    assert_eq!(
+        owed(&feed).len(),
+        2,
+        "what is for the feed only is not owed"
+    );
+    feed.append(&[follow_up(7, &ends[..1])]);
+    assert_eq!(owed(&feed), [(4, "exited @2 1".to_owned())]);
+}
+
+#[test]
+fn who_waits_is_remembered_until_resolved() {
+    let feed = Feed::new();
+    feed.append(&number(
+        1,
+        vec![waiting(|prompt| EventKind::Input { prompt })],
+    ));
+    let recovered = feed.recover();
+    let [(task, prompt)] = &*recovered.waiting else {
+        panic!("{:?}", recovered.waiting)
+    };
+    assert_eq!(task.screen.rows, ["Go? [y/n]"]);
+    assert_eq!(prompt.text, "Go? [y/n]");
+    feed.append(&number(
+        2,
+        vec![waiting(|prompt| EventKind::InputResolved { prompt })],
+    ));
+    assert_eq!(feed.recover().waiting, []);
+}
+
+#[test]
+fn the_events_after_a_number_are_told() {
+    let feed = Feed::new();
+    feed.append(&events(1, "", "@1 a running; @2 b running"));
+    feed.append(&[notice(3, &[1, 2])]);
+    feed.append(&events(4, "@1 a running", ""));
+    let since = |seq| -> Vec<String> {
+        let recovered = recover(&feed.path, seq).unwrap();
+        recovered.since.iter().map(describe).collect()
+    };
+    assert_eq!(since(0), ["started @1", "started @2", "disappeared @1"]);
+    assert_eq!(since(1), ["started @2", "disappeared @1"]);
+    assert_eq!(since(3), ["disappeared @1"]);
+    assert_eq!(since(4), [""; 0]);
+    assert_eq!(feed.recover().epoch.as_deref(), Some("e1"));
+}
+
+#[test]
+fn a_reader_follows_and_takes_whole_lines_only() {
+    let feed = Feed::new();
+    let mut reader = Reader::new(&feed.path, 0);
+    let mut next = |limit| {
+        let position = reader.next(limit).unwrap();
+        position.map(|position| (position.record.seq, position.end))
+    };
+    assert_eq!(next(u64::MAX), None);
+    feed.append(&[notice(1, &[])]);
+    let end = fs::metadata(&feed.path).unwrap().len();
+    assert_eq!(next(end - 1), None);
+    assert_eq!(next(end), Some((1, end)));
+    assert_eq!(next(u64::MAX), None);
+    feed.append(&[notice(2, &[])]);
+    let bytes = fs::read(&feed.path).unwrap();
+    fs::write(&feed.path, &bytes[..bytes.len() - 3]).unwrap();
+    assert_eq!(next(u64::MAX), None);
+    fs::write(&feed.path, &bytes).unwrap();
+    assert_eq!(next(u64::MAX), Some((2, bytes.len() as u64)));
+    // And from where another left off.
+    let mut later = Reader::new(&feed.path, end);
+    let position = later.next(u64::MAX).unwrap();
+    assert_eq!(position.map(|position| position.record.seq), Some(2));
+}
+
+/// Linux's device that is always full.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_full_disk_refuses_is_kept() {
+    let mut journal = Journal::open(Path::new("/dev/full"), 0).unwrap();
+    for seq in 1..=2 {
+        let refused = journal.append(&[notice(seq, &[])], &context());
+        assert!(matches!(refused, Err(FeedError::Io { what: "write", .. })));
+        assert!(journal.is_behind());
+        assert_eq!(journal.end(), 0);
+    }
+    assert!(journal.flush().is_err());
+}
+
+#[test]
+fn a_saved_snapshot_is_read_back() {
+    let feed = Feed::new();
+    let path = feed.path.with_file_name("session.json");
+    assert_eq!(load_saved(&path), None);
+    let look = snapshot("life 3; @1#2 a running bells=1 : x; @2 b dead SIGKILL");
+    let saved = SavedSession::new(&look, "e1", 9);
+    store_saved(&path, &saved).unwrap();
+    assert_eq!(load_saved(&path), Some(saved.clone()));
+    assert_eq!(saved.to_snapshot(), Ok(look));
+    fs::write(&path, "{\"v\":1").unwrap();
+    assert_eq!(load_saved(&path), None);
+    store_saved(&path, &saved).unwrap();
+    assert_eq!(load_saved(&path), Some(saved));
+    let names: Vec<_> = fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["session.json"]);
+}
+
+/// A daemon's engine, its records written to a feed.
+struct Daemon<'a> {
+    feed: &'a Feed,
+    engine: Engine,
+    now: Now,
+}
+
+impl Daemon<'_> {
+    /// Returns a daemon that carries on from a saved look and what the feed tells of later.
+    fn back(feed: &Feed, saved: Option<Snapshot>) -> Daemon<'_> {
+        let past = feed.recover();
+        let mut before = saved;
+        if let Some(before) = &mut before {
+            for event in &past.since {
+                apply(before, event);
+            }
+        }
+        let memory = Memory {
+            before,
+            waiting: past.waiting,
+            owed: past.owed,
+            last_seq: past.last_seq,
+        };
+        let now = Now {
+            mono: Instant::now(),
+            wall: 0,
+        };
+        let engine = Engine::new(Settings::REPLAY, memory, now);
+        Daemon { feed, engine, now }
+    }
+
+    fn look(&mut self, look: &str) {
+        let effects = self.engine.look(snapshot(look), self.now);
+        self.write(effects);
+    }
+
+    fn deliver(&mut self) {
+        let effects = self.engine.deliver(self.now);
+        self.write(effects);
+    }
+
+    fn write(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Append(records) => self.feed.append(&records),
+                Effect::Status(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
+    let looks = [
+        "@1#1 a running pid=1 bells=0; @2#1 b dead 0 pid=2",
+        "@1#1 a running pid=1 bells=1 : Go? [y/n]; @2#2 b running pid=3",
+        "@1#1 a running pid=1 bells=1 : Go? [y/n]; @2#2 b running pid=3; @3#1 c running pid=4",
+        "@1#1 a running pid=1 bells=1 : x; @2#3 b running pid=5; launcher @2 3",
+        "ended @3#1 c dead 7 pid=4; ended @2#3 b dead 1 pid=5; @1#1 a dead 0 pid=1 bells=2; \
+         @2#4 b dead 2 pid=6",
+        "@1#2 a running pid=8 bells=2; @2#4 b dead 2 pid=6",
+        "gone @1 userKilled; @4#1 d running pid=9 bells=1",
+        "missing",
+    ];
+    let told = |crash: Option<(usize, bool)>| {
+        let feed = Feed::new();
+        let mut daemon = Daemon::back(&feed, None);
+        for (index, look) in looks.iter().enumerate() {
+            daemon.look(look);
+            if let Some((at, delivered)) = crash
+                && at == index
+            {
+                if delivered {
+                    daemon.deliver();
+                }
+                daemon = Daemon::back(&feed, Some(snapshot(looks[0])));
+                daemon.deliver();
+                daemon.look(look);
+            }
+            daemon.deliver();
+        }
+        let mut events = Vec::new();
+        let mut delivered = Vec::new();
+        for line in read_all(&feed.path, 0).unwrap() {
+            match line.to_record().unwrap().body {
+                Body::Event(event) => events.push(describe(&event)),
+                Body::Notice { events, .. } => delivered.extend(events),
+                Body::FollowUp { events, .. } => delivered.extend(events.iter().map(|e| e.seq)),
+            }
+        }
+        assert_eq!(feed.recover().owed, []);
+        (events, delivered)
+    };
+    let (events, delivered) = told(None);
+    assert!(events.len() > 15, "{events:?}");
+    for at in 0..looks.len() {
+        for after_delivery in [false, true] {
+            let crashed = told(Some((at, after_delivery)));
+            assert_eq!(crashed.0, events, "crash at look {at}");
+            assert_eq!(crashed.1, delivered, "crash at look {at}");
+        }
+    }
+}
+
+#[test]
+fn a_line_says_what_the_contract_says() {
+    let feed = Feed::new();
+    feed.append(&[notice(1, &[])]);
+    let line = fs::read_to_string(&feed.path).unwrap();
+    assert_eq!(
+        line,
+        "{\"v\":1,\"seq\":1,\"epoch\":\"e1\",\"time\":\"1970-01-01T00:00:00.000Z\",\
+         \"sessionName\":\"work\",\"kind\":\"notice\",\"level\":\"info\",\"text\":\"text\",\
+         \"events\":[]}\n"
+    );
+    assert!(serde_json::from_str::<DurableRecord>(&line).is_ok());
+}

@@ -1,0 +1,172 @@
+//! Snapshots and events in a few words, for tests.
+//!
+//! A snapshot is a list of entries, parted by `;`:
+//!
+//! ```text
+//! @1 api running                 a task; also `unknown`, `dead 2`, `dead SIGKILL`, `dead ?`
+//! @1#2 api running pid=7 bells=3 bell nopane alt cursor=0,1 : row|row
+//! ended @1#2 api dead 0          a run that ended and is not the window's present one
+//! gone @4 userKilled             why a window is not there
+//! launcher @1 7                  the launcher replaced the run with pid 7
+//! life 2                         which life of the session this is
+//! missing                        the session does not exist
+//! ```
+
+use super::{
+    Cursor, Event, EventKind, Exit, GoneReason, Life, PaneId, ReplacedBy, Screen, SessionId,
+    SessionLife, Signal, Snapshot, Task, WindowId,
+};
+
+/// Reads a snapshot.
+pub(crate) fn snapshot(sketch: &str) -> Snapshot {
+    let mut snapshot = Snapshot {
+        exists: true,
+        ..Snapshot::missing("work", 0)
+    };
+    for entry in sketch.split(';').map(str::trim).filter(|e| !e.is_empty()) {
+        let (word, rest) = entry.split_once(' ').unwrap_or((entry, ""));
+        match word {
+            "missing" => snapshot.exists = false,
+            "life" => snapshot.life = Some(life(rest.parse().unwrap())),
+            "ended" => snapshot.ended.push(task(rest)),
+            "gone" => {
+                let (window, reason) = rest.split_once(' ').unwrap();
+                let reason = match reason {
+                    "userKilled" => GoneReason::UserKilled,
+                    "agentKilled" => GoneReason::AgentKilled,
+                    "moved" => GoneReason::Moved,
+                    other => panic!("no reason `{other}`"),
+                };
+                snapshot.gone.insert(window.parse().unwrap(), reason);
+            }
+            "launcher" => {
+                let (window, pid) = rest.split_once(' ').unwrap();
+                let pid = pid.parse().unwrap();
+                snapshot
+                    .launcher_replaced
+                    .insert(window.parse().unwrap(), pid);
+            }
+            _ => {
+                let task = task(entry);
+                let twice = snapshot.tasks.insert(task.window, task);
+                assert_eq!(twice, None, "one present run a window: `{sketch}`");
+            }
+        }
+    }
+    snapshot
+}
+
+fn life(number: u32) -> SessionLife {
+    SessionLife {
+        server_pid: number,
+        server_started: 0,
+        id: SessionId(0),
+        created: 0,
+    }
+}
+
+/// Reads a task.
+pub(crate) fn task(sketch: &str) -> Task {
+    let (words, rows) = sketch.split_once(" : ").unwrap_or((sketch, ""));
+    let mut words = words.split_whitespace();
+    let id = words.next().unwrap();
+    let (window, run) = match id.split_once('#') {
+        Some((window, run)) => (window, Some(run.parse().unwrap())),
+        None => (id, None),
+    };
+    let window: WindowId = window.parse().unwrap();
+    let name = words.next().expect("a task has a name").to_owned();
+    let life = match words.next() {
+        Some("running") => Life::Alive,
+        Some("unknown") => Life::Unknown,
+        Some("dead") => Life::Dead(exit(words.next().expect("dead how?"))),
+        other => panic!("no state: {other:?} in `{sketch}`"),
+    };
+    let mut task = Task {
+        window,
+        name,
+        pane: Some(PaneId(window.0)),
+        pid: None,
+        life,
+        command: None,
+        cwd: None,
+        bell: false,
+        bell_count: None,
+        run,
+        started_at: None,
+        ended_at: None,
+        screen: Screen::default(),
+    };
+    if !rows.is_empty() {
+        task.screen.rows = rows.split('|').map(str::to_owned).collect();
+    }
+    for word in words {
+        match word.split_once('=') {
+            None if word == "bell" => task.bell = true,
+            None if word == "nopane" => task.pane = None,
+            None if word == "alt" => task.screen.alternate = Some(true),
+            Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
+            Some(("bells", count)) => task.bell_count = Some(count.parse().unwrap()),
+            Some(("cursor", at)) => {
+                let (x, y) = at.split_once(',').unwrap();
+                let (x, y) = (x.parse().unwrap(), y.parse().unwrap());
+                task.screen.cursor = Some(Cursor { x, y });
+            }
+            None | Some(_) => panic!("what is `{word}` in `{sketch}`?"),
+        }
+    }
+    task
+}
+
+fn exit(how: &str) -> Exit {
+    match how.parse() {
+        Ok(code) => Exit::with_code(code),
+        Err(_) => Exit {
+            code: None,
+            signal: (how != "?").then(|| Signal::parse(how).unwrap()),
+        },
+    }
+}
+
+/// Writes an event: `started @1`, `rerun @1#2`, `exited @1 2`, `notify @1 x3`, `input @1: Go?`.
+pub(crate) fn describe(event: &Event) -> String {
+    let task = &event.task;
+    let window = match task.run {
+        Some(run) => format!("{}#{run}", task.window),
+        None => task.window.to_string(),
+    };
+    match &event.kind {
+        EventKind::InputResolved { prompt } => {
+            let secret = if prompt.secret { "!" } else { "" };
+            format!("resolved {window}{secret}: {}", prompt.text)
+        }
+        EventKind::Started { rerun: false } => format!("started {window}"),
+        EventKind::Started { rerun: true } => format!("rerun {window}"),
+        EventKind::Notify { bells } => format!("notify {window} x{bells}"),
+        EventKind::Exited { replaced } => {
+            let exit = task.exit().expect("a run that ended is dead");
+            let how = match (&exit.signal, exit.code) {
+                (Some(signal), _) => signal.to_string(),
+                (None, Some(code)) => code.to_string(),
+                (None, None) => "?".to_owned(),
+            };
+            let by = match replaced {
+                None => "",
+                Some(ReplacedBy::Launcher) => " replaced by launcher",
+                Some(ReplacedBy::Other) => " replaced",
+            };
+            format!("exited {window} {how}{by}")
+        }
+        EventKind::Input { prompt } if prompt.secret => format!("input {window}!: {}", prompt.text),
+        EventKind::Input { prompt } => format!("input {window}: {}", prompt.text),
+        EventKind::Disappeared { reason } => {
+            let why = match reason {
+                None => "",
+                Some(GoneReason::UserKilled) => " userKilled",
+                Some(GoneReason::AgentKilled) => " agentKilled",
+                Some(GoneReason::Moved) => " moved",
+            };
+            format!("disappeared {window}{why}")
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The feed as others read it: lines of every version so far, and the schema they may rely on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::Value;
+use tmux_task::engine::{Effect, Engine, Memory, Settings};
+use tmux_task::model::Now;
+use tmux_task::wire::{
+    Context, DurableRecord, SnapshotLine, StreamRecord, cloud_event, feed_schema,
+};
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The frozen lines of this file. None of them may ever be changed; new ones may be added.
+fn frozen(name: &str) -> Vec<Value> {
+    let path = in_repository("tests/fixtures/wire/v1").join(name);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a frozen line is JSON"))
+        .collect();
+    assert!(!lines.is_empty(), "{path:?}");
+    lines
+}
+
+const RECORDS: [&str; 4] = [
+    "event.jsonl",
+    "notice.jsonl",
+    "followUp.jsonl",
+    "live.jsonl",
+];
+
+fn frozen_records() -> Vec<Value> {
+    RECORDS.iter().flat_map(|name| frozen(name)).collect()
+}
+
+/// Whether all that stands in `old` stands in `new`, which may have more fields.
+fn is_kept(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => old
+            .iter()
+            .all(|(name, old)| new.get(name).is_some_and(|new| is_kept(old, new))),
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_kept(old, new))
+        }
+        (old, new) => old == new,
+    }
+}
+
+/// Adds a field that no reader knows to every object.
+fn with_news(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(with_news).collect(),
+        Value::Object(fields) => {
+            let known = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), with_news(value)));
+            let news = (
+                "news".to_owned(),
+                serde_json::json!({"of": ["a", "later", "version"]}),
+            );
+            known.chain([news]).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+#[test]
+fn every_frozen_record_is_read_and_written_as_it_was() {
+    for line in frozen_records() {
+        let read: StreamRecord =
+            serde_json::from_value(line.clone()).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let written = serde_json::to_value(&read).expect("a record is plain data");
+        assert!(is_kept(&line, &written), "{line}\n{written}");
+    }
+}
+
+#[test]
+fn every_frozen_durable_record_is_understood() {
+    for line in RECORDS[..3].iter().flat_map(|name| frozen(name)) {
+        let read: DurableRecord =
+            serde_json::from_value(line.clone()).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let context = Context {
+            epoch: read.epoch.clone(),
+            session_name: read.session_name.clone(),
+            session_id: "01JXYZ".to_owned(),
+        };
+        let record = read.to_record().unwrap_or_else(|e| panic!("{line}: {e}"));
+        let written = DurableRecord::new(&record, read.more, &context);
+        assert_eq!(written, read, "{line}");
+        assert_eq!(
+            cloud_event(&read)["data"],
+            serde_json::to_value(&read).expect("plain data")
+        );
+    }
+}
+
+#[test]
+fn every_frozen_snapshot_is_understood() {
+    for line in frozen("snapshot.jsonl") {
+        for line in [line.clone(), with_news(&line)] {
+            let read: SnapshotLine =
+                serde_json::from_value(line.clone()).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let snapshot = read.to_snapshot().unwrap_or_else(|e| panic!("{line}: {e}"));
+            assert_eq!(SnapshotLine::from(&snapshot), read, "{line}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_are_passed_over() {
+    for line in frozen_records() {
+        let known: StreamRecord = serde_json::from_value(line.clone()).expect("it is read above");
+        let news: StreamRecord =
+            serde_json::from_value(with_news(&line)).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert_eq!(news, known);
+    }
+}
+
+#[test]
+fn every_kind_and_type_has_a_frozen_line() {
+    let lines = frozen_records();
+    let mut found: Vec<String> = lines
+        .iter()
+        .map(|line| match line["type"].as_str() {
+            Some(event_type) => event_type.to_owned(),
+            None => line["kind"].as_str().unwrap_or_default().to_owned(),
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    let expected = [
+        "disappeared",
+        "exited",
+        "followUp",
+        "gap",
+        "hello",
+        "input",
+        "inputResolved",
+        "notice",
+        "notify",
+        "started",
+        "status",
+        "sync",
+    ];
+    assert_eq!(found, expected);
+}
+
+/// To write the file anew: `TMUX_TASK_BLESS=1 cargo test --test it wire`.
+#[test]
+fn the_schema_in_the_docs_is_that_of_the_types() {
+    let path = in_repository("docs/feed.schema.json");
+    let mut schema = serde_json::to_string_pretty(&feed_schema()).expect("a schema is JSON");
+    schema.push('\n');
+    if std::env::var_os("TMUX_TASK_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, &schema).expect("the docs can be written");
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == schema,
+        "docs/feed.schema.json is not that of the types: TMUX_TASK_BLESS=1 writes it anew"
+    );
+}
+
+fn validator() -> jsonschema::Validator {
+    jsonschema::validator_for(&feed_schema()).expect("the schema is one")
+}
+
+#[track_caller]
+fn check_valid(validator: &jsonschema::Validator, line: &Value) {
+    if let Err(error) = validator.validate(line) {
+        panic!("{line}: {error}");
+    }
+}
+
+#[test]
+fn the_schema_takes_every_frozen_record_also_with_more_fields() {
+    let validator = validator();
+    for line in frozen_records() {
+        check_valid(&validator, &line);
+        check_valid(&validator, &with_news(&line));
+    }
+}
+
+#[test]
+fn the_schema_takes_what_is_written_today() {
+    let validator = validator();
+    let context = Context {
+        epoch: "e".to_owned(),
+        session_name: "work".to_owned(),
+        session_id: "work".to_owned(),
+    };
+    let now = Now {
+        mono: Instant::now(),
+        wall: 1_767_225_600_000,
+    };
+    let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now);
+    let mut n = 0;
+    let mut looks = vec![SnapshotLine::default()];
+    let read = |line: &Value| serde_json::from_value(line.clone()).expect("a snapshot");
+    looks.extend(frozen("snapshot.jsonl").iter().map(read));
+    for look in looks {
+        let look = look.to_snapshot().expect("a snapshot");
+        let mut effects = engine.look(look, now);
+        effects.extend(engine.deliver(now));
+        for effect in effects {
+            let lines: Vec<StreamRecord> = match effect {
+                Effect::Status(counts) => vec![StreamRecord::Live(counts.into())],
+                Effect::Append(records) => records
+                    .iter()
+                    .map(|record| DurableRecord::new(record, 0, &context))
+                    .map(|record| StreamRecord::Durable(Box::new(record)))
+                    .collect(),
+            };
+            for line in lines {
+                check_valid(&validator, &serde_json::to_value(line).expect("plain data"));
+                n += 1;
+            }
+        }
+    }
+    assert!(n >= 8, "{n} lines");
+}
+
+#[test]
+fn the_schema_refuses_what_no_reader_could_use() {
+    let validator = validator();
+    let good = frozen("event.jsonl").remove(0);
+    for field in [
+        "v",
+        "seq",
+        "epoch",
+        "time",
+        "sessionName",
+        "kind",
+        "type",
+        "level",
+        "task",
+    ] {
+        let mut line = good.clone();
+        line.as_object_mut().expect("a record").remove(field);
+        assert!(!validator.is_valid(&line), "without {field}");
+    }
+    let mut line = good;
+    line["type"] = "exploded".into();
+    assert!(!validator.is_valid(&line));
+}
+
+#[test]
+fn the_schema_leaves_room_for_later_versions() {
+    let text = feed_schema().to_string();
+    assert!(!text.contains("additionalProperties"));
+    assert!(!text.contains("unevaluatedProperties"));
+}
