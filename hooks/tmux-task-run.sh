@@ -142,10 +142,12 @@ display_command() {
     one_line "$shown"
 }
 
-# task_script WORD...: sets `script`, what `bash -lc` runs. The last line keeps
-# bash from becoming the command's last process: the child's death by a signal
-# would then be the shell's own. The blank line before it ends a command whose
-# last character is a backslash.
+# task_script WORD...: sets `script`, what `bash -lc` runs. `eval` ends the
+# command where it ends, whatever its last character is. The last line keeps bash
+# from becoming the command's last process: the child's death by a signal would
+# then be the shell's own. The trap asks the terminal for a sign of life: tmux
+# drops what it has not read yet when a process ends, and once it answers it has
+# read everything.
 task_script() {
     local body='' word
     if [ $# -eq 1 ]; then
@@ -156,10 +158,12 @@ task_script() {
             body="$body${body:+ }$quoted"
         done
     fi
-    script="set -euo pipefail; unset PI_SESSION_ID PI_TMUX_ROOT_CWD
-$body
-
-exit \$?"
+    shell_quote "$body"
+    script="unset PI_SESSION_ID PI_TMUX_ROOT_CWD
+set -euo pipefail
+trap 'IFS= read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT
+eval $quoted
+exit \"\$?\""
 }
 
 # work_tree DIRECTORY: prints the enclosing git work tree, else DIRECTORY.
@@ -291,6 +295,12 @@ create_session() {
     tell
 }
 
+# Wakes the session's daemon, if it has one: it waits on this channel.
+call_daemon() {
+    add if-shell -F -t "$session_id:" '#{@tmux_task_daemon}' \
+        "wait-for -S 'tmux-task-$session_id'"
+}
+
 # Creates the task's window, unless the session got one meanwhile.
 create_window() {
     local create
@@ -301,6 +311,7 @@ create_window() {
     window_options "$session_id:{end}"
     add set-option -w -t "$session_id:{end}" @tmux_task_run 1
     add set-option -t "$session_id:" bell-action any
+    call_daemon
     create=$list
     list=''
     add if-shell -F -t "$session_id:" "#{W:#{?#{==:#{window_name},$task},1,}}" \
@@ -323,6 +334,7 @@ rerun() {
     add set-option -t "$session_id:" bell-action any
     add respawn-pane -k -t "$primary" -c "$literal" "${environment[@]}" bash -lc "$script"
     add clear-history -t "$primary"
+    call_daemon
     add display-message -p "window $window"
     rerun=$list
     list=''

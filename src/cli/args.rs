@@ -114,8 +114,8 @@ pub(crate) struct Supervise {
     /// Forget the saved snapshot: what stands there now is the new baseline
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// The longest time between two looks, like 500ms or 2s
-    #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "2s")]
+    /// The longest time between two looks that nothing has called for, like 2s or 1m
+    #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "1m")]
     pub(crate) interval: Duration,
     /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
     #[arg(long, value_name = "ID")]

@@ -1,5 +1,6 @@
 //! What every command needs to know first: which session, which server, where its files are.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
 use crate::clock;
 use crate::model::{Snapshot, Task, WindowId};
 use crate::observe::{Evidence, Observer};
-use crate::place::{Place, PlaceError};
+use crate::place::{Place, PlaceError, ServerLock};
 use crate::process;
 use crate::protocol::rows::Look;
-use crate::tmux::{Captures, Connection, Deaths, Server, ServerChoice, Target, TmuxError};
+use crate::tmux::{Captures, Connection, Server, ServerChoice, Target, TmuxError};
 use crate::wire::RefusalKind;
 
 /// Set to anything but nothing, it forbids starting a daemon unasked.
@@ -128,6 +129,14 @@ impl Session {
         })
     }
 
+    /// Takes the lock under which sessions are made and ended.
+    pub(super) async fn server_lock(&self, what: &str) -> Result<ServerLock, Failure> {
+        self.place
+            .create_runtime()
+            .map_err(|error| place(what, &error))?;
+        Ok(ServerLock::hold(&self.place).await)
+    }
+
     /// Returns a way to ask tmux itself.
     pub(super) fn connection(&self) -> Connection<'_> {
         Connection::OneShot(&self.server)
@@ -141,7 +150,7 @@ impl Session {
         loop {
             let mut connection = self.connection();
             let look =
-                crate::tmux::look(&mut connection, &target, &mut captures, Deaths::Leave).await;
+                crate::tmux::look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
             let look = look.map_err(|error| tmux(what, &error))?;
             let pids = look.iter().flat_map(Look::pids);
             let evidence = Evidence {

@@ -204,7 +204,10 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
             status.feed, status.epoch, status.last_seq
         ),
         format!("readers  {}", status.readers),
-        format!("looks    {}", status.looks),
+        format!(
+            "looks    {}, {} found what nothing had told",
+            status.looks, status.found_late
+        ),
         format!("log      {}", status.log),
     ]
 }
@@ -242,6 +245,7 @@ async fn stop_without_daemon(session: &Session, cleanup: bool) -> Result<(), Fai
     if look.tasks.values().any(crate::model::Task::is_alive) {
         return Ok(());
     }
+    let _lock = session.server_lock("daemon stop").await?;
     tmux::kill_session(&mut session.connection(), life.id)
         .await
         .map_err(|error| context::tmux("daemon stop", &error))

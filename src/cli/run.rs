@@ -35,7 +35,9 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
     look(daemon.as_mut()).await?;
+    let lock = session.server_lock("run").await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
+    drop(lock);
     // After: the run is told at once, however short it is.
     look(daemon.as_mut()).await?;
     let launched = launched.map_err(|error| launch_failure(&error))?;

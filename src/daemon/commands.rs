@@ -1,15 +1,14 @@
 //! What people and agents do to tasks through the daemon, so that it knows why they went.
 
-use std::collections::BTreeMap;
-
 use super::hub::Hub;
-use crate::model::{GoneReason, Level, Task, WindowId};
+use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
+use crate::place::ServerLock;
 use crate::tmux::{self, TmuxError};
 use crate::wire::{Ended, Refusal, RefusalKind, Response};
 
 /// Ends tasks and removes their windows.
 pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
-    hub.look(&BTreeMap::new()).await;
+    hub.look().await;
     let mut tasks = Vec::new();
     for id in windows {
         let known = id
@@ -34,7 +33,7 @@ pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
 
 /// Ends the task session.
 pub(super) async fn kill_all(hub: &mut Hub) -> Response {
-    hub.look(&BTreeMap::new()).await;
+    hub.look().await;
     let Some(id) = hub.watch.life().map(|life| life.id) else {
         return refused(
             RefusalKind::Missing,
@@ -42,13 +41,13 @@ pub(super) async fn kill_all(hub: &mut Hub) -> Response {
         );
     };
     let tasks = all_tasks(hub);
-    match tmux::kill_session(&mut hub.watch.connection(), id).await {
+    match kill_session(hub, id).await {
         Ok(()) => {
             let killed = tasks
                 .iter()
                 .map(|task| (task.window, GoneReason::UserKilled))
                 .collect();
-            hub.look(&killed).await;
+            hub.look_after_kill(&killed).await;
             let n = tasks.len();
             let text = format!("ended the session with {n} task{}", plural(n));
             hub.notice(Level::Info, text).await;
@@ -60,7 +59,7 @@ pub(super) async fn kill_all(hub: &mut Hub) -> Response {
 
 /// Removes the windows of tasks that have ended.
 pub(super) async fn prune(hub: &mut Hub) -> Response {
-    hub.look(&BTreeMap::new()).await;
+    hub.look().await;
     let dead: Vec<Task> = all_tasks(hub)
         .into_iter()
         .filter(|task| !task.is_alive())
@@ -71,7 +70,7 @@ pub(super) async fn prune(hub: &mut Hub) -> Response {
         .collect();
     match tmux::prune_windows(&mut hub.watch.connection(), &panes).await {
         Ok(()) => {
-            hub.look(&BTreeMap::new()).await;
+            hub.look().await;
             // One that was rerun meanwhile is still there.
             let gone: Vec<Task> = dead
                 .into_iter()
@@ -90,17 +89,22 @@ pub(super) async fn prune(hub: &mut Hub) -> Response {
 
 /// Ends the task session when no task in it is active.
 pub(super) async fn cleanup(hub: &mut Hub) {
-    hub.look(&BTreeMap::new()).await;
+    hub.look().await;
     let Some(id) = hub.watch.life().map(|life| life.id) else {
         return;
     };
     if all_tasks(hub).iter().any(Task::is_alive) {
         return;
     }
-    match tmux::kill_session(&mut hub.watch.connection(), id).await {
-        Ok(()) => hub.look(&BTreeMap::new()).await,
+    match kill_session(hub, id).await {
+        Ok(()) => hub.look().await,
         Err(error) => tracing::error!(%error, "could not end the session"),
     }
+}
+
+async fn kill_session(hub: &mut Hub, id: SessionId) -> Result<(), TmuxError> {
+    let _lock = ServerLock::hold(&hub.place).await;
+    tmux::kill_session(&mut hub.watch.connection(), id).await
 }
 
 /// Ends tasks; they are marked as killed only in the look that finds them gone, so a kill that
@@ -112,7 +116,7 @@ async fn end(hub: &mut Hub, tasks: &[Task]) -> Result<(), TmuxError> {
         .into_iter()
         .map(|window| (window, GoneReason::UserKilled))
         .collect();
-    hub.look(&killed).await;
+    hub.look_after_kill(&killed).await;
     Ok(())
 }
 

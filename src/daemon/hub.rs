@@ -1,6 +1,6 @@
 //! The loop: wait, decide, act. Owner of the engine; everybody else sends it something.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use tracing::Instrument;
 
 use super::connection::{self, Ask, Reading};
 use super::notices::Sinks;
+use super::pace::{Found, Pace};
 use super::recorder::Recorder;
 use super::signals::Signals;
-use super::watch::Watch;
-use super::{Options, commands, pace::Pace};
+use super::watch::{Change, Watch};
+use super::{Options, commands};
 use crate::clock::now;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{GoneReason, Level, Millis, Snapshot, WindowId};
+use crate::model::{Body, GoneReason, Level, Millis, Snapshot, WindowId};
 use crate::place::Place;
 use crate::wire::{
     DaemonStatus, Filter, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
@@ -49,6 +50,8 @@ pub(super) struct Hub {
     useless_since: Option<Instant>,
     readers: Arc<()>,
     readers_noted: Option<Instant>,
+    /// How often a look that nobody called for found something that should have been told.
+    found_late: u64,
     /// What was last saved, without what changes all the time.
     saved: Option<Snapshot>,
 }
@@ -58,12 +61,21 @@ enum Wake {
     /// Somebody connected, was served, and left: the loop has spawned or reaped a task.
     Connections,
     Asked(Ask),
-    /// tmux says that something has changed.
-    Tmux,
+    /// tmux or the kernel says that something has changed.
+    Changed(Change),
     /// A deadline of ours has come.
     Due,
     /// A signal, or whoever reads our stdout has gone.
     Stop,
+}
+
+/// Why a look is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Something called for it.
+    Called,
+    /// Nothing did: it makes sure.
+    Safety,
 }
 
 /// What an answered request means for the loop.
@@ -86,6 +98,7 @@ impl Hub {
             useless_since: None,
             readers: Arc::new(()),
             readers_noted: None,
+            found_late: 0,
             saved: None,
         }
     }
@@ -121,14 +134,14 @@ impl Hub {
                     }
                     Wake::Connections
                 }
-                () = self.watch.changed() => Wake::Tmux,
+                change = self.watch.changed() => Wake::Changed(change),
                 () = tokio::time::sleep_until(due) => Wake::Due,
             };
             let next = match wake {
                 Wake::Connections => Next::GoOn,
                 Wake::Stop => Next::Leave,
-                Wake::Tmux => {
-                    self.look(&BTreeMap::new()).await;
+                Wake::Changed(change) => {
+                    self.on_change(change).await;
                     Next::GoOn
                 }
                 Wake::Due => self.on_deadline().await,
@@ -154,6 +167,19 @@ impl Hub {
         .unwrap_or_else(|| self.pace.next_look())
     }
 
+    async fn on_change(&mut self, change: Change) {
+        match change {
+            Change::Task => self.look().await,
+            Change::Output => {
+                self.watch.hush().await;
+                self.pace.printed();
+                if self.pace.next_look() <= Instant::now() {
+                    self.look().await;
+                }
+            }
+        }
+    }
+
     async fn on_deadline(&mut self) -> Next {
         let at = Instant::now();
         if self.recorder.retry_at().is_some_and(|due| due <= at) {
@@ -168,7 +194,14 @@ impl Hub {
                 .look_at()
                 .is_some_and(|due| Instant::from_std(due) <= at);
         if look_due {
-            self.look(&BTreeMap::new()).await;
+            let for_safety = self.watch.is_told()
+                && self.pace.is_safety(at)
+                && self
+                    .engine
+                    .look_at()
+                    .is_none_or(|due| Instant::from_std(due) > at);
+            let why = if for_safety { Why::Safety } else { Why::Called };
+            self.look_because(why, &BTreeMap::new()).await;
         }
         self.note_readers();
         if self.is_useless_for_long() {
@@ -178,28 +211,64 @@ impl Hub {
         }
     }
 
-    /// Looks, records and tells. `killed` are windows that a command has just ended.
-    pub(super) async fn look(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
+    /// Looks, records and tells.
+    pub(super) async fn look(&mut self) {
+        self.look_because(Why::Called, &BTreeMap::new()).await;
+    }
+
+    /// The same, after a command has just ended these windows.
+    pub(super) async fn look_after_kill(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
+        self.look_because(Why::Called, killed).await;
+    }
+
+    async fn look_because(&mut self, why: Why, killed: &BTreeMap<WindowId, GoneReason>) {
         let at = now();
         match self.watch.look(killed, at).await {
             Ok(seen) => {
                 let name = self.watch.about().name.as_deref();
                 self.recorder.rename(name.unwrap_or(&seen.snapshot.session));
-                let exists = seen.snapshot.exists;
+                let has_dead = seen.snapshot.tasks.values().any(|task| !task.is_alive());
+                let found = match (seen.snapshot.exists, self.watch.is_told(), has_dead) {
+                    (false, _, _) => Found::Absent,
+                    (true, false, _) => Found::Untold,
+                    (true, true, true) => Found::ToldWithDead,
+                    (true, true, false) => Found::Told,
+                };
                 let changed = self.is_changed(&seen.snapshot);
+                let dead = self.dead_runs();
                 let effects = self.engine.look(seen.snapshot, at);
+                if why == Why::Safety && should_have_been_told(&effects, &dead) {
+                    self.found_late += 1;
+                    tracing::warn!("a look found what should have been told");
+                }
                 self.pace
-                    .looked(exists, changed || !effects.is_empty(), seen.unsettled);
+                    .looked(found, changed || !effects.is_empty(), seen.unsettled);
                 self.perform(effects).await;
                 if changed {
                     self.save();
                 }
+                if self.recorder.is_settled() {
+                    self.watch.forget_deaths().await;
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "a look failed");
-                self.pace.failed();
+                self.pace.looked(Found::Untold, false, false);
             }
         }
+    }
+
+    /// Returns the windows whose run had ended in the last look.
+    fn dead_runs(&self) -> BTreeSet<WindowId> {
+        let tasks = self
+            .engine
+            .before()
+            .into_iter()
+            .flat_map(|look| look.tasks.values());
+        tasks
+            .filter(|task| !task.is_alive())
+            .map(|task| task.window)
+            .collect()
     }
 
     /// Whether what would be saved differs from what was.
@@ -276,11 +345,11 @@ impl Hub {
         match request {
             Request::Status => (Response::Status(self.status()), Next::GoOn),
             Request::Look => {
-                self.look(&BTreeMap::new()).await;
+                self.look().await;
                 (Response::Done, Next::GoOn)
             }
             Request::List => {
-                self.look(&BTreeMap::new()).await;
+                self.look().await;
                 (Response::List(self.view()), Next::GoOn)
             }
             Request::Kill { windows } => (commands::kill(self, &windows).await, Next::GoOn),
@@ -353,6 +422,7 @@ impl Hub {
             log: self.place.log().display().to_string(),
             readers: self.n_readers(),
             looks: self.watch.looks(),
+            found_late: self.found_late,
             running: counts.running,
             waiting: counts.waiting,
             dead: counts.dead,
@@ -399,6 +469,19 @@ impl Hub {
         self.watch.close().await;
         self.sinks.close().await;
     }
+}
+
+/// Whether a look brought an event that tmux or the kernel should have told of. That a dead pane
+/// runs again is told by nobody.
+fn should_have_been_told(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool {
+    let records = effects.iter().flat_map(|effect| match effect {
+        Effect::Append(records) => records.as_slice(),
+        Effect::Status(_) => &[],
+    });
+    records.into_iter().any(|record| match &record.body {
+        Body::Event(event) => !dead.contains(&event.task.window),
+        Body::Notice { .. } | Body::FollowUp { .. } => false,
+    })
 }
 
 /// Returns the look without what changes all the time and decides nothing.

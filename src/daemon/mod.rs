@@ -2,6 +2,7 @@
 
 mod commands;
 mod connection;
+mod ears;
 mod hub;
 mod lock;
 mod log;
@@ -122,6 +123,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let watch = Watch::new(
         options.server.clone(),
         options.session.clone(),
+        options.place.clone(),
         beginning.memory.before.as_ref(),
     );
     let engine = Engine::new(Settings::LIVE, beginning.memory, crate::clock::now());
@@ -132,7 +134,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         print_feed(&hub, &mut tasks);
     }
 
-    hub.look(&std::collections::BTreeMap::new()).await;
+    hub.look().await;
     let (listener, _socket) = listen(place)?;
     tracing::info!(
         session = options.session,

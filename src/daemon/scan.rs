@@ -1,6 +1,7 @@
 //! The start-up scan: other task sessions of the same project, left over from conversations that
 //! nobody follows any more.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +9,8 @@ use super::hub::Hub;
 use crate::clock::now;
 use crate::model::{Level, SessionId};
 use crate::observe::{Evidence, Observer};
-use crate::place::{Env, Place};
-use crate::tmux::{self, Captures, Deaths, SessionListed, Target, TmuxError};
+use crate::place::{Env, Place, ServerLock};
+use crate::tmux::{self, Captures, SessionListed, Target, TmuxError};
 
 /// A session whose feed was read this lately may be read again.
 const READER_LATELY: Duration = Duration::from_secs(3600);
@@ -107,7 +108,7 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
     let mut captures = Captures::default();
     let target = Target::Id(session);
     let mut connection = hub.watch.connection();
-    let look = tmux::look(&mut connection, &target, &mut captures, Deaths::Leave).await?;
+    let look = tmux::look(&mut connection, &target, &mut captures, &BTreeSet::new()).await?;
     Ok(look.map(|look| {
         let mut observer = Observer::new(&look.session.name);
         let look = observer
@@ -146,6 +147,7 @@ async fn is_forgotten(hub: &mut Hub, session: &SessionListed) -> bool {
 }
 
 async fn end(hub: &mut Hub, session: &SessionListed) -> bool {
+    let _lock = ServerLock::hold(&hub.place).await;
     match tmux::kill_session(&mut hub.watch.connection(), session.id).await {
         Ok(()) => {
             tracing::info!(session = session.name, "ended an inactive task session");

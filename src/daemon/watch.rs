@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::model::{GoneReason, Millis, Now, SessionLife, Snapshot, WindowId};
+use super::ears::Ears;
+use crate::model::{Exit, GoneReason, Millis, Now, SessionLife, Signal, Snapshot, WindowId};
 use crate::observe::{Evidence, Observer};
-use crate::process;
+use crate::place::{Place, ServerLock};
+use crate::process::{self, Ended, Ends};
 use crate::protocol::Notice;
 use crate::protocol::rows::Look;
-use crate::tmux::{self, Captures, Client, Connection, Deaths, Server, Target, TmuxError};
+use crate::tmux::{self, Captures, Client, Connection, Server, Target, TmuxError, Waiter};
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -33,6 +35,13 @@ pub(super) struct Watch {
     alive: BTreeSet<WindowId>,
     /// When the processes of the last look started.
     started_at: BTreeMap<u32, Millis>,
+    /// Tells when they end; `None` where the system cannot.
+    ends: Option<Ends>,
+    /// Those that have ended and stood in the last look, with their exits where they are known.
+    ended: BTreeMap<u32, Option<Exit>>,
+    /// The server's record of deaths, as the last look read it.
+    death_record: String,
+    place: Place,
     /// Facts about the session itself, from the last look that saw it.
     about: About,
     looks: u64,
@@ -48,8 +57,24 @@ enum Link {
         /// How long to wait after the next failure.
         pause: Duration,
     },
-    /// By a control client.
-    Attached(Box<Client>),
+    /// By control clients: one to ask and to listen with, one that hooks can wake.
+    Attached(Box<Clients>),
+}
+
+#[derive(Debug)]
+struct Clients {
+    client: Client,
+    waiter: Waiter,
+    ears: Ears,
+}
+
+/// What makes a look worth taking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A run ended, a bell rang, a window came or went: look now.
+    Task,
+    /// A pane printed something: look soon.
+    Output,
 }
 
 /// What a look tells of the session besides its tasks.
@@ -71,7 +96,12 @@ pub(super) struct Seen {
 
 impl Watch {
     /// Returns a watch that carries on from the last look, if there was one.
-    pub(super) fn new(server: Server, name: String, before: Option<&Snapshot>) -> Self {
+    pub(super) fn new(
+        server: Server,
+        name: String,
+        place: Place,
+        before: Option<&Snapshot>,
+    ) -> Self {
         Self {
             server,
             life: before.and_then(|before| before.life.clone()),
@@ -81,6 +111,10 @@ impl Watch {
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
             started_at: BTreeMap::new(),
+            ends: ends(),
+            ended: BTreeMap::new(),
+            death_record: String::new(),
+            place,
             about: About::default(),
             looks: 0,
             name,
@@ -106,31 +140,65 @@ impl Watch {
     /// Returns a way to run commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.link {
-            Link::Attached(client) => Connection::Attached(client),
+            Link::Attached(clients) => Connection::Attached(&mut clients.client),
             Link::Apart { .. } => Connection::OneShot(&self.server),
         }
     }
 
-    /// Resolves when tmux says that something has changed; never while we are apart.
+    /// Resolves when something has changed; never while we are apart.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped: a notification not returned is returned next.
-    pub(super) async fn changed(&mut self) {
-        loop {
-            let Link::Attached(client) = &mut self.link else {
-                return std::future::pending().await;
-            };
-            match client.next_notice().await {
-                Ok(notice) if is_change(&notice) => return,
-                Ok(_) => {}
+    pub(super) async fn changed(&mut self) -> Change {
+        let ends = self.ends.as_mut();
+        let ended = async {
+            match ends {
+                Some(ends) => ends.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let link = &mut self.link;
+        let told = async {
+            match link {
+                Link::Apart { .. } => std::future::pending().await,
+                Link::Attached(clients) => clients.told().await,
+            }
+        };
+        tokio::select! {
+            Ended { pid, exit } = ended => {
+                self.ended.insert(pid, exit);
+                Change::Task
+            }
+            told = told => match told {
+                Ok(change) => change,
                 Err(error) => {
                     tracing::debug!(%error, "the control client has gone");
                     self.link = apart();
-                    return;
+                    Change::Task
                 }
-            }
+            },
         }
+    }
+
+    /// Lets panes that print on and on do so without telling, until the next look.
+    pub(super) async fn hush(&mut self) {
+        let Link::Attached(clients) = &mut self.link else {
+            return;
+        };
+        let noisy = clients.ears.take_noisy();
+        if noisy.is_empty() {
+            return;
+        }
+        if let Err(error) = clients.client.hush(&noisy).await {
+            tracing::info!(%error, "lost the control client");
+            self.link = apart();
+        }
+    }
+
+    /// Whether changes are told, so that looks need not be taken to find them.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.link, Link::Attached(_))
     }
 
     /// Looks. `killed` are windows that a command of ours has just ended.
@@ -158,12 +226,15 @@ impl Watch {
                     root: look.session.root.clone(),
                 };
                 evidence.started_at = self.starts(look);
+                self.death_record.clone_from(&look.death_record);
             }
         }
+        self.learn_ends(&mut evidence);
         evidence.gone = self.gone(look.as_ref(), killed).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let snapshot = observed.snapshot;
         self.alive = alive(&snapshot);
+        self.watch_ends(&snapshot);
         self.tidy(&snapshot, &observed.write_runs).await;
         if let (true, Some(life)) = (observed.nudge, &self.life) {
             tmux::nudge(life.server_pid);
@@ -172,6 +243,49 @@ impl Watch {
             snapshot,
             unsettled: observed.nudge,
         })
+    }
+
+    /// Adds what the kernel tells of processes that ended.
+    fn learn_ends(&mut self, evidence: &mut Evidence) {
+        let now_ended = self.ends.as_mut().map(Ends::take).unwrap_or_default();
+        self.ended
+            .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
+        evidence.ended = self.ended.keys().copied().collect();
+        // tmux hangs up on the processes of a window that it closes or respawns. That is no end of
+        // their own.
+        let hung_up = Signal::parse("HUP");
+        evidence.exits = self
+            .ended
+            .iter()
+            .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
+            .filter(|(_, exit)| exit.signal.is_none() || exit.signal != hung_up)
+            .collect();
+    }
+
+    /// Watches the processes of the runs that go on, and forgets those of others.
+    fn watch_ends(&mut self, look: &Snapshot) {
+        let pids: BTreeSet<u32> = look
+            .tasks
+            .values()
+            .filter(|task| task.is_alive())
+            .filter_map(|task| task.pid)
+            .collect();
+        self.ended.retain(|pid, _| pids.contains(pid));
+        if let Some(ends) = &mut self.ends {
+            ends.watch(&pids);
+        }
+    }
+
+    /// Lets the server forget the deaths that the last look read: they are recorded.
+    pub(super) async fn forget_deaths(&mut self) {
+        let record = std::mem::take(&mut self.death_record);
+        let Some(life) = self.life.as_ref().filter(|_| !record.is_empty()) else {
+            return;
+        };
+        let id = life.id;
+        if let Err(error) = tmux::forget_deaths(&mut self.connection(), id, &record).await {
+            tracing::warn!(%error, "could not cut the server's record of deaths");
+        }
     }
 
     /// Returns when the processes of this look started; each is asked for once.
@@ -188,13 +302,17 @@ impl Watch {
 
     /// Looks through the control client; `None` when there is none, or none any more.
     async fn attached_look(&mut self) -> Option<Option<Look>> {
-        let (Link::Attached(client), Some(life)) = (&mut self.link, &self.life) else {
+        let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return None;
         };
         let target = Target::Id(life.id);
-        let mut connection = Connection::Attached(client);
-        match tmux::look(&mut connection, &target, &mut self.captures, Deaths::Take).await {
-            Ok(look) => Some(look),
+        let hushed = clients.ears.hushed();
+        let mut connection = Connection::Attached(&mut clients.client);
+        match tmux::look(&mut connection, &target, &mut self.captures, &hushed).await {
+            Ok(look) => {
+                clients.ears.resumed();
+                Some(look)
+            }
             Err(error) => {
                 tracing::info!(%error, "lost the control client");
                 self.link = apart();
@@ -239,24 +357,42 @@ impl Watch {
 
     async fn one_shot(&mut self, target: Target) -> Result<Option<Look>, TmuxError> {
         let mut connection = Connection::OneShot(&self.server);
-        tmux::look(&mut connection, &target, &mut self.captures, Deaths::Leave).await
+        tmux::look(
+            &mut connection,
+            &target,
+            &mut self.captures,
+            &BTreeSet::new(),
+        )
+        .await
     }
 
-    /// Attaches, sets the hooks, and looks again: from here on nothing is missed.
+    /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
     async fn attach(&mut self, look: &Look) -> Result<Option<Look>, TmuxError> {
         let id = look.session.life.id;
+        // tmux can crash when a session comes or goes while a control client connects.
+        let lock = ServerLock::hold(&self.place).await;
         let mut client = self.server.attach(id).await?;
+        let waiter = self.server.wait_on(id).await?;
+        drop(lock);
         let mut connection = Connection::Attached(&mut client);
         tmux::install(&mut connection, id, std::process::id()).await?;
+        client.listen().await?;
+        let mut connection = Connection::Attached(&mut client);
+        let target = Target::Id(id);
         let whole = tmux::look(
             &mut connection,
-            &Target::Id(id),
+            &target,
             &mut self.captures,
-            Deaths::Take,
+            &BTreeSet::new(),
         )
         .await?;
         tracing::info!(session = %id, name = look.session.name, "attached");
-        self.link = Link::Attached(Box::new(client));
+        let ears = Ears::default();
+        self.link = Link::Attached(Box::new(Clients {
+            client,
+            waiter,
+            ears,
+        }));
         Ok(whole)
     }
 
@@ -264,8 +400,8 @@ impl Watch {
         self.life = None;
         self.prepared.clear();
         self.about = About::default();
-        if let Link::Attached(client) = std::mem::replace(&mut self.link, apart()) {
-            client.close().await;
+        if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
+            tokio::join!(clients.client.close(), clients.waiter.close());
         }
     }
 
@@ -336,8 +472,8 @@ impl Watch {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
         }
-        if let Link::Attached(client) = std::mem::replace(&mut self.link, apart()) {
-            client.close().await;
+        if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
+            tokio::join!(clients.client.close(), clients.waiter.close());
         }
     }
 }
@@ -358,22 +494,54 @@ fn apart() -> Link {
     }
 }
 
-/// Whether a notification may mean that tasks have changed.
-fn is_change(notice: &Notice) -> bool {
+impl Clients {
+    /// Resolves when a hook calls or tmux tells something that is worth a look.
+    async fn told(&mut self) -> Result<Change, TmuxError> {
+        let Self {
+            client,
+            waiter,
+            ears,
+        } = self;
+        tokio::select! {
+            woken = waiter.woken() => woken.map(|()| Change::Task),
+            change = async {
+                loop {
+                    if let Some(change) = change(&client.next_notice().await?, ears) {
+                        return Ok(change);
+                    }
+                }
+            } => change,
+        }
+    }
+}
+
+/// Returns what a notification calls for.
+fn change(notice: &Notice, ears: &mut Ears) -> Option<Change> {
     match notice {
         Notice::WindowAdd(_)
         | Notice::WindowClose(_)
         | Notice::WindowRenamed(_)
         | Notice::SessionRenamed
         | Notice::SessionChanged(_)
-        | Notice::Exit(_) => true,
+        | Notice::Exit(_) => Some(Change::Task),
+        Notice::Output { pane, .. } | Notice::ExtendedOutput { pane, .. } => {
+            ears.heard(*pane).then_some(Change::Output)
+        }
         Notice::UnlinkedWindowAdd(_)
         | Notice::SessionsChanged
-        | Notice::Output { .. }
-        | Notice::ExtendedOutput { .. }
         | Notice::Pause(_)
         | Notice::Continue(_)
         | Notice::Message(_)
-        | Notice::Other(_) => false,
+        | Notice::Other(_) => None,
+    }
+}
+
+fn ends() -> Option<Ends> {
+    match Ends::new() {
+        Ok(ends) => Some(ends),
+        Err(error) => {
+            tracing::warn!(%error, "ends of processes are noticed by looks alone");
+            None
+        }
     }
 }

@@ -26,6 +26,8 @@ const LATE_START_MS: Millis = 5000;
 pub struct Evidence {
     /// When processes started, by pid.
     pub started_at: BTreeMap<u32, Millis>,
+    /// Processes that have ended, whatever tmux says of them yet.
+    pub ended: BTreeSet<u32>,
     /// How processes ended, by pid, where the kernel told. An end that tmux itself brought about,
     /// by closing the window, does not belong here: that run disappeared.
     pub exits: BTreeMap<u32, Exit>,
@@ -63,7 +65,7 @@ struct Known {
     run: u32,
     /// `@tmux_task_started` as it stood then: an equal one speaks of an earlier run.
     started_option: Option<Millis>,
-    /// Since when the pane has been dead without saying how.
+    /// Since when the process has ended without tmux saying how, or at all.
     unsettled_since: Option<Instant>,
 }
 
@@ -143,8 +145,8 @@ impl Observer {
                 now,
             };
             let known = turn.judge(&mut ended);
-            if let Some(since) = known.unsettled_since {
-                let deadline = since + SETTLE_LIMIT;
+            let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
+            if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
                 observed.nudge = true;
                 observed.next_deadline = Some(
                     observed
@@ -212,7 +214,16 @@ impl Turn<'_> {
         // Runs that came and went since: neither the one before nor the present one.
         let between: Vec<(usize, &Death)> = if is_new_run {
             let of_before = self.before.as_ref().and_then(|before| before.task.pid);
-            let others = self.deaths.iter().copied();
+            // A record that was not forgotten yet begins with runs that were told before.
+            let told = self
+                .deaths
+                .iter()
+                .rposition(|(_, death)| Some(death.pid) == of_before);
+            let others = self
+                .deaths
+                .iter()
+                .copied()
+                .skip(told.map_or(0, |at| at + 1));
             others
                 .filter(|(_, death)| Some(death.pid) != pid && Some(death.pid) != of_before)
                 .collect()
@@ -293,23 +304,26 @@ impl Turn<'_> {
         let Some(pane) = self.pane() else {
             return (Life::Unknown, None);
         };
-        let Some(dead) = &pane.dead else {
-            return (Life::Alive, None);
-        };
         let before = self.before.as_ref().filter(|_| !is_new_run);
+        let since = before
+            .and_then(|before| before.unsettled_since)
+            .unwrap_or(self.now.mono);
+        let Some(dead) = &pane.dead else {
+            // The process may have left others behind that hold its terminal: then tmux goes on
+            // taking the pane for alive, and so does everybody who looks at it.
+            let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
+            return (Life::Alive, has_ended.then_some(since));
+        };
         if let Some(exit) = self.exit(pid, dead) {
             return (Life::Dead(exit), None);
         }
         if let Some(exit) = before.and_then(|before| before.task.exit()) {
             return (Life::Dead(exit.clone()), None);
         }
-        let since = before
-            .and_then(|before| before.unsettled_since)
-            .unwrap_or(self.now.mono);
         if self.now.mono.saturating_duration_since(since) < SETTLE_LIMIT {
             (Life::Alive, Some(since))
         } else {
-            (Life::Dead(Exit::default()), None)
+            (Life::Dead(Exit::default()), Some(since))
         }
     }
 
@@ -381,11 +395,20 @@ impl Turn<'_> {
 
     /// The end of the run before, when it is known and was not told.
     fn end_of_before(&self, before: &Known) -> Option<Ended> {
-        let pid = before.task.pid?;
-        let (place, death) = self.deaths.iter().find(|(_, death)| death.pid == pid)?;
-        before
-            .was_alive()
-            .then(|| (*place, end(before.task.clone(), death, self.now)))
+        let pid = before.task.pid.filter(|_| before.was_alive())?;
+        if let Some((place, death)) = self.deaths.iter().find(|(_, death)| death.pid == pid) {
+            return Some((*place, end(before.task.clone(), death, self.now)));
+        }
+        // What our launcher put an end to did not end by itself, whatever it made of it.
+        let exit = self
+            .evidence
+            .exits
+            .get(&pid)
+            .filter(|_| self.row.replaced != Some(pid))?;
+        let mut task = before.task.clone();
+        task.life = Life::Dead(exit.clone());
+        task.ended_at = Some(self.now.wall);
+        Some((0, task))
     }
 }
 

@@ -88,6 +88,7 @@ fn look(windows: &[&str], deaths: &str) -> Look {
         },
         windows: windows.iter().map(|text| row(text)).collect(),
         deaths: Death::parse_record(deaths),
+        death_record: String::new(),
     }
 }
 

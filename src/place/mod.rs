@@ -3,6 +3,8 @@
 //! A task session is one session name on one tmux server. Both are in the key of its folders, so
 //! that sessions of one name on two servers never meet.
 
+mod server_lock;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -10,6 +12,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+
+pub use server_lock::ServerLock;
 
 /// How an environment variable is looked up: given, so that nothing below reads the environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -52,6 +56,8 @@ pub struct Place {
     pub state: PathBuf,
     /// The folder of what lives with the daemon; shared by all task sessions of a user.
     pub runtime: PathBuf,
+    /// What tells the tmux server from others.
+    server_key: String,
 }
 
 impl Place {
@@ -67,6 +73,7 @@ impl Place {
             key,
             state,
             runtime: runtime_root(env),
+            server_key: hex(server_socket.as_os_str().as_encoded_bytes(), 12),
         })
     }
 
@@ -104,6 +111,12 @@ impl Place {
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.runtime_file("sock")
+    }
+
+    /// Returns the lock that all task sessions of one tmux server share.
+    fn server_lock(&self) -> PathBuf {
+        self.runtime
+            .join(format!("server-{}.lock", self.server_key))
     }
 
     /// The key alone is short; a runtime folder too deep for a socket gets a stand-in of its own

@@ -9,8 +9,10 @@ pub struct Look {
     pub session: SessionRow,
     /// Its windows by id, each once, also when it is linked twice.
     pub windows: Vec<WindowRow>,
-    /// The deaths that the server recorded since the last look that asked for them, in order.
+    /// The deaths that the server recorded since it was last told to forget them, in order.
     pub deaths: Vec<Death>,
+    /// The record itself, to say which one may be forgotten.
+    pub death_record: String,
 }
 
 impl Look {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::look::Answer;
 use crate::model::{Cursor, PaneId, Screen, text};
 use crate::protocol::Command;
-use crate::protocol::rows::Death;
 
 /// How many rows of history and screen are kept of a pane.
 const ROWS: i64 = 50;
@@ -19,8 +18,6 @@ pub struct Captures {
     panes: BTreeMap<PaneId, Capture>,
     /// The server's clock at the last look, in seconds.
     time: i64,
-    /// Deaths that were taken from the server and not yet handed on.
-    pub(super) pending: Vec<Death>,
     /// The best answer of a look under way in which panes do not stop changing.
     pub(super) last_resort: Option<Answer>,
 }

@@ -1,7 +1,6 @@
 //! A control client that stays: commands and answers, and what tmux tells unasked.
 
 use std::collections::VecDeque;
-use std::process::Stdio;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -9,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
-use crate::model::SessionId;
+use crate::model::{PaneId, SessionId};
 use crate::protocol::{Command, Frame, Item, Notice, Parser, control_line};
 
 /// A control client attached to a session.
@@ -37,19 +36,27 @@ enum Life {
     Lost,
 }
 
+/// What a control client says, item by item.
 #[derive(Debug)]
-struct Reader {
+pub(super) struct Reader {
     stdout: ChildStdout,
     parser: Parser,
 }
 
 impl Reader {
+    pub(super) fn new(stdout: ChildStdout) -> Self {
+        Self {
+            stdout,
+            parser: Parser::default(),
+        }
+    }
+
     /// Returns the next thing tmux says, `None` when it says no more.
     ///
     /// # Cancel safety
     ///
     /// What was read is in the parser before anything else is awaited.
-    async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
         let mut buffer = [0; 16 * 1024];
         loop {
             if let Some(item) = self.parser.next() {
@@ -75,24 +82,11 @@ impl Server {
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
     pub async fn attach(&self, session: SessionId) -> Result<Client, TmuxError> {
-        let mut child = self
-            .client_process()
-            .args(["-C", "attach-session", "-f", "no-output,ignore-size", "-t"])
-            .arg(session.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|source| self.not_started(source))?;
-        let stdin = child.stdin.take();
-        let stdout = child.stdout.take().expect("stdout is piped");
+        let (mut child, reader) = self.attach_control(session)?;
         let mut client = Client {
+            stdin: child.stdin.take(),
             child,
-            stdin,
-            reader: Reader {
-                stdout,
-                parser: Parser::default(),
-            },
+            reader,
             notices: VecDeque::new(),
             calls: 0,
             life: Life::Usable,
@@ -182,6 +176,31 @@ impl Client {
                 None => return Err(TmuxError::Closed),
             }
         }
+    }
+
+    /// From here on tells what panes print, as [`Notice::Output`]; [`Client::hush`] and a look that
+    /// resumes a pane say of which.
+    ///
+    /// # Errors
+    ///
+    /// When tmux refuses or has gone.
+    pub async fn listen(&mut self) -> Result<(), TmuxError> {
+        let listen = Command::new("refresh-client").args(["-f", "!no-output"]);
+        Connection::Attached(self).run(&[listen]).await.map(drop)
+    }
+
+    /// Lets these panes print without telling until a look resumes them. They are paused, never
+    /// turned off: a pane that is off is not read by tmux, and its program would stand still.
+    ///
+    /// # Errors
+    ///
+    /// When tmux refuses or has gone.
+    pub async fn hush(&mut self, panes: &[PaneId]) -> Result<(), TmuxError> {
+        let pause = |pane: &PaneId| {
+            Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])
+        };
+        let pauses: Vec<Command> = panes.iter().map(pause).collect();
+        Connection::Attached(self).run(&pauses).await.map(drop)
     }
 
     /// Detaches and waits until the client has gone.

@@ -6,15 +6,17 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::waiter::channel;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 
 /// Marks a session as supervised: the pid of its daemon.
 pub(super) const MARK: &str = "@tmux_task_daemon";
 /// The record of deaths, on the session.
-pub(super) const DEATHS: &str = "@tmux_task_deaths";
+const DEATHS: &str = "@tmux_task_deaths";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
+const LINK_HOOK: &str = "window-linked[9012]";
 
 /// Marks the session as supervised by the daemon with this pid, lets its bells ring, and sets
 /// the hooks of the server. The hooks are the same for every daemon, act on marked sessions only,
@@ -34,13 +36,51 @@ pub async fn install(
             .arg(format!("{session}:"))
             .args([name, value])
     };
+    let hook = |scope: &str, name: &str, commands: &[Command]| {
+        Command::new("set-hook").args([scope, name, &when_marked(commands)])
+    };
     let commands = [
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
-        Command::new("set-hook").args(["-g", BELL_HOOK, &when_marked(count_bell())]),
-        Command::new("set-hook").args(["-gw", DEATH_HOOK, &when_marked(record_death())]),
+        hook("-g", BELL_HOOK, &[count_bell(), wake()]),
+        hook("-gw", DEATH_HOOK, &[record_death(), wake()]),
+        hook("-g", LINK_HOOK, &[keep_dead_panes()]),
     ];
     connection.run(&commands).await.map(drop)
+}
+
+/// Lets the server forget the deaths that were read, now that they are told. A record that has
+/// grown since stays whole: the next look reads it again.
+///
+/// # Errors
+///
+/// When tmux refuses. A session that has gone is no error.
+pub async fn forget_deaths(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    record: &str,
+) -> Result<(), TmuxError> {
+    let target = format!("{session}:");
+    let unset = Command::new("set-option").args(["-uq", "-t", &target, DEATHS]);
+    // Only what our hook writes can be compared inside a format.
+    let is_ours = |c: char| c.is_ascii_alphanumeric() || " ;@%".contains(c);
+    let record = if record.chars().all(is_ours) {
+        record
+    } else {
+        ""
+    };
+    let forget = Command::new("if-shell").args([
+        "-F",
+        "-t",
+        &target,
+        &format!("#{{==:#{{{DEATHS}}},{record}}}"),
+        &control_line(&[unset]),
+    ]);
+    match connection.run(&[forget]).await {
+        Err(error) if error.is_missing() => Ok(()),
+        Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(()),
+        answer => answer.map(drop),
+    }
 }
 
 /// Takes the session's mark away, and the hooks when no session of the server is marked by a
@@ -72,6 +112,7 @@ pub async fn uninstall(
     let removal = control_line(&[
         Command::new("set-hook").args(["-gu", BELL_HOOK]),
         Command::new("set-hook").args(["-guw", DEATH_HOOK]),
+        Command::new("set-hook").args(["-gu", LINK_HOOK]),
     ]);
     // Asked in the line that removes: a daemon that starts meanwhile keeps its hooks.
     commands.push(Command::new("if-shell").args(["-F", "#{S:#{@tmux_task_daemon}}", "", &removal]));
@@ -148,12 +189,24 @@ fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
-fn when_marked(command: Command) -> String {
+fn when_marked(commands: &[Command]) -> String {
     control_line(&[Command::new("if-shell").args([
         "-F",
         "#{@tmux_task_daemon}",
-        &control_line(&[command]),
+        &control_line(commands),
     ])])
+}
+
+/// Calls the session's daemon. `wait-for` takes its channel as it stands; `run-shell -C` fills in
+/// the session, and runs no shell.
+fn wake() -> Command {
+    let call = format!("wait-for -S {}", channel("#{session_id}"));
+    Command::new("run-shell").args(["-C", &call])
+}
+
+/// A window that somebody else makes may end before we have seen it.
+fn keep_dead_panes() -> Command {
+    Command::new("set-option").args(["-w", "remain-on-exit", "on"])
 }
 
 fn count_bell() -> Command {

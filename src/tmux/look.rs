@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::capture::{Captures, Shape, capture_command};
 use super::client::Connection;
 use super::error::TmuxError;
-use super::hooks::DEATHS;
 use super::nonce::nonce;
 use crate::model::{Exit, Millis, PaneId, Screen, SessionId, SessionLife, Signal, WindowId, text};
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, SessionRow, WindowRow};
@@ -35,17 +34,9 @@ impl Target {
     }
 }
 
-/// What to do with the server's record of deaths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deaths {
-    /// Only the session's own daemon takes them; they are not there for the next look.
-    Take,
-    /// Leave them alone.
-    Leave,
-}
-
 /// Looks at everything of the session at one instant; `None` when there is no such session, or
-/// no server.
+/// no server. The panes of `resume` tell of their output again from that very instant on: it is
+/// for attached clients, and for panes that [`super::Client::hush`] has made silent.
 ///
 /// # Errors
 ///
@@ -55,18 +46,18 @@ pub async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
     captures: &mut Captures,
-    deaths: Deaths,
+    resume: &BTreeSet<PaneId>,
 ) -> Result<Option<Look>, TmuxError> {
     let mut wanted = captures.likely();
     // The first line captures what has probably moved, the second what its rows show to have
     // moved as well; the third is for panes that came or moved in between.
     for _ in 0..3 {
-        let answer = match ask(connection, target, &wanted, deaths).await {
+        let answer = match ask(connection, target, &wanted, resume).await {
             Err(error) if error.is_missing() => return Ok(None),
             // A pane that was to be captured has gone.
             Err(TmuxError::Rejected { command, .. }) if command == "capture-pane" => {
                 wanted.clear();
-                ask(connection, target, &wanted, deaths).await
+                ask(connection, target, &wanted, resume).await
             }
             answer => answer,
         };
@@ -74,7 +65,6 @@ pub async fn look(
             Err(error) if error.is_missing() => return Ok(None),
             answer => answer?,
         };
-        captures.pending.extend(answer.deaths.iter().cloned());
         let missing: Vec<(PaneId, Shape)> = answer
             .panes
             .values()
@@ -106,7 +96,7 @@ pub(super) struct Answer {
     windows: BTreeMap<WindowId, WindowRow>,
     panes: BTreeMap<WindowId, FoundPane>,
     captured: BTreeMap<PaneId, (Shape, Vec<Vec<u8>>)>,
-    deaths: Vec<Death>,
+    record: String,
 }
 
 #[derive(Debug)]
@@ -134,7 +124,8 @@ impl Answer {
         Look {
             session: self.session,
             windows: self.windows.into_values().collect(),
-            deaths: std::mem::take(&mut captures.pending),
+            deaths: Death::parse_record(&self.record),
+            death_record: self.record,
         }
     }
 }
@@ -149,7 +140,7 @@ async fn ask(
     connection: &mut Connection<'_>,
     target: &Target,
     wanted: &BTreeMap<PaneId, Shape>,
-    deaths: Deaths,
+    resume: &BTreeSet<PaneId>,
 ) -> Result<Answer, TmuxError> {
     // `list-windows` is first because `display-message` takes another session when the target
     // is missing.
@@ -169,9 +160,9 @@ async fn ask(
             .iter()
             .map(|(pane, shape)| capture_command(*pane, shape)),
     );
-    if deaths == Deaths::Take {
-        commands.push(Command::new("set-option").args(["-uq", "-t", &target.pane(), DEATHS]));
-    }
+    commands.extend(resume.iter().map(|pane| {
+        Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:continue")])
+    }));
     commands.push(Command::new("display-message").args(["-p", nonce()]));
     let frames = connection.run(&commands).await?;
     if frames.len() != commands.len() {
@@ -185,10 +176,10 @@ async fn ask(
     if last.as_deref() != Some(nonce()) {
         return Err(confused("the end mark is missing"));
     }
-    read(frames, wanted, deaths).ok_or_else(|| confused("a row cannot be read"))
+    read(frames, wanted).ok_or_else(|| confused("a row cannot be read"))
 }
 
-fn read(frames: Vec<Frame>, wanted: &BTreeMap<PaneId, Shape>, deaths: Deaths) -> Option<Answer> {
+fn read(frames: Vec<Frame>, wanted: &BTreeMap<PaneId, Shape>) -> Option<Answer> {
     let time = frames.last()?.time;
     let mut frames = frames.into_iter();
     let windows = read_rows(&frames.next()?.text(), read_window)?;
@@ -211,10 +202,7 @@ fn read(frames: Vec<Frame>, wanted: &BTreeMap<PaneId, Shape>, deaths: Deaths) ->
         windows: windows.into_iter().map(|row| (row.window, row)).collect(),
         panes,
         captured,
-        deaths: match deaths {
-            Deaths::Take => record,
-            Deaths::Leave => Vec::new(),
-        },
+        record,
     })
 }
 
@@ -332,7 +320,7 @@ fn session_format() -> String {
     ])
 }
 
-fn read_session(fields: &mut Fields<'_>) -> Option<(SessionRow, Vec<Death>)> {
+fn read_session(fields: &mut Fields<'_>) -> Option<(SessionRow, String)> {
     let session = SessionRow {
         life: SessionLife {
             server_pid: fields.parse()?,
@@ -344,7 +332,7 @@ fn read_session(fields: &mut Fields<'_>) -> Option<(SessionRow, Vec<Death>)> {
         root: fields.some_text()?,
         title: fields.some_text()?,
     };
-    Some((session, Death::parse_record(fields.0.next()?)))
+    Some((session, fields.0.next()?.to_owned()))
 }
 
 fn pane_format() -> String {

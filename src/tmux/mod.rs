@@ -15,6 +15,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod version;
+mod waiter;
 
 pub use capture::Captures;
 pub use client::{Client, Connection};
@@ -23,9 +24,10 @@ pub use control::{
     prune_windows, set_session_option, show_notice, where_is, write_runs,
 };
 pub use error::TmuxError;
-pub use hooks::{install, nudge, prepare_windows, uninstall};
+pub use hooks::{forget_deaths, install, nudge, prepare_windows, uninstall};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
-pub use look::{Deaths, Target, look};
+pub use look::{Target, look};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use version::Version;
+pub use waiter::Waiter;

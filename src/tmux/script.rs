@@ -1,5 +1,11 @@
 //! The command of a task as bash runs it.
 
+/// tmux drops what it has not read yet when a process ends. So at its end the shell asks the
+/// terminal for a sign of life: by the time tmux answers (`ESC [ 0 n`) it has read everything. A
+/// terminal that does not answer costs half a second.
+const DRAIN: &str =
+    r"trap 'IFS= read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
+
 /// What a task runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandWords {
@@ -48,7 +54,7 @@ impl CommandWords {
         // keeps bash from becoming the command's last program: a signal that ends that one is
         // then a code of the shell.
         format!(
-            "unset PI_SESSION_ID PI_TMUX_ROOT_CWD\nset -euo pipefail\neval {}\nexit \"$?\"",
+            "unset PI_SESSION_ID PI_TMUX_ROOT_CWD\nset -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
             quote(&command)
         )
     }

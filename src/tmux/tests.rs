@@ -1,5 +1,6 @@
 //! Against a real tmux on a private server, each proving that one wire is plugged in.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ impl Private {
     async fn look(&self, name: &str, captures: &mut Captures) -> Look {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
-        let seen = look(&mut connection, &target, captures, Deaths::Take).await;
+        let seen = look(&mut connection, &target, captures, &BTreeSet::new()).await;
         seen.unwrap().unwrap()
     }
 
@@ -174,7 +175,7 @@ async fn what_is_missing_is_told_apart() {
     let mut captures = Captures::default();
     for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures, Deaths::Leave).await;
+        let seen = look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
         assert_eq!(seen.unwrap(), None);
     }
 }
@@ -308,7 +309,7 @@ async fn an_attached_look_is_the_same_look() {
     let target = Target::Id(SessionId(0));
     for _ in 0..3 {
         let mut connection = Connection::Attached(&mut client);
-        let seen = look(&mut connection, &target, &mut captures, Deaths::Take).await;
+        let seen = look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
         assert_eq!(seen.unwrap().unwrap(), one_shot);
     }
     client.close().await;
@@ -406,26 +407,33 @@ async fn two_daemons_share_the_hooks() {
         .unwrap();
     for (name, pid) in [("A", &pids[0]), ("B", &pids[1])] {
         let mut captures = Captures::default();
-        let mut deaths = Vec::new();
         let seen = until(async || {
             nudge(server_pid);
             let seen = private.look(name, &mut captures).await;
-            deaths.extend(seen.deaths.clone());
-            if deaths.is_empty() {
+            if seen.deaths.is_empty() {
                 Err(format!("{seen:?}"))
             } else {
                 Ok(seen)
             }
         })
         .await;
+        let deaths = &seen.deaths;
         assert_eq!(deaths.len(), 1, "{deaths:?}");
         assert_eq!(deaths[0].pid.to_string(), *pid);
         assert_eq!(deaths[0].exit.code, Some(4));
         assert_eq!(only(&seen).bell_count, Some(1));
-        assert!(
-            private.look(name, &mut captures).await.deaths.is_empty(),
-            "taken once"
-        );
+        let mut connection = Connection::OneShot(&private.server);
+        let id = seen.session.life.id;
+        forget_deaths(&mut connection, id, "another record")
+            .await
+            .unwrap();
+        let again = private.look(name, &mut captures).await;
+        assert_eq!(again.deaths, seen.deaths);
+        let mut connection = Connection::OneShot(&private.server);
+        forget_deaths(&mut connection, id, &again.death_record)
+            .await
+            .unwrap();
+        assert_eq!(private.look(name, &mut captures).await.deaths, []);
     }
     assert_eq!(
         only(&private.look("other", &mut Captures::default()).await).bell_count,

@@ -181,6 +181,8 @@ pub struct DaemonStatus {
     pub readers: usize,
     /// How many looks were taken.
     pub looks: u64,
+    /// How often a look that nothing had called for found something to tell. It should be never.
+    pub found_late: u64,
     /// Alive and not waiting.
     pub running: usize,
     /// Alive and waiting for a person.
