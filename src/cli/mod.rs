@@ -81,7 +81,10 @@ fn usage(error: &clap::Error) -> ExitCode {
     let mut why = first.strip_prefix("error: ").unwrap_or(first).to_owned();
     let mut hint = "see `tmux-task --help`".to_owned();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        why = "a command is missing".to_owned();
+        // What follows is the whole help.
+        let failure = Failure::new(Kind::Usage, "usage", "a command is missing").with_hint(hint);
+        output::complain(&failure);
+        return ExitCode::from(Kind::Usage.code());
     }
     for line in lines {
         if let Some(tip) = line.strip_prefix("tip: ") {

@@ -466,6 +466,9 @@ impl Hub {
         let shown = self.recorder.retry();
         self.show(shown).await;
         self.save();
+        if let Some(id) = self.watch.life().map(|life| life.id) {
+            self.sinks.clear(&mut self.watch.connection(), id).await;
+        }
         self.watch.close().await;
         self.sinks.close().await;
     }

@@ -95,6 +95,16 @@ impl Sinks {
         }
     }
 
+    /// Takes the status line and the last notice out of tmux: nobody keeps them true from here on.
+    pub(super) async fn clear(&mut self, connection: &mut Connection<'_>, session: SessionId) {
+        if self.tmux {
+            for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
+                let cleared = tmux::set_session_option(connection, session, option, None).await;
+                self.settle(cleared);
+            }
+        }
+    }
+
     /// Lets the desktop finish what it has.
     pub(super) async fn close(&mut self) {
         if let Some(desktop) = self.desktop.take() {

@@ -374,8 +374,11 @@ impl Watch {
         let mut client = self.server.attach(id).await?;
         let waiter = self.server.wait_on(id).await?;
         drop(lock);
+        let client_pid = client.pid();
         let mut connection = Connection::Attached(&mut client);
         tmux::install(&mut connection, id, std::process::id()).await?;
+        let pids: Vec<u32> = client_pid.into_iter().chain(waiter.pid()).collect();
+        tmux::own_clients(&mut connection, id, &pids).await?;
         client.listen().await?;
         let mut connection = Connection::Attached(&mut client);
         let target = Target::Id(id);

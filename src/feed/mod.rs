@@ -1,7 +1,7 @@
 //! The feed on disk: an append-only file of JSON lines, one folder per task session.
 //!
 //! The file is the only truth: what a daemon must know of the past is read back from it
-//! ([`recover`]), and every reader is served from it.
+//! ([`recover()`]), and every reader is served from it.
 
 mod journal;
 mod read;

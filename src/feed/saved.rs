@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::wire::SavedSession;
@@ -35,7 +36,12 @@ pub fn load_saved(path: &Path) -> Option<SavedSession> {
 /// When it cannot be written; the one before stays.
 pub fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     let fresh = path.with_extension("json.new");
-    let mut file = fs::File::create(&fresh)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&fresh)?;
     serde_json::to_writer(&mut file, saved).map_err(io::Error::from)?;
     file.write_all(b"\n")?;
     fs::rename(&fresh, path)

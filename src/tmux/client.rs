@@ -2,31 +2,34 @@
 
 use std::collections::VecDeque;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout};
-
+use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
-use crate::protocol::{Command, Frame, Item, Notice, Parser, control_line};
+use crate::protocol::{Command, Frame, Item, Notice, control_line};
 
 /// A control client attached to a session.
 ///
-/// Dropping it closes its stdin; it then goes by itself and is reaped. It is never killed: that
-/// can take the server with it.
+/// Dropping it detaches it; it goes by itself, in the background.
 #[derive(Debug)]
 pub struct Client {
-    child: Child,
-    /// `None` once closed.
-    stdin: Option<ChildStdin>,
-    reader: Reader,
+    control: ControlClient,
     /// What was told while an answer was awaited, for [`Client::next_notice`]. No longer than
     /// what tmux tells within [`TIME_LIMIT`].
-    notices: VecDeque<Notice>,
+    told: VecDeque<Told>,
     /// How many lines were sent: names the mark that ends each answer.
     calls: u64,
     life: Life,
+}
+
+/// What a client was told, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Something unasked.
+    Notice(Notice),
+    /// Here stands the answer to a line of commands: what is before it was told before.
+    Answer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,41 +37,6 @@ enum Life {
     Usable,
     /// An answer was given up: what comes next might belong to it.
     Lost,
-}
-
-/// What a control client says, item by item.
-#[derive(Debug)]
-pub(super) struct Reader {
-    stdout: ChildStdout,
-    parser: Parser,
-}
-
-impl Reader {
-    pub(super) fn new(stdout: ChildStdout) -> Self {
-        Self {
-            stdout,
-            parser: Parser::default(),
-        }
-    }
-
-    /// Returns the next thing tmux says, `None` when it says no more.
-    ///
-    /// # Cancel safety
-    ///
-    /// What was read is in the parser before anything else is awaited.
-    pub(super) async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
-        let mut buffer = [0; 16 * 1024];
-        loop {
-            if let Some(item) = self.parser.next() {
-                return Ok(Some(item));
-            }
-            match self.stdout.read(&mut buffer).await {
-                Ok(0) => return Ok(None),
-                Ok(n) => self.parser.push(&buffer[..n]),
-                Err(error) => return Err(TmuxError::Io(error)),
-            }
-        }
-    }
 }
 
 impl Server {
@@ -82,12 +50,9 @@ impl Server {
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
     pub async fn attach(&self, session: SessionId) -> Result<Client, TmuxError> {
-        let (mut child, reader) = self.attach_control(session)?;
         let mut client = Client {
-            stdin: child.stdin.take(),
-            child,
-            reader,
-            notices: VecDeque::new(),
+            control: self.attach_control(session)?,
+            told: VecDeque::new(),
             calls: 0,
             life: Life::Usable,
         };
@@ -102,12 +67,12 @@ impl Client {
     /// Reads the answer to the attaching itself.
     async fn greet(&mut self, server: &Server) -> Result<(), TmuxError> {
         loop {
-            match self.reader.next().await? {
+            match self.control.next().await? {
                 Some(Item::Frame(frame)) if frame.ok => return Ok(()),
                 Some(Item::Frame(frame)) => {
                     return Err(TmuxError::from_reply("attach-session", &frame.text()));
                 }
-                Some(Item::Notice(notice)) => self.notices.push_back(notice),
+                Some(Item::Notice(notice)) => self.told.push_back(Told::Notice(notice)),
                 None => return Err(server.no_server()),
             }
         }
@@ -132,22 +97,26 @@ impl Client {
         // that one's frames end.
         let mark = format!("end-of-call-{}", self.calls);
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
-        let Self {
-            stdin,
-            reader,
-            notices,
-            ..
-        } = self;
-        let stdin = stdin.as_mut().ok_or(TmuxError::Closed)?;
-        let talk = async {
-            // Both at once: tmux may have to write before it can read all of a long line.
-            let write = async {
-                let written = stdin.write_all(line.as_bytes()).await;
-                written.map_err(|_| TmuxError::Closed)
-            };
-            let read = read_answer(reader, notices, mark.as_bytes());
-            tokio::try_join!(write, read).map(|((), frames)| frames)
-        };
+        let Self { control, told, .. } = self;
+        let mut frames = Vec::new();
+        let talk = control.talk(&line, |item| match item {
+            Item::Frame(frame) if frame.flags & 1 == 0 => None,
+            Item::Frame(frame) if frame.body == [mark.as_bytes()] => {
+                Some(std::mem::take(&mut frames))
+            }
+            Item::Frame(frame) => {
+                if frames.is_empty() {
+                    // The line runs in one piece: its frames have nothing between them.
+                    told.push_back(Told::Answer);
+                }
+                frames.push(frame);
+                None
+            }
+            Item::Notice(notice) => {
+                told.push_back(Told::Notice(notice));
+                None
+            }
+        });
         let frames = tokio::time::timeout(TIME_LIMIT, talk)
             .await
             .map_err(|_| TmuxError::TimedOut)??;
@@ -165,17 +134,25 @@ impl Client {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn next_notice(&mut self) -> Result<Notice, TmuxError> {
-        if let Some(notice) = self.notices.pop_front() {
-            return Ok(notice);
+        while let Some(told) = self.told.pop_front() {
+            match told {
+                Told::Notice(notice) => return Ok(notice),
+                Told::Answer => {}
+            }
         }
         loop {
-            match self.reader.next().await? {
+            match self.control.next().await? {
                 Some(Item::Notice(notice)) => return Ok(notice),
                 // Those of the user's hooks.
                 Some(Item::Frame(_)) => {}
                 None => return Err(TmuxError::Closed),
             }
         }
+    }
+
+    /// Returns what was told by the time of the last answer, in order, without waiting.
+    pub fn take_told(&mut self) -> VecDeque<Told> {
+        std::mem::take(&mut self.told)
     }
 
     /// From here on tells what panes print, as [`Notice::Output`]; [`Client::hush`] and a look that
@@ -203,39 +180,15 @@ impl Client {
         Connection::Attached(self).run(&pauses).await.map(drop)
     }
 
-    /// Detaches and waits until the client has gone.
-    pub async fn close(mut self) {
-        drop(self.stdin.take());
-        let gone = async {
-            while let Ok(Some(_)) = self.reader.next().await {}
-            self.child.wait().await
-        };
-        if tokio::time::timeout(TIME_LIMIT, gone).await.is_err() {
-            tracing::warn!("a tmux control client does not go; it is left behind");
-        }
+    /// Returns the client's process.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.control.pid()
     }
-}
 
-async fn read_answer(
-    reader: &mut Reader,
-    notices: &mut VecDeque<Notice>,
-    mark: &[u8],
-) -> Result<Vec<Frame>, TmuxError> {
-    let mut frames = Vec::new();
-    loop {
-        match reader.next().await? {
-            Some(Item::Frame(frame)) if frame.flags & 1 == 0 => {}
-            Some(Item::Frame(frame)) => {
-                if let [line] = frame.body.as_slice()
-                    && line == mark
-                {
-                    return Ok(frames);
-                }
-                frames.push(frame);
-            }
-            Some(Item::Notice(notice)) => notices.push_back(notice),
-            None => return Err(TmuxError::Closed),
-        }
+    /// Detaches and waits until the client has gone.
+    pub async fn close(self) {
+        self.control.close().await;
     }
 }
 

@@ -8,6 +8,9 @@ use super::error::TmuxError;
 use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
+/// The session option that holds the last notice, for status lines that want to show it.
+pub const NOTICE_OPTION: &str = "@tmux_task_notice";
+
 /// A client of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRow {
@@ -282,7 +285,7 @@ pub async fn show_notice(
     session: SessionId,
     notice: &str,
 ) -> Result<(), TmuxError> {
-    set_session_option(connection, session, "@tmux_task_notice", Some(notice)).await?;
+    set_session_option(connection, session, NOTICE_OPTION, Some(notice)).await?;
     let show: Vec<Command> = list_clients(connection, session)
         .await?
         .into_iter()

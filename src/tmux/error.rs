@@ -78,7 +78,9 @@ impl TmuxError {
     /// Reads what tmux says when it refuses a command.
     pub(super) fn from_reply(command: &str, reply: &str) -> Self {
         let reply = crate::model::text::one_line(reply.as_bytes(), 300);
-        if reply.starts_with("can't find session") || reply.starts_with("no sessions") {
+        // The last is what a server says that has no session at all, or none yet.
+        let signs = ["can't find session", "no sessions", "no current target"];
+        if signs.iter().any(|sign| reply.starts_with(sign)) {
             return Self::NoSuchSession { reply };
         }
         Self::Rejected {

@@ -14,6 +14,8 @@ use crate::protocol::{Command, control_line};
 pub(super) const MARK: &str = "@tmux_task_daemon";
 /// The record of deaths, on the session.
 const DEATHS: &str = "@tmux_task_deaths";
+/// The control clients of the session's daemon, for the next one should this one be killed.
+const CLIENTS: &str = "@tmux_task_clients";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
@@ -47,6 +49,50 @@ pub async fn install(
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
     ];
     connection.run(&commands).await.map(drop)
+}
+
+/// Notes that these are the control clients of the session's daemon, and ends those that a daemon
+/// left behind that was killed: tmux can keep them, and itself with them, for ever.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn own_clients(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    pids: &[u32],
+) -> Result<(), TmuxError> {
+    let target = format!("{session}:");
+    let ours: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    let commands = [
+        Command::new("show-options").args(["-qv", "-t", &target, CLIENTS]),
+        Command::new("set-option").args(["-t", &target, CLIENTS, &ours.join(" ")]),
+    ];
+    let frames = connection.run(&commands).await?;
+    let before = frames
+        .first()
+        .map(crate::protocol::Frame::text)
+        .unwrap_or_default();
+    for pid in before.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+        if !pids.contains(&pid) && is_control_client(pid) {
+            tracing::info!(pid, "ending a control client that was left behind");
+            if let Some(pid) = process(pid)
+                && let Err(error) = kill_process(pid, Signal::TERM)
+            {
+                tracing::debug!(%error, "could not end it");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether this process is a client like ours, as far as the system tells (Linux): its number may
+/// be somebody else's by now.
+fn is_control_client(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.any(|word| word == b"-C") && words.any(|word| word == b"attach-session")
+    })
 }
 
 /// Lets the server forget the deaths that were read, now that they are told. A record that has
@@ -123,12 +169,13 @@ pub async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = Command::new("set-option").args(["-uq", "-t", &target, MARK]);
+    let unset_clients = Command::new("set-option").args(["-uq", "-t", &target, CLIENTS]);
     Command::new("if-shell").args([
         "-F",
         "-t",
         &target,
         &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
-        &control_line(&[unset]),
+        &control_line(&[unset, unset_clients]),
     ])
 }
 

@@ -208,8 +208,9 @@ impl<'a> Plan<'a> {
 
     /// Lists the panes of all windows of the name; the first of a window is its primary one.
     fn list_command(&self) -> Command {
+        // Without the colon tmux goes on to look for a window of that name.
         Command::new("list-panes")
-            .args(["-s", "-t", &self.session])
+            .args(["-s", "-t", &format!("{}:", self.session)])
             .args([
                 "-f",
                 &format!("#{{==:#{{window_name}},{}}}", self.launch.name),

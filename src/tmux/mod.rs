@@ -4,12 +4,14 @@
 mod capture;
 mod client;
 mod control;
+mod control_client;
 mod error;
 mod hooks;
 mod launch;
 mod look;
 mod nonce;
 mod one_shot;
+mod output;
 mod script;
 mod server;
 #[cfg(test)]
@@ -18,15 +20,16 @@ mod version;
 mod waiter;
 
 pub use capture::Captures;
-pub use client::{Client, Connection};
+pub use client::{Client, Connection, Told};
 pub use control::{
-    ClientRow, SessionListed, history, kill_session, kill_windows, list_clients, list_sessions,
-    prune_windows, set_session_option, show_notice, where_is, write_runs,
+    ClientRow, NOTICE_OPTION, SessionListed, history, kill_session, kill_windows, list_clients,
+    list_sessions, prune_windows, set_session_option, show_notice, where_is, write_runs,
 };
 pub use error::TmuxError;
-pub use hooks::{forget_deaths, install, nudge, prepare_windows, uninstall};
+pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Target, look};
+pub use output::{History, PaneOutput, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use version::Version;

@@ -1,18 +1,11 @@
 //! A word that nobody else can know.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-/// What no name, title or option can contain: it frames rows and fields.
+/// What no name, title or option can contain: it frames rows and fields. Its randomness is that
+/// of the standard library's hash keys, which come from the system.
 pub(super) fn nonce() -> &'static str {
     static NONCE: OnceLock<String> = OnceLock::new();
-    NONCE.get_or_init(|| {
-        let mut bytes = [0u8; 8];
-        let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-        if filled != Ok(bytes.len()) {
-            // A kernel without random numbers: the address space is what is left of chance.
-            let address = std::ptr::from_ref(&NONCE).addr() as u64;
-            bytes = (address ^ u64::from(std::process::id()) << 40).to_le_bytes();
-        }
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    })
+    NONCE.get_or_init(|| format!("{:016x}", RandomState::new().hash_one(std::process::id())))
 }

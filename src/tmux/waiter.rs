@@ -4,12 +4,7 @@
 //! time. So there is never a moment in which nobody waits: the next `wait-for` is queued behind the
 //! present one, and the server goes from one to the other by itself.
 
-use std::process::Stdio;
-
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStdin};
-
-use super::client::Reader;
+use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
@@ -26,12 +21,10 @@ pub(super) fn channel(session: &str) -> String {
 
 /// A client that waits for the hooks of one session.
 ///
-/// Dropping it closes its stdin, as with [`super::Client`].
+/// Dropping it detaches it, as with [`super::Client`].
 #[derive(Debug)]
 pub struct Waiter {
-    child: Child,
-    stdin: ChildStdin,
-    reader: Reader,
+    control: ControlClient,
     /// One wait and the mark behind it.
     round: String,
     /// Whether a call came for which no further wait is queued yet.
@@ -45,8 +38,7 @@ impl Server {
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
     pub async fn wait_on(&self, session: SessionId) -> Result<Waiter, TmuxError> {
-        let (mut child, reader) = self.attach_control(session)?;
-        let stdin = child.stdin.take().expect("stdin is piped");
+        let control = self.attach_control(session)?;
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
         let mark = Command::new("display-message").args(["-p", "woken"]);
         let round = format!(
@@ -55,9 +47,7 @@ impl Server {
             control_line(std::slice::from_ref(&mark))
         );
         let mut waiter = Waiter {
-            child,
-            stdin,
-            reader,
+            control,
             round,
             is_called: false,
         };
@@ -69,29 +59,13 @@ impl Server {
             waiter.round
         );
         let begun = async {
-            waiter.write(&begin).await?;
+            waiter.control.write(&begin).await?;
             waiter.mark().await
         };
         tokio::time::timeout(TIME_LIMIT, begun)
             .await
             .map_err(|_| TmuxError::TimedOut)??;
         Ok(waiter)
-    }
-
-    /// Starts a control client that is attached to the session, wants no output and does not count
-    /// for the size of windows.
-    pub(super) fn attach_control(&self, session: SessionId) -> Result<(Child, Reader), TmuxError> {
-        let mut child = self
-            .client_process()
-            .args(["-C", "attach-session", "-f", "no-output,ignore-size", "-t"])
-            .arg(session.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|source| self.not_started(source))?;
-        let stdout = child.stdout.take().expect("stdout is piped");
-        Ok((child, Reader::new(stdout)))
     }
 }
 
@@ -111,14 +85,14 @@ impl Waiter {
             self.is_called = true;
         }
         let round = self.round.clone();
-        self.write(&round).await?;
+        self.control.write(&round).await?;
         self.is_called = false;
         Ok(())
     }
 
     async fn mark(&mut self) -> Result<(), TmuxError> {
         loop {
-            match self.reader.next().await? {
+            match self.control.next().await? {
                 Some(Item::Frame(frame)) if frame.body.first().is_some_and(|l| l == WOKEN) => {
                     return Ok(());
                 }
@@ -128,28 +102,14 @@ impl Waiter {
         }
     }
 
-    async fn write(&mut self, line: &str) -> Result<(), TmuxError> {
-        self.stdin
-            .write_all(line.as_bytes())
-            .await
-            .map_err(|_| TmuxError::Closed)
+    /// Returns the client's process.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.control.pid()
     }
 
     /// Detaches and waits until the client has gone.
     pub async fn close(self) {
-        let Self {
-            mut child,
-            stdin,
-            mut reader,
-            ..
-        } = self;
-        drop(stdin);
-        let gone = async {
-            while let Ok(Some(_)) = reader.next().await {}
-            child.wait().await
-        };
-        if tokio::time::timeout(TIME_LIMIT, gone).await.is_err() {
-            tracing::warn!("a waiting tmux client does not go; it is left behind");
-        }
+        self.control.close().await;
     }
 }

@@ -1,0 +1,177 @@
+//! The process and the pipes of a control client.
+//!
+//! A control client must be read to its end. tmux writes to its stdout itself, and one that nobody
+//! reads any more while there is something left to write stays in the server for ever (3.3a), and
+//! the server with it.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::runtime::Handle;
+
+use super::error::TmuxError;
+use super::one_shot::TIME_LIMIT;
+use super::server::Server;
+use crate::model::SessionId;
+use crate::protocol::{Item, Parser};
+
+/// A control client's process. Dropping it closes its stdin and reads on, in the background, until
+/// it has gone; it is never killed, which can take the server with it.
+#[derive(Debug)]
+pub(super) struct ControlClient {
+    /// `None` once it is on its way out.
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    parser: Parser,
+}
+
+impl Server {
+    /// Starts a control client that is attached to the session, wants no output and does not count
+    /// for the size of windows.
+    pub(super) fn attach_control(&self, session: SessionId) -> Result<ControlClient, TmuxError> {
+        let mut child = self
+            .client_process()
+            .args(["-C", "attach-session", "-f", "no-output,ignore-size", "-t"])
+            .arg(session.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|source| self.not_started(source))?;
+        let stdin = child.stdin.take().expect("stdin is piped");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let parser = Parser::default();
+        Ok(ControlClient {
+            running: Some(Running {
+                child,
+                stdin,
+                stdout,
+                parser,
+            }),
+        })
+    }
+}
+
+impl ControlClient {
+    /// Returns the process; `None` when it has gone.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.running.as_ref()?.child.id()
+    }
+
+    /// Returns the next thing tmux says, `None` when it says no more.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was read is in the parser before anything else is awaited.
+    pub(super) async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
+        match &mut self.running {
+            Some(running) => running.next().await,
+            None => Ok(None),
+        }
+    }
+
+    /// Says lines to tmux.
+    pub(super) async fn write(&mut self, lines: &str) -> Result<(), TmuxError> {
+        let running = self.running.as_mut().ok_or(TmuxError::Closed)?;
+        running
+            .stdin
+            .write_all(lines.as_bytes())
+            .await
+            .map_err(|_| TmuxError::Closed)
+    }
+
+    /// Says lines to tmux and reads meanwhile, handing each item to `take` until that has what it
+    /// wants: tmux may have to write before it can read all of a long line.
+    pub(super) async fn talk<T>(
+        &mut self,
+        lines: &str,
+        mut take: impl FnMut(Item) -> Option<T>,
+    ) -> Result<T, TmuxError> {
+        let Running {
+            stdin,
+            stdout,
+            parser,
+            ..
+        } = self.running.as_mut().ok_or(TmuxError::Closed)?;
+        let write = async {
+            stdin
+                .write_all(lines.as_bytes())
+                .await
+                .map_err(|_| TmuxError::Closed)
+        };
+        let read = async {
+            loop {
+                match next(stdout, parser).await? {
+                    Some(item) => {
+                        if let Some(taken) = take(item) {
+                            return Ok(taken);
+                        }
+                    }
+                    None => return Err(TmuxError::Closed),
+                }
+            }
+        };
+        tokio::try_join!(write, read).map(|((), taken)| taken)
+    }
+
+    /// Detaches and waits until the client has gone.
+    pub(super) async fn close(mut self) {
+        if let Some(running) = self.running.take() {
+            running.leave().await;
+        }
+    }
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
+        next(&mut self.stdout, &mut self.parser).await
+    }
+
+    async fn leave(self) {
+        let Self {
+            mut child,
+            stdin,
+            mut stdout,
+            ..
+        } = self;
+        drop(stdin);
+        let gone = async {
+            let mut rest = [0; 16 * 1024];
+            while stdout.read(&mut rest).await.is_ok_and(|n| n > 0) {}
+            child.wait().await
+        };
+        if tokio::time::timeout(TIME_LIMIT, gone).await.is_err() {
+            tracing::warn!("a tmux control client does not go; it is left behind");
+        }
+    }
+}
+
+impl Drop for ControlClient {
+    fn drop(&mut self) {
+        // Whoever lets go of a client, and for whatever reason: it is read to its end.
+        if let (Some(running), Ok(runtime)) = (self.running.take(), Handle::try_current()) {
+            runtime.spawn(running.leave());
+        }
+    }
+}
+
+async fn next(stdout: &mut ChildStdout, parser: &mut Parser) -> Result<Option<Item>, TmuxError> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        if let Some(item) = parser.next() {
+            return Ok(Some(item));
+        }
+        match stdout.read(&mut buffer).await {
+            Ok(0) => return Ok(None),
+            Ok(n) => parser.push(&buffer[..n]),
+            Err(error) => return Err(TmuxError::Io(error)),
+        }
+    }
+}
