@@ -13,7 +13,7 @@ use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
 use crate::clock;
 use crate::model::{Snapshot, Task, WindowId};
 use crate::observe::{Evidence, Observer};
-use crate::place::{Place, PlaceError, ServerLock};
+use crate::place::{FileLock, Place, PlaceError};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Captures, Connection, Server, ServerChoice, Target, TmuxError};
@@ -130,11 +130,11 @@ impl Session {
     }
 
     /// Takes the lock under which sessions are made and ended.
-    pub(super) async fn server_lock(&self, what: &str) -> Result<ServerLock, Failure> {
+    pub(super) async fn lock_server(&self, what: &str) -> Result<FileLock, Failure> {
         self.place
             .create_runtime()
             .map_err(|error| place(what, &error))?;
-        Ok(ServerLock::hold(&self.place).await)
+        Ok(self.place.lock_server().await)
     }
 
     /// Returns a way to ask tmux itself.

@@ -245,7 +245,7 @@ async fn stop_without_daemon(session: &Session, cleanup: bool) -> Result<(), Fai
     if look.tasks.values().any(crate::model::Task::is_alive) {
         return Ok(());
     }
-    let _lock = session.server_lock("daemon stop").await?;
+    let _lock = session.lock_server("daemon stop").await?;
     tmux::kill_session(&mut session.connection(), life.id)
         .await
         .map_err(|error| context::tmux("daemon stop", &error))

@@ -45,7 +45,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     let ended = match ask(&session, "kill-all", &Request::KillAll).await? {
         Some(ended) => ended,
         None => {
-            let _lock = session.server_lock("kill-all").await?;
+            let _lock = session.lock_server("kill-all").await?;
             tmux::kill_session(&mut session.connection(), life.id)
                 .await
                 .map_err(|error| context::tmux("kill-all", &error))?;

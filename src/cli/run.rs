@@ -32,10 +32,16 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         root: session.project.clone(),
         started: crate::clock::now().wall,
     };
+    // One launch at a time: the next one begins when this run has been seen.
+    session
+        .place
+        .create_runtime()
+        .map_err(|error| context::place("run", &error))?;
+    let _launching = session.place.lock_launches().await;
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
     look(daemon.as_mut()).await?;
-    let lock = session.server_lock("run").await?;
+    let lock = session.lock_server("run").await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
     // After: the run is told at once, however short it is.

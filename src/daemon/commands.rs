@@ -2,7 +2,6 @@
 
 use super::hub::Hub;
 use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
-use crate::place::ServerLock;
 use crate::tmux::{self, TmuxError};
 use crate::wire::{Ended, Refusal, RefusalKind, Response};
 
@@ -103,7 +102,7 @@ pub(super) async fn cleanup(hub: &mut Hub) {
 }
 
 async fn kill_session(hub: &mut Hub, id: SessionId) -> Result<(), TmuxError> {
-    let _lock = ServerLock::hold(&hub.place).await;
+    let _lock = hub.place.lock_server().await;
     tmux::kill_session(&mut hub.watch.connection(), id).await
 }
 

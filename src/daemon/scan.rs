@@ -9,7 +9,7 @@ use super::hub::Hub;
 use crate::clock::now;
 use crate::model::{Level, SessionId};
 use crate::observe::{Evidence, Observer};
-use crate::place::{Env, Place, ServerLock};
+use crate::place::{Env, Place};
 use crate::tmux::{self, Captures, SessionListed, Target, TmuxError};
 
 /// A session whose feed was read this lately may be read again.
@@ -147,7 +147,7 @@ async fn is_forgotten(hub: &mut Hub, session: &SessionListed) -> bool {
 }
 
 async fn end(hub: &mut Hub, session: &SessionListed) -> bool {
-    let _lock = ServerLock::hold(&hub.place).await;
+    let _lock = hub.place.lock_server().await;
     match tmux::kill_session(&mut hub.watch.connection(), session.id).await {
         Ok(()) => {
             tracing::info!(session = session.name, "ended an inactive task session");

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::ears::Ears;
 use crate::model::{Exit, GoneReason, Millis, Now, SessionLife, Signal, Snapshot, WindowId};
 use crate::observe::{Evidence, Observer};
-use crate::place::{Place, ServerLock};
+use crate::place::Place;
 use crate::process::{self, Ended, Ends};
 use crate::protocol::Notice;
 use crate::protocol::rows::Look;
@@ -370,7 +370,7 @@ impl Watch {
     async fn attach(&mut self, look: &Look) -> Result<Option<Look>, TmuxError> {
         let id = look.session.life.id;
         // tmux can crash when a session comes or goes while a control client connects.
-        let lock = ServerLock::hold(&self.place).await;
+        let lock = self.place.lock_server().await;
         let mut client = self.server.attach(id).await?;
         let waiter = self.server.wait_on(id).await?;
         drop(lock);

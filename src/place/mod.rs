@@ -3,7 +3,7 @@
 //! A task session is one session name on one tmux server. Both are in the key of its folders, so
 //! that sessions of one name on two servers never meet.
 
-mod server_lock;
+mod file_lock;
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use server_lock::ServerLock;
+pub use file_lock::FileLock;
 
 /// How an environment variable is looked up: given, so that nothing below reads the environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -111,12 +111,6 @@ impl Place {
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.runtime_file("sock")
-    }
-
-    /// Returns the lock that all task sessions of one tmux server share.
-    fn server_lock(&self) -> PathBuf {
-        self.runtime
-            .join(format!("server-{}.lock", self.server_key))
     }
 
     /// The key alone is short; a runtime folder too deep for a socket gets a stand-in of its own
