@@ -9,6 +9,7 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
+pub mod archive;
 pub mod cli;
 pub mod client;
 pub mod clock;
@@ -26,5 +27,7 @@ pub mod process;
 pub mod prompt;
 pub mod protocol;
 pub mod route;
+pub mod terminal;
 pub mod tmux;
+pub mod wait;
 pub mod wire;

@@ -18,6 +18,7 @@ use crate::wire::{After, EventType, Kind};
 )]
 #[command(
     after_help = "Exit codes: 0 fine, 1 failed, 2 usage, 3 no such session, task or daemon, \
+                        4 a wait timed out, 5 a wait can no longer be met, \
                         130 interrupted."
 )]
 pub(crate) struct Cli {
@@ -57,6 +58,12 @@ pub(crate) enum Command {
     Ls(Json),
     /// Print a task's output
     Logs(Logs),
+    /// Look for a text in the tasks' output as it stands there now
+    Search(Search),
+    /// Wait until something becomes of a task
+    Wait(Wait),
+    /// Wake those who wait on a channel
+    Signal(Signal),
     /// End a task and remove its window
     Kill(Kill),
     /// End the task session with all its tasks
@@ -87,6 +94,18 @@ pub(crate) struct Run {
     /// A variable for its environment; may be given more than once
     #[arg(long, value_name = "K=V", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Wait until the run ends, and exit with its code (128+N for signal N)
+    #[arg(long, conflicts_with = "until")]
+    pub(crate) wait: bool,
+    /// Wait until this text is written, as `wait --text` does
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) until: Vec<String>,
+    /// With --until: give up when this text is written; may be given more than once
+    #[arg(long, value_name = "PATTERN", requires = "until")]
+    pub(crate) stop: Vec<String>,
+    /// With --wait or --until: the longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: Json,
     /// The command: one word is a shell line, several are a program and its arguments
@@ -236,8 +255,101 @@ pub(crate) struct Logs {
     /// Only the last N lines
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
+    /// Go on with what is written, until the run ends
+    #[arg(short, long, conflicts_with_all = ["json", "run"])]
+    pub(crate) follow: bool,
+    /// Begin at this cursor, of `run --json`, `logs --json` or `wait --json`
+    #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
+    pub(crate) since: Option<String>,
+    /// The output of an earlier run, as it was kept when that ended
+    #[arg(long, value_name = "N", conflicts_with = "raw")]
+    pub(crate) run: Option<u32>,
+    /// With escape sequences, as the task wrote them or tmux has them
+    #[arg(long)]
+    pub(crate) raw: bool,
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    /// The text to look for
+    pub(crate) pattern: String,
+    /// Only in this task, by name or window id
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) matching: Matching,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// How texts match.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Matching {
+    /// The texts are regular expressions
+    #[arg(long)]
+    pub(crate) regex: bool,
+    /// Match in any case
+    #[arg(short, long)]
+    pub(crate) ignore_case: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without a condition it waits for the end of the run. The first condition \
+                        that holds ends the wait.\n\nExit codes: 0 it came, 4 the time is over, \
+                        5 it can no longer come: the run died, was replaced or is gone, a --stop \
+                        was written, or some of the output is missing."
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a condition of its own"
+)]
+pub(crate) struct Wait {
+    /// The task, by name or window id
+    #[arg(required_unless_present = "channel")]
+    pub(crate) name: Option<String>,
+    /// Until the run ends (the default)
+    #[arg(long)]
+    pub(crate) exit: bool,
+    /// Until this text is written; may be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) text: Vec<String>,
+    #[command(flatten)]
+    pub(crate) matching: Matching,
+    /// Until anything is written
+    #[arg(long)]
+    pub(crate) change: bool,
+    /// Until the bell rings
+    #[arg(long)]
+    pub(crate) bell: bool,
+    /// Until the task waits for input
+    #[arg(long)]
+    pub(crate) input: bool,
+    /// Until nothing was written for so long
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) idle: Option<Duration>,
+    /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
+    #[arg(long, value_name = "NAME",
+          conflicts_with_all = ["name", "exit", "text", "change", "bell", "input", "idle", "stop", "since"])]
+    pub(crate) channel: Option<String>,
+    /// Give up when this text is written; may be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) stop: Vec<String>,
+    /// The longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// What was written since this cursor counts as well
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) since: Option<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Signal {
+    /// The channel
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]

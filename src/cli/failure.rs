@@ -13,6 +13,12 @@ pub(crate) enum Kind {
     Usage,
     /// No such session, task or daemon.
     Missing,
+    /// A wait timed out.
+    TimedOut,
+    /// A wait can no longer be met.
+    Impossible,
+    /// A task's own exit code, passed through.
+    OfTask(u8),
     /// The user interrupted it.
     Interrupted,
 }
@@ -24,6 +30,9 @@ impl Kind {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Missing => 3,
+            Self::TimedOut => 4,
+            Self::Impossible => 5,
+            Self::OfTask(code) => code,
             Self::Interrupted => 130,
         }
     }
@@ -49,14 +58,9 @@ impl Failure {
         }
     }
 
-    /// Ends the command without a word.
-    pub(crate) fn quiet() -> Self {
-        Self::new(Kind::Quiet, "", "")
-    }
-
-    /// The user has had enough; needs no words either.
-    pub(crate) fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "", "")
+    /// Ends the command with this code, everything having been said.
+    pub(crate) fn silent(kind: Kind) -> Self {
+        Self::new(kind, "", "")
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

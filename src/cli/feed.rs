@@ -79,7 +79,7 @@ async fn follow(
             () = stdout_closed() => return Ok(()),
             signal = tokio::signal::ctrl_c() => {
                 signal.map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
-                return Err(Failure::interrupted());
+                return Err(Failure::silent(Kind::Interrupted));
             }
         };
     }

@@ -11,8 +11,10 @@ mod ls;
 mod output;
 mod replay;
 mod run;
+mod search;
 mod session_name;
 mod status;
+mod wait;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,6 +64,9 @@ async fn command(cli: Cli) -> Result<(), Failure> {
         Command::Feed(args) => feed::run(&context, args).await,
         Command::Ls(args) => ls::run(&context, args).await,
         Command::Logs(args) => logs::run(&context, args).await,
+        Command::Search(args) => search::run(&context, args).await,
+        Command::Wait(args) => wait::wait(&context, args).await,
+        Command::Signal(args) => wait::signal(&context, args).await,
         Command::Kill(args) => kill::kill(&context, args).await,
         Command::KillAll(args) => kill::kill_all(&context, args).await,
         Command::Prune(args) => kill::prune(&context, args).await,

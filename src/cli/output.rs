@@ -20,6 +20,15 @@ pub(crate) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), 
     printed.or_else(|error| closed_is_fine(&error))
 }
 
+/// Prints a piece of results as it is.
+pub(crate) fn text(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let printed = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    printed.or_else(|error| closed_is_fine(&error))
+}
+
 /// Prints one JSON value as a line.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
@@ -30,7 +39,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
 /// Whoever closed our stdout has seen enough: the command ends, and nothing failed.
 pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return Err(Failure::quiet());
+        return Err(Failure::silent(Kind::Quiet));
     }
     Err(Failure::of(Kind::Failed, "output", error))
 }

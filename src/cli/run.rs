@@ -2,16 +2,19 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::args::Run;
-use super::context::{self, Context};
+use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
-use super::output;
+use super::{output, wait};
 use crate::client::Client;
-use crate::tmux::{self, CommandWords, Launch, LaunchError};
-use crate::wire::{Request, Response};
+use crate::model::Signal;
+use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched};
+use crate::wait::{Anchor, Cursor};
+use crate::wire::{ConditionFields, OutcomeName, Request, Response, WaitRequest, WaitResult};
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     tmux::check_name(&args.name).map_err(|error| launch_failure(&error))?;
@@ -37,38 +40,126 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         .place
         .create_runtime()
         .map_err(|error| context::place("run", &error))?;
-    let _launching = session.place.lock_launches().await;
+    let launching = session.place.lock_launches().await;
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
-    look(daemon.as_mut()).await?;
+    look(daemon.as_mut(), Some(&launch.name)).await?;
     let lock = session.lock_server("run").await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
     // After: the run is told at once, however short it is.
-    look(daemon.as_mut()).await?;
+    look(daemon.as_mut(), None).await?;
     let launched = launched.map_err(|error| launch_failure(&error))?;
+
+    drop(launching);
 
     let cwd = launch.cwd.display().to_string();
     if args.json.json {
-        return output::json(&json!({
+        output::json(&json!({
             "session": launch.session,
             "window_id": launched.window.to_string(),
             "task": launch.name,
             "cwd": cwd,
             "run": launched.run,
-        }));
+            "cursor": start_of(&session, &launched).await?,
+        }))?;
+    } else {
+        output::lines([
+            format!("session={}", launch.session).as_str(),
+            &format!("window_id={}", launched.window),
+            &format!("task={}", launch.name),
+            &format!("cwd={cwd}"),
+        ])?;
     }
-    output::lines([
-        format!("session={}", launch.session).as_str(),
-        &format!("window_id={}", launched.window),
-        &format!("task={}", launch.name),
-        &format!("cwd={cwd}"),
-    ])
+    let until = Until {
+        texts: args.until,
+        stops: args.stop,
+        timeout: args.timeout,
+    };
+    match (args.wait || !until.texts.is_empty(), daemon) {
+        (false, _) => Ok(()),
+        (true, Some(mut daemon)) => {
+            follow(&session, &mut daemon, &launched, until, args.json.json).await
+        }
+        (true, None) => Err(
+            Failure::new(Kind::Missing, "run", "no daemon runs to wait with")
+                .with_hint("start one with `tmux-task daemon --detach`"),
+        ),
+    }
 }
 
-async fn look(daemon: Option<&mut Client>) -> Result<(), Failure> {
+/// What `--until` waits for; with no texts, the end of the run.
+struct Until {
+    texts: Vec<String>,
+    stops: Vec<String>,
+    timeout: Option<Duration>,
+}
+
+/// Waits as was asked for. The wait begins at the beginning of the run: nothing is missed between
+/// the launch and the wait.
+async fn follow(
+    session: &Session,
+    daemon: &mut Client,
+    launched: &Launched,
+    until: Until,
+    json: bool,
+) -> Result<(), Failure> {
+    let waits_for_exit = until.texts.is_empty();
+    let request = WaitRequest {
+        window: launched.window.to_string(),
+        run: Some(launched.run),
+        conditions: until.texts.into_iter().map(ConditionFields::Text).collect(),
+        stops: until.stops,
+        timeout_ms: until.timeout.map(wait::in_ms),
+        since: if waits_for_exit {
+            None
+        } else {
+            Some(start_of(session, launched).await?)
+        },
+        ..WaitRequest::default()
+    };
+    let result = wait::ask(daemon, "run", request).await?;
+    if waits_for_exit && result.outcome == OutcomeName::Exited {
+        if json {
+            output::json(&result)?;
+        }
+        return match code_of(&result) {
+            0 => Ok(()),
+            code => Err(Failure::silent(Kind::OfTask(code))),
+        };
+    }
+    wait::tell(&result, &launched.window.to_string(), json)
+}
+
+/// The task's own code, or 128+N for the signal N; 1 when nobody knows.
+fn code_of(result: &WaitResult) -> u8 {
+    let signal = result.exit_signal.as_deref().and_then(Signal::parse);
+    match (signal.and_then(|signal| signal.number()), result.exit_code) {
+        (Some(number), _) => 128_u8.saturating_add(number),
+        (None, Some(code)) => u8::try_from(code & 0xff).unwrap_or(1),
+        (None, None) => 1,
+    }
+}
+
+/// Returns the cursor at the beginning of the run.
+async fn start_of(session: &Session, launched: &Launched) -> Result<String, Failure> {
+    let life = session.look("run").await?.life;
+    let life = life.ok_or_else(|| session.missing("run"))?;
+    let cursor = Cursor {
+        life: Cursor::life_of(&life),
+        window: launched.window,
+        run: launched.run,
+        anchor: Anchor::START,
+    };
+    Ok(cursor.to_string())
+}
+
+async fn look(daemon: Option<&mut Client>, launching: Option<&str>) -> Result<(), Failure> {
     let Some(daemon) = daemon else { return Ok(()) };
-    match daemon.ask(&Request::Look).await {
+    let request = Request::Look {
+        launching: launching.map(str::to_owned),
+    };
+    match daemon.ask(&request).await {
         Ok(Response::Done) => Ok(()),
         Ok(_) => Err(Failure::new(
             Kind::Failed,

@@ -101,6 +101,21 @@ impl Client {
         }
     }
 
+    /// Begins to read a task's output; [`Client::line`] gives it, a JSON string a line.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon declines, leaves or makes no sense.
+    pub async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
+        self.send(&Request::Follow { window, raw }).await?;
+        let line = self.line().await?.ok_or(ClientError::Left)?;
+        match serde_json::from_str(&line) {
+            Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
+            Ok(_) => Err(ClientError::Unexpected),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Subscribes; returns the stream's first line, after which [`Client::line`] gives the rest.
     ///
     /// # Errors

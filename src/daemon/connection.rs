@@ -17,6 +17,12 @@ const MAX_REQUEST: u64 = 1 << 20;
 pub(super) enum Ask {
     /// Something with one answer.
     Request(Request, oneshot::Sender<Response>),
+    /// A task's output, line by line.
+    Follow {
+        window: String,
+        raw: bool,
+        reply: oneshot::Sender<Result<mpsc::Receiver<String>, Refusal>>,
+    },
     /// A stream.
     Subscribe(
         ReaderStart,
@@ -24,6 +30,9 @@ pub(super) enum Ask {
         oneshot::Sender<Result<Reading, Refusal>>,
     ),
 }
+
+/// What is said before the lines of a task's output.
+const FOLLOWING: &str = "following";
 
 /// A subscription, and the sign that somebody has it.
 #[derive(Debug)]
@@ -59,53 +68,132 @@ pub(super) async fn serve(socket: UnixStream, asks: mpsc::Sender<Ask>) {
                 return;
             }
         };
-        let Request::Subscribe { start, filter } = request else {
-            let (reply, response) = oneshot::channel();
-            if asks.send(Ask::Request(request, reply)).await.is_err() {
-                return;
+        let goes_on = match request {
+            Request::Subscribe { start, filter } => {
+                subscribe(&mut reader, &mut writer, &asks, start, filter).await
             }
-            // No answer: the daemon is leaving.
-            let Ok(response) = response.await else { return };
-            if !answer(&mut writer, &response).await {
-                return;
+            Request::Follow { window, raw } => {
+                follow(&mut reader, &mut writer, &asks, window, raw).await
             }
-            continue;
+            request @ (Request::Status
+            | Request::Look { .. }
+            | Request::List
+            | Request::Kill { .. }
+            | Request::KillAll
+            | Request::Prune
+            | Request::Wait(_)
+            | Request::Cursor { .. }
+            | Request::Stop { .. }) => ask(&mut reader, &mut writer, &asks, request).await,
         };
-        let (reply, response) = oneshot::channel();
-        if asks
-            .send(Ask::Subscribe(start, filter, reply))
-            .await
-            .is_err()
-        {
+        if !goes_on {
             return;
-        }
-        match response.await {
-            Err(_) => return,
-            Ok(Err(refusal)) => {
-                if !answer(&mut writer, &Response::Refused(refusal)).await {
-                    return;
-                }
-            }
-            Ok(Ok(reading)) => {
-                let served = tokio::select! {
-                    served = stream::serve(reading.subscription, &mut writer) => served,
-                    () = until_closed(&mut reader) => return,
-                };
-                match served {
-                    Ok(()) | Err(StreamError::Gone(_)) => {}
-                    Err(error @ StreamError::Feed(_)) => {
-                        tracing::error!(%error, "a reader was cut off");
-                    }
-                }
-                return;
-            }
         }
     }
 }
 
-async fn read_request(
-    reader: &mut BufReader<tokio::net::unix::OwnedReadHalf>,
-) -> Result<Option<Request>, String> {
+type Reader = BufReader<tokio::net::unix::OwnedReadHalf>;
+type Writer = tokio::net::unix::OwnedWriteHalf;
+
+/// Answers one request; returns whether the connection goes on. An asker that leaves meanwhile
+/// waits for nothing any more.
+async fn ask(
+    reader: &mut Reader,
+    writer: &mut Writer,
+    asks: &mpsc::Sender<Ask>,
+    request: Request,
+) -> bool {
+    let (reply, response) = oneshot::channel();
+    if asks.send(Ask::Request(request, reply)).await.is_err() {
+        return false;
+    }
+    tokio::select! {
+        // No answer: the daemon is leaving.
+        response = response => match response {
+            Ok(response) => answer(writer, &response).await,
+            Err(_) => false,
+        },
+        () = closed(reader) => false,
+    }
+}
+
+async fn subscribe(
+    reader: &mut Reader,
+    writer: &mut Writer,
+    asks: &mpsc::Sender<Ask>,
+    start: ReaderStart,
+    filter: Filter,
+) -> bool {
+    let (reply, response) = oneshot::channel();
+    if asks
+        .send(Ask::Subscribe(start, filter, reply))
+        .await
+        .is_err()
+    {
+        return false;
+    }
+    match response.await {
+        Err(_) => false,
+        Ok(Err(refusal)) => answer(writer, &Response::Refused(refusal)).await,
+        Ok(Ok(reading)) => {
+            let served = tokio::select! {
+                served = stream::serve(reading.subscription, writer) => served,
+                () = until_closed(reader) => return false,
+            };
+            match served {
+                Ok(()) | Err(StreamError::Gone(_)) => {}
+                Err(error @ StreamError::Feed(_)) => {
+                    tracing::error!(%error, "a reader was cut off");
+                }
+            }
+            false
+        }
+    }
+}
+
+/// Passes a task's output on, each piece a JSON string on a line, until the run has ended.
+async fn follow(
+    reader: &mut Reader,
+    writer: &mut Writer,
+    asks: &mpsc::Sender<Ask>,
+    window: String,
+    raw: bool,
+) -> bool {
+    let (reply, response) = oneshot::channel();
+    if asks.send(Ask::Follow { window, raw, reply }).await.is_err() {
+        return false;
+    }
+    let mut pieces = match response.await {
+        Err(_) => return false,
+        Ok(Err(refusal)) => return answer(writer, &Response::Refused(refusal)).await,
+        Ok(Ok(pieces)) => pieces,
+    };
+    let serve = async {
+        let mut piece = Some(FOLLOWING.to_owned());
+        while let Some(text) = piece {
+            let mut line = serde_json::to_vec(&text).expect("a string is plain data");
+            line.push(b'\n');
+            if writer.write_all(&line).await.is_err() {
+                return;
+            }
+            piece = pieces.recv().await;
+        }
+    };
+    tokio::select! {
+        () = serve => {}
+        () = until_closed(reader) => {}
+    }
+    false
+}
+
+/// Resolves when the other side has closed. What it says meanwhile stays to be read.
+async fn closed(reader: &mut Reader) {
+    match reader.fill_buf().await {
+        Ok([]) | Err(_) => {}
+        Ok(_) => std::future::pending().await,
+    }
+}
+
+async fn read_request(reader: &mut Reader) -> Result<Option<Request>, String> {
     use tokio::io::AsyncReadExt;
 
     let mut line = Vec::new();
@@ -124,7 +212,7 @@ async fn read_request(
 }
 
 /// A subscriber that closes its side has left; what it says until then is not for us.
-async fn until_closed(reader: &mut BufReader<tokio::net::unix::OwnedReadHalf>) {
+async fn until_closed(reader: &mut Reader) {
     loop {
         match reader.fill_buf().await {
             Ok([]) | Err(_) => return,
@@ -137,7 +225,7 @@ async fn until_closed(reader: &mut BufReader<tokio::net::unix::OwnedReadHalf>) {
 }
 
 /// Whether the answer went out.
-async fn answer(writer: &mut tokio::net::unix::OwnedWriteHalf, response: &Response) -> bool {
+async fn answer(writer: &mut Writer, response: &Response) -> bool {
     let mut line = serde_json::to_vec(response).expect("an answer is plain data");
     line.push(b'\n');
     writer.write_all(&line).await.is_ok()

@@ -15,6 +15,8 @@ pub(super) struct Ears {
     told: BTreeMap<PaneId, u32>,
     /// Panes that print without telling since the last look.
     hushed: BTreeSet<PaneId>,
+    /// Panes whose output somebody wants, every byte of it: they are never hushed.
+    followed: BTreeSet<PaneId>,
 }
 
 impl Ears {
@@ -33,7 +35,9 @@ impl Ears {
             .iter()
             .filter(|(_, told)| **told >= NOISY)
             .map(|(pane, _)| *pane);
-        let noisy: Vec<PaneId> = noisy.filter(|pane| !self.hushed.contains(pane)).collect();
+        let noisy: Vec<PaneId> = noisy
+            .filter(|pane| !self.hushed.contains(pane) && !self.followed.contains(pane))
+            .collect();
         self.hushed.extend(&noisy);
         noisy
     }
@@ -41,6 +45,16 @@ impl Ears {
     /// Returns the panes that the next look is to resume.
     pub(super) fn hushed(&self) -> BTreeSet<PaneId> {
         self.hushed.clone()
+    }
+
+    /// Follows exactly these panes from here on.
+    pub(super) fn follow(&mut self, panes: impl IntoIterator<Item = PaneId>) {
+        self.followed = panes.into_iter().collect();
+    }
+
+    /// Whether somebody wants all output of this pane.
+    pub(super) fn follows(&self, pane: PaneId) -> bool {
+        self.followed.contains(&pane)
     }
 
     /// A look has resumed them: what follows is heard again.

@@ -1,6 +1,6 @@
 //! The loop: wait, decide, act. Owner of the engine; everybody else sends it something.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use super::notices::Sinks;
 use super::pace::{Found, Pace};
 use super::recorder::Recorder;
 use super::signals::Signals;
+use super::waits::Waits;
 use super::watch::{Change, Watch};
-use super::{Options, commands};
+use super::{Options, commands, keeping, waiting};
 use crate::clock::now;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
@@ -43,7 +44,14 @@ pub(super) struct Hub {
     pub(super) engine: Engine,
     pub(super) recorder: Recorder,
     sinks: Sinks,
-    pace: Pace,
+    pub(super) pace: Pace,
+    pub(super) waits: Waits,
+    /// What was told and is still to be taken account of, in order.
+    pub(super) backlog: VecDeque<Change>,
+    /// Whether panes may have other sizes than the terminals that waits hear them by.
+    pub(super) is_layout_changed: bool,
+    /// The connection that waits hear by.
+    pub(super) heard_connection: u64,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
@@ -93,6 +101,10 @@ impl Hub {
             recorder,
             sinks: Sinks::new(&options.notices),
             pace: Pace::new(options.interval),
+            waits: Waits::default(),
+            backlog: VecDeque::new(),
+            is_layout_changed: false,
+            heard_connection: 0,
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
@@ -112,6 +124,10 @@ impl Hub {
     ) {
         let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
         loop {
+            if let Some(change) = self.backlog.pop_front() {
+                self.on_change(change).await;
+                continue;
+            }
             let due = self.next_deadline();
             // Losing an arm mid-await is safe: accepting, receiving and reading notifications
             // take nothing before they are done, and signals are remembered.
@@ -160,6 +176,7 @@ impl Hub {
             self.engine.look_at().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
+            self.waits.next_deadline().map(Instant::from_std),
         ]
         .into_iter()
         .flatten()
@@ -170,13 +187,26 @@ impl Hub {
     async fn on_change(&mut self, change: Change) {
         match change {
             Change::Task => self.look().await,
-            Change::Output => {
-                self.watch.hush().await;
-                self.pace.printed();
-                if self.pace.next_look() <= Instant::now() {
-                    self.look().await;
+            Change::Output => self.on_output().await,
+            Change::Printed {
+                pane,
+                bytes,
+                is_first,
+            } => {
+                waiting::printed(self, pane, &bytes).await;
+                if is_first {
+                    self.on_output().await;
                 }
             }
+            Change::Layout => waiting::relayout(self).await,
+        }
+    }
+
+    async fn on_output(&mut self) {
+        self.watch.hush().await;
+        self.pace.printed();
+        if self.pace.next_look() <= Instant::now() {
+            self.look().await;
         }
     }
 
@@ -188,6 +218,7 @@ impl Hub {
         }
         let effects = self.engine.deliver_due(now());
         self.perform(effects).await;
+        waiting::tick(self).await;
         let look_due = self.pace.next_look() <= at
             || self
                 .engine
@@ -243,12 +274,18 @@ impl Hub {
                 }
                 self.pace
                     .looked(found, changed || !effects.is_empty(), seen.unsettled);
+                let ended = keeping::ended(&effects);
                 self.perform(effects).await;
+                keeping::keep(self, &ended).await;
                 if changed {
                     self.save();
                 }
                 if self.recorder.is_settled() {
                     self.watch.forget_deaths().await;
+                }
+                waiting::looked(self).await;
+                if self.is_layout_changed {
+                    waiting::relayout(self).await;
                 }
             }
             Err(error) => {
@@ -333,6 +370,15 @@ impl Hub {
                 self.note_readers();
                 Next::GoOn
             }
+            Ask::Request(Request::Wait(request), reply) => {
+                waiting::begin(self, request, reply).await;
+                Next::GoOn
+            }
+            Ask::Follow { window, raw, reply } => {
+                let following = waiting::follow(self, &window, raw).await;
+                drop(reply.send(following));
+                Next::GoOn
+            }
             Ask::Request(request, reply) => {
                 let (response, next) = self.respond(request).await;
                 drop(reply.send(response));
@@ -344,8 +390,11 @@ impl Hub {
     async fn respond(&mut self, request: Request) -> (Response, Next) {
         match request {
             Request::Status => (Response::Status(self.status()), Next::GoOn),
-            Request::Look => {
+            Request::Look { launching } => {
                 self.look().await;
+                if let Some(name) = launching {
+                    keeping::keep_replaced(self, &name).await;
+                }
                 (Response::Done, Next::GoOn)
             }
             Request::List => {
@@ -361,8 +410,9 @@ impl Hub {
                 }
                 (Response::Done, Next::Leave)
             }
-            Request::Subscribe { .. } => {
-                let message = "a subscription is no question".to_owned();
+            Request::Cursor { window } => (waiting::cursor(self, &window).await, Next::GoOn),
+            Request::Subscribe { .. } | Request::Wait(_) | Request::Follow { .. } => {
+                let message = "this has no answer at once".to_owned();
                 (
                     Response::Refused(Refusal {
                         kind: RefusalKind::Usage,

@@ -4,6 +4,7 @@ mod commands;
 mod connection;
 mod ears;
 mod hub;
+mod keeping;
 mod lock;
 mod log;
 mod notices;
@@ -13,6 +14,8 @@ mod scan;
 mod signals;
 mod startup;
 mod stream;
+mod waiting;
+mod waits;
 mod watch;
 
 use std::io;

@@ -73,6 +73,11 @@ impl Pace {
         self.want(self.last + WHILE_PRINTING);
     }
 
+    /// Something has changed during a look.
+    pub(super) fn at_once(&mut self) {
+        self.want(Instant::now());
+    }
+
     /// Takes account of a look.
     pub(super) fn looked(&mut self, found: Found, changed: bool, unsettled: bool) {
         self.last = Instant::now();

@@ -7,13 +7,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ears::Ears;
-use crate::model::{Exit, GoneReason, Millis, Now, SessionLife, Signal, Snapshot, WindowId};
+use crate::model::{
+    Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId,
+};
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
 use crate::process::{self, Ended, Ends};
 use crate::protocol::Notice;
 use crate::protocol::rows::Look;
-use crate::tmux::{self, Captures, Client, Connection, Server, Target, TmuxError, Waiter};
+use crate::tmux::{
+    self, Captures, Client, Connection, History, PaneOutput, Server, Target, TmuxError, Told,
+    Waiter,
+};
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -45,6 +50,7 @@ pub(super) struct Watch {
     /// Facts about the session itself, from the last look that saw it.
     about: About,
     looks: u64,
+    connections: u64,
 }
 
 /// How we are connected.
@@ -69,12 +75,21 @@ struct Clients {
 }
 
 /// What makes a look worth taking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// A run ended, a bell rang, a window came or went: look now.
     Task,
     /// A pane printed something: look soon.
     Output,
+    /// A pane that somebody follows printed this.
+    Printed {
+        pane: PaneId,
+        bytes: Vec<u8>,
+        /// Whether it is also the first output since the last look.
+        is_first: bool,
+    },
+    /// Windows have other sizes than before.
+    Layout,
 }
 
 /// What a look tells of the session besides its tasks.
@@ -117,6 +132,7 @@ impl Watch {
             place,
             about: About::default(),
             looks: 0,
+            connections: 0,
             name,
         }
     }
@@ -194,6 +210,62 @@ impl Watch {
             tracing::info!(%error, "lost the control client");
             self.link = apart();
         }
+    }
+
+    /// Returns what was told by the time of the last answer, without waiting.
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        let Link::Attached(clients) = &mut self.link else {
+            return Vec::new();
+        };
+        let Clients { client, ears, .. } = &mut **clients;
+        let told = client.take_told().into_iter();
+        told.filter_map(|told| match told {
+            Told::Notice(notice) => change(notice, ears),
+            Told::Answer => None,
+        })
+        .collect()
+    }
+
+    /// Reads a pane's output, and returns with it what was told before that instant and after it.
+    /// All that the pane prints after it will be told.
+    pub(super) async fn read_output(
+        &mut self,
+        pane: PaneId,
+        history: History,
+    ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
+        let output = tmux::read_output(&mut self.connection(), pane, history).await?;
+        let Link::Attached(clients) = &mut self.link else {
+            return Ok((output, Vec::new(), Vec::new()));
+        };
+        let Clients { client, ears, .. } = &mut **clients;
+        let mut told: Vec<Told> = client.take_told().into();
+        // The last answer is that of the reading.
+        let at = told
+            .iter()
+            .rposition(|told| *told == Told::Answer)
+            .unwrap_or(0);
+        let after = told.split_off(at);
+        let mut changes = |told: Vec<Told>| -> Vec<Change> {
+            let notices = told.into_iter().filter_map(|told| match told {
+                Told::Notice(notice) => Some(notice),
+                Told::Answer => None,
+            });
+            notices.filter_map(|notice| change(notice, ears)).collect()
+        };
+        let before = changes(told);
+        Ok((output, before, changes(after)))
+    }
+
+    /// Tells all output of exactly these panes from here on.
+    pub(super) fn follow(&mut self, panes: Vec<PaneId>) {
+        if let Link::Attached(clients) = &mut self.link {
+            clients.ears.follow(panes);
+        }
+    }
+
+    /// Counts the connections: output that was told by an earlier one may not be whole.
+    pub(super) fn connections(&self) -> u64 {
+        self.connections
     }
 
     /// Whether changes are told, so that looks need not be taken to find them.
@@ -390,6 +462,7 @@ impl Watch {
         )
         .await?;
         tracing::info!(session = %id, name = look.session.name, "attached");
+        self.connections += 1;
         let ears = Ears::default();
         self.link = Link::Attached(Box::new(Clients {
             client,
@@ -509,7 +582,7 @@ impl Clients {
             woken = waiter.woken() => woken.map(|()| Change::Task),
             change = async {
                 loop {
-                    if let Some(change) = change(&client.next_notice().await?, ears) {
+                    if let Some(change) = change(client.next_notice().await?, ears) {
                         return Ok(change);
                     }
                 }
@@ -519,7 +592,7 @@ impl Clients {
 }
 
 /// Returns what a notification calls for.
-fn change(notice: &Notice, ears: &mut Ears) -> Option<Change> {
+fn change(notice: Notice, ears: &mut Ears) -> Option<Change> {
     match notice {
         Notice::WindowAdd(_)
         | Notice::WindowClose(_)
@@ -527,9 +600,18 @@ fn change(notice: &Notice, ears: &mut Ears) -> Option<Change> {
         | Notice::SessionRenamed
         | Notice::SessionChanged(_)
         | Notice::Exit(_) => Some(Change::Task),
-        Notice::Output { pane, .. } | Notice::ExtendedOutput { pane, .. } => {
-            ears.heard(*pane).then_some(Change::Output)
+        Notice::Output { pane, bytes } | Notice::ExtendedOutput { pane, bytes, .. } => {
+            let is_first = ears.heard(pane);
+            if ears.follows(pane) {
+                return Some(Change::Printed {
+                    pane,
+                    bytes,
+                    is_first,
+                });
+            }
+            is_first.then_some(Change::Output)
         }
+        Notice::Other(line) if line.starts_with(b"%layout-change") => Some(Change::Layout),
         Notice::UnlinkedWindowAdd(_)
         | Notice::SessionsChanged
         | Notice::Pause(_)

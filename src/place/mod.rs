@@ -89,6 +89,12 @@ impl Place {
         self.state.join("session.json")
     }
 
+    /// Returns the folder of the output that was kept of runs that ended.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.state.join("runs")
+    }
+
     /// Returns the daemon's log.
     #[must_use]
     pub fn log(&self) -> PathBuf {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::capture::drop_banner;
 use super::client::Connection;
 use super::error::TmuxError;
+use super::server::Server;
 use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
@@ -108,6 +108,29 @@ pub async fn write_runs(
             .await?;
     }
     Ok(())
+}
+
+/// Waits on a channel, with a client of its own that sleeps inside the server. When the future is
+/// dropped, that client is told to go; it is a plain one, which may.
+///
+/// # Errors
+///
+/// When there is no server, or it goes.
+pub async fn wait_for(server: &Server, channel: &str) -> Result<(), TmuxError> {
+    server.plain_client(&["wait-for", channel]).await
+}
+
+/// Wakes those who wait on a channel.
+///
+/// # Errors
+///
+/// When there is no server.
+pub async fn signal_channel(
+    connection: &mut Connection<'_>,
+    channel: &str,
+) -> Result<(), TmuxError> {
+    let signal = Command::new("wait-for").args(["-S", channel]);
+    connection.run(&[signal]).await.map(drop)
 }
 
 /// Ends the session. One that has gone already is fine.
@@ -218,37 +241,6 @@ pub async fn where_is(
         .filter_map(|(window, session)| Some((window.parse().ok()?, session.parse().ok()?)))
         .filter(|(window, _)| windows.contains(window))
         .collect())
-}
-
-/// Returns the last `n` rows of the pane's history and screen, wrapped rows joined, without the
-/// blank rows at the end.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
-pub async fn history(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    n: usize,
-) -> Result<Vec<String>, TmuxError> {
-    let pane = pane.to_string();
-    let commands = [
-        Command::new("capture-pane").args(["-p", "-J", "-t", &pane, "-S", "-", "-E", "-"]),
-        Command::new("display-message").args(["-p", "-t", &pane, "#{pane_dead}"]),
-    ];
-    let frames = connection.run(&commands).await?;
-    let is_dead = last_text(&frames) == "1";
-    let mut rows: Vec<String> = frames
-        .first()
-        .map(|frame| frame.body.iter().map(|line| text::row(line)).collect())
-        .unwrap_or_default();
-    if is_dead {
-        drop_banner(&mut rows);
-    }
-    while rows.last().is_some_and(String::is_empty) {
-        rows.pop();
-    }
-    Ok(rows.split_off(rows.len().saturating_sub(n)))
 }
 
 /// Sets a session option to a text; `None` takes the option away.

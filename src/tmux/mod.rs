@@ -22,14 +22,15 @@ mod waiter;
 pub use capture::Captures;
 pub use client::{Client, Connection, Told};
 pub use control::{
-    ClientRow, NOTICE_OPTION, SessionListed, history, kill_session, kill_windows, list_clients,
-    list_sessions, prune_windows, set_session_option, show_notice, where_is, write_runs,
+    ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_windows, list_clients,
+    list_sessions, prune_windows, set_session_option, show_notice, signal_channel, wait_for,
+    where_is, write_runs,
 };
 pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Target, look};
-pub use output::{History, PaneOutput, read_output};
+pub use output::{History, Log, PaneOutput, Style, read_log, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use version::Version;

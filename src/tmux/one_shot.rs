@@ -18,6 +18,15 @@ use crate::protocol::{Command, Frame, argv, control_line};
 /// How long tmux may take for anything.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
+/// A plain client, which may be told to go at any time.
+struct Leaving(Child);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        terminate(&self.0);
+    }
+}
+
 /// tmux takes no more than 16 KiB of arguments; a longer line is read from stdin.
 const ARGV_LIMIT: usize = 12 * 1024;
 
@@ -72,6 +81,43 @@ impl Server {
                 Err(TmuxError::TimedOut)
             }
         }
+    }
+
+    /// Runs one command in a client of its own, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// When the program or the server is missing, or the command fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the client is told to go.
+    pub(super) async fn plain_client(&self, words: &[&str]) -> Result<(), TmuxError> {
+        let child = self
+            .client_process()
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| self.not_started(source))?;
+        let mut leaving = Leaving(child);
+        let mut said = Vec::new();
+        if let Some(stderr) = &mut leaving.0.stderr {
+            stderr.read_to_end(&mut said).await.map_err(TmuxError::Io)?;
+        }
+        let status = leaving.0.wait().await.map_err(TmuxError::Io)?;
+        if status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&said);
+        if TmuxError::tells_no_server(&said) {
+            return Err(self.no_server());
+        }
+        Err(TmuxError::from_reply(
+            words.first().copied().unwrap_or_default(),
+            &said,
+        ))
     }
 
     fn frames(&self, said: &Said, commands: usize, time: i64) -> Result<Vec<Frame>, TmuxError> {

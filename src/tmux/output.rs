@@ -1,9 +1,14 @@
 //! All that tmux has of a pane's output, at one instant.
 
+use super::capture::drop_banner;
 use super::client::Connection;
 use super::error::TmuxError;
 use crate::model::{PaneId, text};
-use crate::protocol::Command;
+use crate::protocol::{Command, Frame};
+
+/// Where things stand in a pane.
+const SHAPE: &str = "#{history_size} #{history_limit} #{pane_width} #{pane_height} #{cursor_x} \
+                     #{cursor_y} #{alternate_on} #{pane_dead}";
 
 /// The rows of a pane's history and screen, and where things stand in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct PaneOutput {
     pub cursor: (usize, usize),
     /// Whether a full-screen program has the alternate screen.
     pub is_alternate: bool,
+    /// Whether the pane's process has ended.
+    pub is_dead: bool,
 }
 
 impl PaneOutput {
@@ -30,6 +37,27 @@ impl PaneOutput {
     #[must_use]
     pub fn screen(&self) -> &[String] {
         &self.rows[self.rows.len().saturating_sub(self.height)..]
+    }
+
+    /// Returns the lines from this row and column on, rows that were wrapped joined: a row that
+    /// fills its width goes on in the next. Blank lines at the end are left out.
+    #[must_use]
+    pub fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        let mut goes_on = false;
+        for (index, text) in self.rows.iter().enumerate().skip(row) {
+            let skipped = if index == row { column } else { 0 };
+            let rest: String = text.chars().skip(skipped).collect();
+            match lines.last_mut().filter(|_| goes_on) {
+                Some(line) => line.push_str(&rest),
+                None => lines.push(rest),
+            }
+            goes_on = text.chars().count() >= self.width;
+        }
+        while lines.last().is_some_and(|line| line.trim().is_empty()) {
+            lines.pop();
+        }
+        lines
     }
 
     /// Returns the row that the cursor is on, counted from the top of the history.
@@ -66,15 +94,13 @@ pub async fn read_output(
     history: History,
 ) -> Result<PaneOutput, TmuxError> {
     let id = pane.to_string();
-    let shape = "#{history_size} #{history_limit} #{pane_width} #{pane_height} #{cursor_x} \
-                 #{cursor_y} #{alternate_on}";
     let start = match history {
         History::Whole => "-",
         History::LastRow => "-1",
     };
     let mut commands = vec![
         Command::new("capture-pane").args(["-p", "-t", &id, "-S", start, "-E", "-"]),
-        Command::new("display-message").args(["-p", "-t", &id, shape]),
+        Command::new("display-message").args(["-p", "-t", &id, SHAPE]),
     ];
     match connection {
         Connection::Attached(_) => commands
@@ -82,27 +108,100 @@ pub async fn read_output(
         Connection::OneShot(_) => {}
     }
     let frames = connection.run(&commands).await?;
-    let confused = || TmuxError::Confused {
-        detail: "a pane's shape cannot be read".to_owned(),
-    };
     let [rows, shape, ..] = frames.as_slice() else {
-        return Err(confused());
+        return Err(unreadable());
     };
+    read_shape(rows, shape)
+}
+
+/// Whether a log has the escape sequences that tmux would draw it with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Proven text alone.
+    Plain,
+    /// As it is.
+    Raw,
+}
+
+/// A pane's output as people read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// History and screen, wrapped rows joined, without the blank rows at the end and without
+    /// tmux's own words about a dead pane.
+    pub lines: Vec<String>,
+    /// Where it ends.
+    pub end: PaneOutput,
+}
+
+/// Reads all of a pane's output as people read it.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub async fn read_log(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    style: Style,
+) -> Result<Log, TmuxError> {
+    let id = pane.to_string();
+    let capture = Command::new("capture-pane").args(["-p", "-J", "-t", &id, "-S", "-", "-E", "-"]);
+    let commands = [
+        match style {
+            Style::Plain => capture,
+            Style::Raw => capture.arg("-e"),
+        },
+        Command::new("capture-pane").args(["-p", "-t", &id, "-S", "-1", "-E", "-"]),
+        Command::new("display-message").args(["-p", "-t", &id, SHAPE]),
+    ];
+    let frames = connection.run(&commands).await?;
+    let [joined, rows, shape] = frames.as_slice() else {
+        return Err(unreadable());
+    };
+    let mut lines: Vec<String> = joined
+        .body
+        .iter()
+        .map(|line| match style {
+            Style::Plain => text::row(line),
+            Style::Raw => String::from_utf8_lossy(line).trim_end().to_owned(),
+        })
+        .collect();
+    let end = read_shape(rows, shape)?;
+    if end.is_dead {
+        drop_banner(&mut lines);
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    Ok(Log { lines, end })
+}
+
+fn read_shape(rows: &Frame, shape: &Frame) -> Result<PaneOutput, TmuxError> {
     let shape = shape.text();
     let numbers: Vec<usize> = shape
         .split(' ')
         .map_while(|number| number.parse().ok())
         .collect();
-    let [history, limit, width, height, x, y, alternate] = numbers[..] else {
-        return Err(confused());
+    let [history, limit, width, height, x, y, alternate, dead] = numbers[..] else {
+        return Err(unreadable());
     };
+    let mut rows: Vec<String> = rows.body.iter().map(|row| text::row(row)).collect();
+    if dead != 0 {
+        drop_banner(&mut rows);
+    }
     Ok(PaneOutput {
-        rows: rows.body.iter().map(|row| text::row(row)).collect(),
+        rows,
         history,
         limit,
         width,
         height,
         cursor: (x, y),
         is_alternate: alternate != 0,
+        is_dead: dead != 0,
     })
+}
+
+fn unreadable() -> TmuxError {
+    TmuxError::Confused {
+        detail: "a pane's shape cannot be read".to_owned(),
+    }
 }

@@ -10,6 +10,7 @@ mod schema;
 mod snapshot;
 mod socket;
 mod task;
+mod wait;
 
 pub use cloudevents::cloud_event;
 pub use record::{
@@ -24,6 +25,7 @@ pub use socket::{
     Response,
 };
 pub use task::TaskFields;
+pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
 /// The version of the feed's records.
 pub const VERSION: u32 = 1;

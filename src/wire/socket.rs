@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EventFields, EventType, Kind, RecordBody, SnapshotLine, TaskFields};
+use super::{
+    EventFields, EventType, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest, WaitResult,
+};
 use crate::model::{Millis, Seq};
 
 /// A request: the first line on a connection.
@@ -17,7 +19,11 @@ pub enum Request {
     Status,
     /// Look now; the answer comes when the look is recorded. Asked before and after a launch, so
     /// that the run before it has been seen to its end and the new one is told at once.
-    Look,
+    Look {
+        /// The task that is about to be launched: the output of its live run is kept.
+        #[serde(default)]
+        launching: Option<String>,
+    },
     /// The tasks as the daemon last saw them, after a look.
     List,
     /// End these tasks.
@@ -29,6 +35,20 @@ pub enum Request {
     KillAll,
     /// Remove the tasks that have ended.
     Prune,
+    /// Wait for something to become of a task; the answer comes when it has.
+    Wait(WaitRequest),
+    /// The place at which a task's output ends now.
+    Cursor {
+        /// The window's id.
+        window: String,
+    },
+    /// A task's output from here on, line by line, until its run ends.
+    Follow {
+        /// The window's id.
+        window: String,
+        /// Bytes as they come, instead of lines.
+        raw: bool,
+    },
     /// Leave.
     Stop {
         /// Also end the task session when no task in it is active.
@@ -112,6 +132,13 @@ pub enum Response {
     Status(DaemonStatus),
     /// The tasks.
     List(LsView),
+    /// How a wait ended.
+    Waited(WaitResult),
+    /// The place at which a task's output ends.
+    Cursor {
+        /// For `--since`.
+        cursor: String,
+    },
     /// What was ended or removed.
     Ended {
         /// The tasks, by window.

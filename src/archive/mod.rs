@@ -1,0 +1,240 @@
+//! The output of runs that have ended, kept on disk: it outlives the pane.
+//!
+//! Each run is one file: a line of JSON about it, then its lines. The folder is bounded by the
+//! number of its files and by their size together; the oldest go first.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Millis;
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one run: its last lines.
+    pub lines: usize,
+    /// Of one session: its last runs.
+    pub runs: usize,
+    /// Of one session: bytes of all its runs together.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            lines: 10_000,
+            runs: 200,
+            bytes: 64 << 20,
+        }
+    }
+}
+
+/// What is known of a run whose output was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// The window's id.
+    pub window_id: String,
+    /// Its name then.
+    pub window_name: String,
+    /// Which run.
+    pub run: u32,
+    /// The command.
+    pub current_command: Option<String>,
+    /// Where it ran.
+    pub task_cwd: Option<String>,
+    /// When it began, milliseconds since 1970.
+    pub started_at: Option<Millis>,
+    /// When it ended, or was replaced by the next run.
+    pub ended_at: Option<Millis>,
+    /// The exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub exit_signal: Option<String>,
+}
+
+/// A run that was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// What is known of it.
+    pub about: About,
+    /// Its last lines.
+    pub lines: Vec<String>,
+}
+
+/// Keeps a run's output; `life` tells one life of the session from another. The oldest runs beyond
+/// the limits go.
+///
+/// # Errors
+///
+/// When the folder cannot be used.
+pub fn keep(
+    folder: &Path,
+    life: &str,
+    about: &About,
+    lines: &[String],
+    limits: Limits,
+) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let number = about.window_id.trim_start_matches('@');
+    let path = folder.join(format!("{life}-{number}-{}.log", about.run));
+    let fresh = path.with_extension("new");
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&fresh)?;
+    let mut text = serde_json::to_vec(about).map_err(io::Error::from)?;
+    text.push(b'\n');
+    for line in &lines[lines.len().saturating_sub(limits.lines)..] {
+        text.extend_from_slice(line.as_bytes());
+        text.push(b'\n');
+    }
+    file.write_all(&text)?;
+    fs::rename(&fresh, &path)?;
+    prune(folder, limits)
+}
+
+/// Returns the latest kept run of this number of the task with this name or window id.
+///
+/// # Errors
+///
+/// When the folder or the run's file cannot be read.
+pub fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Kept>> {
+    for (_, _, path) in newest_first(folder)? {
+        let mut file = BufReader::new(fs::File::open(&path)?);
+        let mut first = String::new();
+        file.read_line(&mut first)?;
+        let Ok(about) = serde_json::from_str::<About>(&first) else {
+            tracing::debug!(path = %path.display(), "not a kept run");
+            continue;
+        };
+        if about.run == run && (about.window_name == name || about.window_id == name) {
+            let lines = file.lines().collect::<io::Result<_>>()?;
+            return Ok(Some(Kept { about, lines }));
+        }
+    }
+    Ok(None)
+}
+
+fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
+    let mut bytes = 0;
+    for (index, (_, size, path)) in newest_first(folder)?.into_iter().enumerate() {
+        bytes += size;
+        if index >= limits.runs || (bytes > limits.bytes && index > 0) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the kept runs with their times and sizes. A folder that is not there has none.
+fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut runs = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let found = entry.metadata()?;
+            runs.push((found.modified()?, found.len(), path));
+        }
+    }
+    runs.sort();
+    runs.reverse();
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(window: &str, name: &str, run: u32) -> About {
+        About {
+            window_id: window.into(),
+            window_name: name.into(),
+            run,
+            current_command: None,
+            task_cwd: None,
+            started_at: None,
+            ended_at: None,
+            exit_code: Some(0),
+            exit_signal: None,
+        }
+    }
+
+    fn lines(n: usize) -> Vec<String> {
+        (0..n).map(|i| format!("line {i}")).collect()
+    }
+
+    #[test]
+    fn a_run_is_found_by_name_and_by_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("runs");
+        assert_eq!(find(&folder, "api", 1).unwrap(), None);
+        keep(
+            &folder,
+            "a",
+            &about("@1", "api", 1),
+            &lines(3),
+            Limits::default(),
+        )
+        .unwrap();
+        keep(
+            &folder,
+            "a",
+            &about("@1", "api", 2),
+            &lines(2),
+            Limits::default(),
+        )
+        .unwrap();
+        let kept = find(&folder, "api", 1).unwrap().unwrap();
+        assert_eq!((kept.lines, kept.about.run), (lines(3), 1));
+        assert_eq!(find(&folder, "@1", 2).unwrap().unwrap().lines, lines(2));
+        assert_eq!(find(&folder, "api", 3).unwrap(), None);
+        assert_eq!(find(&folder, "ap", 1).unwrap(), None);
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            lines: 2,
+            runs: 2,
+            bytes: 1 << 20,
+        };
+        for run in 1..=4 {
+            keep(dir.path(), "a", &about("@1", "api", run), &lines(5), limits).unwrap();
+            // File times can be coarse: the order must not depend on how fast this is.
+            let path = dir.path().join(format!("a-1-{run}.log"));
+            let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(u64::from(run));
+            fs::File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(at)
+                .unwrap();
+        }
+        keep(dir.path(), "a", &about("@1", "api", 5), &lines(5), limits).unwrap();
+        let found: Vec<bool> = (1..=5)
+            .map(|run| find(dir.path(), "api", run).unwrap().is_some())
+            .collect();
+        assert_eq!(found, [false, false, false, true, true]);
+        assert_eq!(
+            find(dir.path(), "api", 5).unwrap().unwrap().lines,
+            ["line 3", "line 4"]
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! `wait` and `signal`; and the waiting of `run --wait` and `run --until`.
+
+use std::time::{Duration, Instant};
+
+use super::args::{Signal, Wait};
+use super::context::{self, Context, Session};
+use super::failure::{Failure, Kind};
+use super::output;
+use crate::client::Client;
+use crate::tmux;
+use crate::wire::{ConditionFields, OutcomeName, Request, Response, WaitRequest, WaitResult};
+
+pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
+    let session = context.session("wait")?;
+    if let Some(channel) = &args.channel {
+        let result = on_channel(&session, channel, args.timeout).await?;
+        return tell(&result, channel, args.json.json);
+    }
+    let name = args.name.clone().unwrap_or_default();
+    let Some(mut daemon) = session.daemon_or_start("wait").await? else {
+        return Err(no_daemon(&session));
+    };
+    let task = session.task("wait", &name).await?;
+    let request = WaitRequest {
+        window: task.window.to_string(),
+        conditions: conditions(&args),
+        stops: args.stop,
+        regex: args.matching.regex,
+        ignore_case: args.matching.ignore_case,
+        timeout_ms: args.timeout.map(in_ms),
+        since: args.since,
+        ..WaitRequest::default()
+    };
+    let result = ask(&mut daemon, "wait", request).await?;
+    tell(&result, &name, args.json.json)
+}
+
+fn no_daemon(session: &Session) -> Failure {
+    Failure::new(
+        Kind::Missing,
+        "wait",
+        format!("no daemon runs for session `{}`", session.name),
+    )
+    .with_hint("start one with `tmux-task daemon --detach`")
+}
+
+fn conditions(args: &Wait) -> Vec<ConditionFields> {
+    let mut conditions = Vec::new();
+    if args.exit {
+        conditions.push(ConditionFields::Exit);
+    }
+    conditions.extend(args.text.iter().cloned().map(ConditionFields::Text));
+    if args.change {
+        conditions.push(ConditionFields::Change);
+    }
+    if args.bell {
+        conditions.push(ConditionFields::Bell);
+    }
+    if args.input {
+        conditions.push(ConditionFields::Input);
+    }
+    conditions.extend(
+        args.idle
+            .map(|idle| ConditionFields::Idle { ms: in_ms(idle) }),
+    );
+    conditions
+}
+
+pub(super) fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Asks the daemon to wait. Interrupted, it leaves the task alone.
+pub(super) async fn ask(
+    daemon: &mut Client,
+    what: &str,
+    request: WaitRequest,
+) -> Result<WaitResult, Failure> {
+    let request = Request::Wait(request);
+    let asked = tokio::select! {
+        asked = daemon.ask(&request) => asked,
+        signal = tokio::signal::ctrl_c() => {
+            signal.map_err(|error| Failure::of(Kind::Failed, what, &error))?;
+            return Err(Failure::silent(Kind::Interrupted));
+        }
+    };
+    match asked {
+        Ok(Response::Waited(result)) => Ok(result),
+        Ok(_) => Err(Failure::new(
+            Kind::Failed,
+            what,
+            "the daemon answered something else",
+        )),
+        Err(error) => Err(context::client(what, &error)),
+    }
+}
+
+/// Prints how a wait ended, and ends with its exit code.
+pub(super) fn tell(result: &WaitResult, name: &str, json: bool) -> Result<(), Failure> {
+    let kind = kind(result.outcome);
+    if json {
+        output::json(result)?;
+        return kind.map_or(Ok(()), |kind| Err(Failure::silent(kind)));
+    }
+    match kind {
+        None => output::line(&good(result)),
+        Some(kind) => Err(Failure::new(kind, format!("wait {name}"), bad(result))),
+    }
+}
+
+/// Returns what sort of failure an outcome is; `None` when the wait ended well.
+fn kind(outcome: OutcomeName) -> Option<Kind> {
+    match outcome {
+        OutcomeName::Matched
+        | OutcomeName::Exited
+        | OutcomeName::Changed
+        | OutcomeName::Bell
+        | OutcomeName::Input
+        | OutcomeName::Idle
+        | OutcomeName::Signalled => None,
+        OutcomeName::Timeout => Some(Kind::TimedOut),
+        OutcomeName::Died
+        | OutcomeName::Respawned
+        | OutcomeName::Disappeared
+        | OutcomeName::Stopped
+        | OutcomeName::AnchorLost => Some(Kind::Impossible),
+    }
+}
+
+fn good(result: &WaitResult) -> String {
+    let name = serde_json::to_value(result.outcome).unwrap_or_default();
+    let name = name.as_str().unwrap_or_default().to_owned();
+    let detail = match result.outcome {
+        OutcomeName::Exited => Some(exit(result)),
+        OutcomeName::Matched
+        | OutcomeName::Input
+        | OutcomeName::Changed
+        | OutcomeName::Bell
+        | OutcomeName::Idle
+        | OutcomeName::Signalled
+        | OutcomeName::Timeout
+        | OutcomeName::Died
+        | OutcomeName::Respawned
+        | OutcomeName::Disappeared
+        | OutcomeName::Stopped
+        | OutcomeName::AnchorLost => result.line.clone(),
+    };
+    detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
+}
+
+fn exit(result: &WaitResult) -> String {
+    match (&result.exit_signal, result.exit_code) {
+        (Some(signal), _) => signal.clone(),
+        (None, Some(code)) => format!("code {code}"),
+        (None, None) => "unknown code".to_owned(),
+    }
+}
+
+fn bad(result: &WaitResult) -> String {
+    let line = result.line.as_deref().unwrap_or_default();
+    match result.outcome {
+        OutcomeName::Timeout => {
+            let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f32();
+            format!("nothing came of it within {seconds:.1} s")
+        }
+        OutcomeName::Died => format!("the run ended ({}) before it came", exit(result)),
+        OutcomeName::Respawned => "another run has taken its place".to_owned(),
+        OutcomeName::Disappeared => "the task has disappeared".to_owned(),
+        OutcomeName::Stopped => format!("stopped by: {line}"),
+        OutcomeName::AnchorLost => {
+            "some of the output is missing, so whether it came is not known".to_owned()
+        }
+        OutcomeName::Matched
+        | OutcomeName::Exited
+        | OutcomeName::Changed
+        | OutcomeName::Bell
+        | OutcomeName::Input
+        | OutcomeName::Idle
+        | OutcomeName::Signalled => line.to_owned(),
+    }
+}
+
+/// tmux's own `wait-for`, with a time limit: one process waits, however long it takes.
+async fn on_channel(
+    session: &Session,
+    channel: &str,
+    timeout: Option<Duration>,
+) -> Result<WaitResult, Failure> {
+    let began = Instant::now();
+    let limit = timeout.unwrap_or(Duration::MAX);
+    let outcome = tokio::select! {
+        waited = tmux::wait_for(&session.server, channel) => {
+            waited.map_err(|error| context::tmux("wait", &error))?;
+            OutcomeName::Signalled
+        }
+        () = tokio::time::sleep(limit) => OutcomeName::Timeout,
+        signal = tokio::signal::ctrl_c() => {
+            signal.map_err(|error| Failure::of(Kind::Failed, "wait", &error))?;
+            return Err(Failure::silent(Kind::Interrupted));
+        }
+    };
+    let mut result = WaitResult::new(outcome);
+    result.condition = (outcome == OutcomeName::Signalled).then(|| "channel".to_owned());
+    result.elapsed_ms = in_ms(began.elapsed());
+    Ok(result)
+}
+
+pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failure> {
+    let session = context.session("signal")?;
+    tmux::signal_channel(&mut session.connection(), &args.name)
+        .await
+        .map_err(|error| context::tmux("signal", &error))
+}

@@ -1,0 +1,306 @@
+//! Waits and readers of output, as the hub serves them.
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::hub::Hub;
+use super::waits::{self, Active, Done};
+use super::watch::Change;
+use crate::clock::now;
+use crate::model::{PaneId, Task, WindowId};
+use crate::tmux::{History, PaneOutput};
+use crate::wait::{Anchor, Cursor, Verdict, Wait};
+use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
+
+/// Begins a wait; the answer comes when it has ended, which may be at once.
+pub(super) async fn begin(hub: &mut Hub, request: WaitRequest, reply: oneshot::Sender<Response>) {
+    match try_begin(hub, &request, reply).await {
+        Ok(done) => finish(hub, done).await,
+        Err((reply, refusal)) => {
+            // An asker that has left needs no answer.
+            drop(reply.send(Response::Refused(refusal)));
+        }
+    }
+}
+
+type Reply = oneshot::Sender<Response>;
+
+async fn try_begin(
+    hub: &mut Hub,
+    request: &WaitRequest,
+    reply: Reply,
+) -> Result<Vec<Done>, (Reply, Refusal)> {
+    let spec = match waits::spec(request) {
+        Ok(spec) => spec,
+        Err(refusal) => return Err((reply, refusal)),
+    };
+    hub.look().await;
+    let entry = match entry(hub, request) {
+        Ok(entry) => entry,
+        Err(refusal) => return Err((reply, refusal)),
+    };
+    let (task, anchor) = entry;
+    let begun = now();
+    let mut matched_at_entry = false;
+    let mut since = 0;
+    let mut done = Vec::new();
+    let mut output = None;
+    if let (true, Some(pane)) = (spec.needs_output(), task.pane) {
+        match hub.watch.read_output(pane, History::Whole).await {
+            Ok((read, before, after)) => {
+                done.extend(hear(hub, before));
+                since = hub.waits.hear(pane, &read);
+                hub.watch.follow(hub.waits.panes());
+                hub.backlog.extend(after);
+                matched_at_entry = waits::stands_there(&spec, &read);
+                output = Some(read);
+            }
+            Err(error) => {
+                let message = format!("cannot hear the task's output: {error}");
+                return Err((
+                    reply,
+                    Refusal {
+                        kind: RefusalKind::Failed,
+                        message,
+                    },
+                ));
+            }
+        }
+    }
+    let pane = task.pane.filter(|_| output.is_some());
+    let mut wait = Wait::begin(spec, task, since, begun);
+    let mut verdict = None;
+    if let (Some(anchor), Some(output)) = (anchor, &output) {
+        // What was written since the cursor counts as if it were written now; the terminal's own
+        // cells are all old.
+        verdict = match waits::give_since(&mut wait, &anchor, output) {
+            None => Some(Verdict::anchor_lost()),
+            Some(true) => wait.heard(begun),
+            Some(false) => None,
+        };
+    }
+    if verdict.is_none() {
+        let look = hub.engine.before().cloned().unwrap_or_default();
+        let prompt = hub
+            .engine
+            .prompt_of(wait.window())
+            .map(|prompt| prompt.text.as_str());
+        verdict = wait.look(&look, prompt);
+    }
+    let active = Active::begin(wait, pane, matched_at_entry, reply, begun);
+    match verdict {
+        Some(verdict) => done.push(active.done(verdict)),
+        None => hub.waits.add(active),
+    }
+    Ok(done)
+}
+
+/// Returns the run to wait on and where in its output to begin.
+fn entry(hub: &Hub, request: &WaitRequest) -> Result<(Task, Option<Anchor>), Refusal> {
+    let missing = |message: String| Refusal {
+        kind: RefusalKind::Missing,
+        message,
+    };
+    let window: WindowId = request
+        .window
+        .parse()
+        .map_err(|_| missing(format!("no task {}", request.window)))?;
+    let task = task_of(hub, window).ok_or_else(|| missing(format!("no task {window}")))?;
+    let failed = |message: String| Refusal {
+        kind: RefusalKind::Failed,
+        message,
+    };
+    if let (Some(wanted), Some(run)) = (request.run, task.run)
+        && wanted != run
+    {
+        return Err(failed(format!(
+            "run {wanted} of task {window} is over, it is at run {run}"
+        )));
+    }
+    let Some(text) = &request.since else {
+        return Ok((task, None));
+    };
+    let cursor: Cursor = text
+        .parse()
+        .map_err(|error| waits::usage(format!("{error}")))?;
+    let life = hub.watch.life().map(Cursor::life_of);
+    if cursor.window != window || life.as_ref() != Some(&cursor.life) {
+        let why = "the cursor is of another task or of another life of the session";
+        return Err(failed(why.to_owned()));
+    }
+    if Some(cursor.run) != task.run {
+        let run = task.run.unwrap_or_default();
+        return Err(failed(format!(
+            "the cursor is of run {}, the task is at run {run}",
+            cursor.run
+        )));
+    }
+    Ok((task, Some(cursor.anchor)))
+}
+
+/// Takes what was told, in order; returns the waits that it ends.
+pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
+    let mut done = Vec::new();
+    for change in changes {
+        match change {
+            Change::Printed {
+                pane,
+                bytes,
+                is_first,
+            } => {
+                done.extend(hub.waits.printed(pane, &bytes, now()));
+                if is_first {
+                    hub.pace.printed();
+                }
+            }
+            Change::Output => hub.pace.printed(),
+            Change::Task => hub.pace.at_once(),
+            Change::Layout => hub.is_layout_changed = true,
+        }
+    }
+    done
+}
+
+/// Takes output of a pane that somebody hears.
+pub(super) async fn printed(hub: &mut Hub, pane: PaneId, bytes: &[u8]) {
+    let done = hub.waits.printed(pane, bytes, now());
+    finish(hub, done).await;
+}
+
+/// Takes account of a look: all that was told before it is heard first.
+pub(super) async fn looked(hub: &mut Hub) {
+    let mut told: Vec<Change> = hub.backlog.drain(..).collect();
+    told.extend(hub.watch.take_changes());
+    let mut done = Vec::new();
+    if hub.heard_connection != hub.watch.connections() {
+        hub.heard_connection = hub.watch.connections();
+        done.extend(hub.waits.lost());
+    }
+    done.extend(hear(hub, told));
+    if let Some(look) = hub.engine.before() {
+        let engine = &hub.engine;
+        let prompt_of = |window| engine.prompt_of(window).map(|prompt| prompt.text.as_str());
+        done.extend(hub.waits.looked(look, prompt_of));
+    }
+    finish(hub, done).await;
+}
+
+/// Takes account of the time.
+pub(super) async fn tick(hub: &mut Hub) {
+    let done = hub.waits.tick(now());
+    finish(hub, done).await;
+}
+
+/// Takes up the sizes of panes that may have changed.
+pub(super) async fn relayout(hub: &mut Hub) {
+    hub.is_layout_changed = false;
+    let mut done = Vec::new();
+    for pane in hub.waits.panes() {
+        match hub.watch.read_output(pane, History::LastRow).await {
+            Ok((output, before, after)) => {
+                done.extend(hear(hub, before));
+                hub.waits.resized(pane, &output);
+                hub.backlog.extend(after);
+            }
+            Err(error) => tracing::debug!(%error, %pane, "could not read a pane's new size"),
+        }
+    }
+    finish(hub, done).await;
+}
+
+/// Answers waits that have ended.
+async fn finish(hub: &mut Hub, done: Vec<Done>) {
+    if done.is_empty() {
+        return;
+    }
+    hub.watch.follow(hub.waits.panes());
+    for done in done {
+        let task = task_of(hub, done.window).filter(|task| task.run == done.run);
+        let end = match &task {
+            Some(task) => end_of(hub, task).await,
+            None => None,
+        };
+        done.answer(end);
+    }
+}
+
+/// Returns the place at which a task's output ends now.
+pub(super) async fn cursor(hub: &mut Hub, window: &str) -> Response {
+    hub.look().await;
+    let task = window.parse().ok().and_then(|window| task_of(hub, window));
+    let end = match &task {
+        Some(task) => end_of(hub, task).await,
+        None => None,
+    };
+    match end {
+        Some((cursor, _)) => Response::Cursor {
+            cursor: cursor.to_string(),
+        },
+        None => Response::Refused(Refusal {
+            kind: RefusalKind::Missing,
+            message: format!("no task {window}"),
+        }),
+    }
+}
+
+/// Begins to tell a task's output, line by line or as it comes.
+pub(super) async fn follow(
+    hub: &mut Hub,
+    window: &str,
+    raw: bool,
+) -> Result<mpsc::Receiver<String>, Refusal> {
+    hub.look().await;
+    let failed = |kind, message: String| Err(Refusal { kind, message });
+    let task = window.parse().ok().and_then(|window| task_of(hub, window));
+    let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
+        return failed(RefusalKind::Missing, format!("no task {window}"));
+    };
+    match hub.watch.read_output(pane, History::LastRow).await {
+        Ok((output, before, after)) => {
+            let done = hear(hub, before);
+            hub.waits.hear(pane, &output);
+            let lines = hub.waits.follow(pane, &task, raw);
+            hub.watch.follow(hub.waits.panes());
+            hub.backlog.extend(after);
+            finish(hub, done).await;
+            Ok(lines)
+        }
+        Err(error) => failed(
+            RefusalKind::Failed,
+            format!("cannot hear the task's output: {error}"),
+        ),
+    }
+}
+
+/// Returns where a task's output ends now, and what stands there.
+async fn end_of(hub: &mut Hub, task: &Task) -> Option<(Cursor, PaneOutput)> {
+    let pane = task.pane?;
+    let life = hub.watch.life().map(Cursor::life_of)?;
+    match hub.watch.read_output(pane, History::LastRow).await {
+        Ok((output, before, after)) => {
+            // Waits hear it in its turn.
+            hub.backlog.extend(before);
+            hub.backlog.extend(after);
+            let (column, _) = output.cursor;
+            let cursor = Cursor {
+                life,
+                window: task.window,
+                run: task.run?,
+                anchor: Anchor::at(
+                    &output.rows,
+                    output.first_row(),
+                    output.cursor_row(),
+                    column,
+                ),
+            };
+            Some((cursor, output))
+        }
+        Err(error) => {
+            tracing::debug!(%error, %pane, "no cursor");
+            None
+        }
+    }
+}
+
+fn task_of(hub: &Hub, window: WindowId) -> Option<Task> {
+    hub.engine.before()?.tasks.get(&window).cloned()
+}

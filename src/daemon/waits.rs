@@ -1,0 +1,459 @@
+//! Waits and followers of output: they share one connection, and cost nothing while nothing
+//! happens.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::model::{Exit, Now, PaneId, Snapshot, Task, WindowId, text};
+use crate::terminal::{Line, Pattern, Stamp, Terminal};
+use crate::tmux::PaneOutput;
+use crate::wait::{Anchor, Condition, Cursor, Located, Outcome, Spec, Verdict, Wait, locate};
+use crate::wire::{
+    ConditionFields, OutcomeName, Refusal, RefusalKind, Response, WaitRequest, WaitResult,
+};
+
+/// The longest line that is told, in characters.
+const LINE_CHARS: usize = 2000;
+
+/// How many pieces of output a reader may be behind.
+const BEHIND: usize = 10_000;
+
+/// How many rows of the end of the output a result shows.
+const TAIL: usize = 10;
+
+/// Waits under way, and the panes whose output they hear.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    waits: Vec<Active>,
+    followers: Vec<Follower>,
+    /// The terminals of the panes that somebody hears; a pane leaves with its last hearer.
+    streams: BTreeMap<PaneId, Stream>,
+}
+
+/// A wait and who asked for it.
+#[derive(Debug)]
+pub(super) struct Active {
+    wait: Wait,
+    /// The pane whose output it hears, if it needs to.
+    pane: Option<PaneId>,
+    reply: oneshot::Sender<Response>,
+    began: Instant,
+    matched_at_entry: bool,
+}
+
+/// Somebody who reads a task's output as it comes.
+#[derive(Debug)]
+struct Follower {
+    pane: PaneId,
+    window: WindowId,
+    run: Option<u32>,
+    raw: bool,
+    lines: mpsc::Sender<String>,
+}
+
+impl Follower {
+    /// Whether it could take this piece. One that is too far behind is let go: it sees that its
+    /// task goes on without it, rather than output with holes.
+    fn take(&self, piece: String) -> bool {
+        self.lines.try_send(piece).is_ok()
+    }
+}
+
+/// One pane's output.
+#[derive(Debug)]
+struct Stream {
+    terminal: Terminal,
+    /// Of the last chunk of output.
+    stamp: Stamp,
+}
+
+/// A wait that has ended: what there is to say of it, and to whom.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) result: WaitResult,
+    pub(super) window: WindowId,
+    pub(super) run: Option<u32>,
+    pub(super) reply: oneshot::Sender<Response>,
+}
+
+impl Waits {
+    /// Returns the panes that somebody hears.
+    pub(super) fn panes(&self) -> Vec<PaneId> {
+        self.streams.keys().copied().collect()
+    }
+
+    /// Begins to hear a pane whose screen stands so now, and returns the stamp of what is old.
+    pub(super) fn hear(&mut self, pane: PaneId, output: &PaneOutput) -> Stamp {
+        let stream = self.streams.entry(pane).or_insert_with(|| Stream {
+            terminal: Terminal::seeded(
+                output.width,
+                output.height,
+                output.screen(),
+                output.cursor,
+                output.is_alternate,
+            ),
+            stamp: 0,
+        });
+        stream.stamp
+    }
+
+    /// Takes account of a pane whose size has changed: what stands there now is old.
+    pub(super) fn resized(&mut self, pane: PaneId, output: &PaneOutput) {
+        if let Some(stream) = self.streams.get_mut(&pane) {
+            stream
+                .terminal
+                .resize(output.width, output.height, output.screen(), output.cursor);
+        }
+    }
+
+    /// Adds a wait.
+    pub(super) fn add(&mut self, active: Active) {
+        self.waits.push(active);
+    }
+
+    /// Adds a reader of a pane's output.
+    pub(super) fn follow(
+        &mut self,
+        pane: PaneId,
+        task: &Task,
+        raw: bool,
+    ) -> mpsc::Receiver<String> {
+        let (lines, receiver) = mpsc::channel(BEHIND);
+        self.followers.push(Follower {
+            pane,
+            window: task.window,
+            run: task.run,
+            raw,
+            lines,
+        });
+        receiver
+    }
+
+    /// Takes output of a pane.
+    pub(super) fn printed(&mut self, pane: PaneId, bytes: &[u8], now: Now) -> Vec<Done> {
+        let Some(stream) = self.streams.get_mut(&pane) else {
+            return Vec::new();
+        };
+        stream.stamp += 1;
+        let waits = &mut self.waits;
+        let mut lines = Vec::new();
+        let is_read = self
+            .followers
+            .iter()
+            .any(|follower| follower.pane == pane && !follower.raw);
+        stream.terminal.write(bytes, stream.stamp, &mut |line| {
+            for active in waits.iter_mut().filter(|active| active.pane == Some(pane)) {
+                active.wait.line(line);
+            }
+            if is_read && line.is_complete() {
+                lines.push(text::row(line.text().as_bytes()));
+            }
+        });
+        self.followers.retain(|follower| {
+            follower.pane != pane
+                || if follower.raw {
+                    follower.take(String::from_utf8_lossy(bytes).into_owned())
+                } else {
+                    lines.iter().all(|line| follower.take(line.clone()))
+                }
+        });
+        let done = self.take_done(|active| {
+            if active.pane == Some(pane) {
+                active.wait.heard(now)
+            } else {
+                None
+            }
+        });
+        self.forget_idle_streams();
+        done
+    }
+
+    /// Takes a look; all output that came before it has been given.
+    pub(super) fn looked<'a>(
+        &mut self,
+        look: &Snapshot,
+        prompt_of: impl Fn(WindowId) -> Option<&'a str>,
+    ) -> Vec<Done> {
+        let done = self.take_done(|active| {
+            let prompt = prompt_of(active.wait.window());
+            active.wait.look(look, prompt)
+        });
+        // A reader of output sees the end of its run.
+        self.followers.retain(|follower| {
+            let task = look.tasks.get(&follower.window);
+            let goes_on = task.is_some_and(|task| task.is_alive() && task.run == follower.run);
+            goes_on && !follower.lines.is_closed()
+        });
+        self.forget_idle_streams();
+        done
+    }
+
+    /// Takes account of the time.
+    pub(super) fn tick(&mut self, now: Now) -> Vec<Done> {
+        let done = self.take_done(|active| active.wait.tick(now));
+        self.forget_idle_streams();
+        done
+    }
+
+    /// The connection that output came by has gone, and some of the output with it.
+    pub(super) fn lost(&mut self) -> Vec<Done> {
+        self.streams.clear();
+        self.followers.clear();
+        self.take_done(|active| active.pane.map(|_| Verdict::anchor_lost()))
+    }
+
+    /// Returns when [`Waits::tick`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.waits
+            .iter()
+            .filter_map(|active| active.wait.next_deadline())
+            .min()
+    }
+
+    /// Takes out the waits that have a verdict, and those whose askers have left.
+    fn take_done(&mut self, mut verdict: impl FnMut(&mut Active) -> Option<Verdict>) -> Vec<Done> {
+        let mut done = Vec::new();
+        let mut going_on = Vec::with_capacity(self.waits.len());
+        for mut active in self.waits.drain(..) {
+            if active.reply.is_closed() {
+                continue;
+            }
+            match verdict(&mut active) {
+                Some(verdict) => done.push(active.done(verdict)),
+                None => going_on.push(active),
+            }
+        }
+        self.waits = going_on;
+        done
+    }
+
+    fn forget_idle_streams(&mut self) {
+        let (waits, followers) = (&self.waits, &self.followers);
+        self.streams.retain(|pane, _| {
+            waits.iter().any(|active| active.pane == Some(*pane))
+                || followers.iter().any(|follower| follower.pane == *pane)
+        });
+    }
+}
+
+impl Active {
+    /// Returns a wait that has just begun.
+    pub(super) fn begin(
+        wait: Wait,
+        pane: Option<PaneId>,
+        matched_at_entry: bool,
+        reply: oneshot::Sender<Response>,
+        now: Now,
+    ) -> Self {
+        Self {
+            wait,
+            pane,
+            reply,
+            began: now.mono,
+            matched_at_entry,
+        }
+    }
+
+    /// Returns what there is to say of the wait that ended so.
+    pub(super) fn done(self, verdict: Verdict) -> Done {
+        let mut result = WaitResult::new(name(&verdict.outcome));
+        match &verdict.outcome {
+            Outcome::Exited(exit) | Outcome::Died(exit) => tell_exit(&mut result, exit),
+            Outcome::Respawned { old_pid, new_pid } => {
+                result.old_pid = *old_pid;
+                result.new_pid = *new_pid;
+            }
+            Outcome::Matched
+            | Outcome::Changed
+            | Outcome::Bell
+            | Outcome::Input
+            | Outcome::Idle
+            | Outcome::Timeout
+            | Outcome::Disappeared
+            | Outcome::Stopped
+            | Outcome::AnchorLost => {}
+        }
+        result.condition = verdict.condition.map(str::to_owned);
+        result.line = verdict
+            .line
+            .as_deref()
+            .map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
+        result.matched_index = verdict.index;
+        result.matched_at_entry = self.matched_at_entry;
+        result.saw_new_output = self.wait.saw_output();
+        let elapsed = Instant::now().saturating_duration_since(self.began);
+        result.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        Done {
+            result,
+            window: self.wait.window(),
+            run: self.wait.entry().run,
+            reply: self.reply,
+        }
+    }
+}
+
+impl Done {
+    /// Adds where the task's output ends now, if it is still there, and answers.
+    pub(super) fn answer(mut self, end: Option<(Cursor, PaneOutput)>) {
+        if let Some((cursor, output)) = end {
+            let screen = output.screen().iter().rev().filter(|row| !row.is_empty());
+            self.result.tail = screen.take(TAIL).cloned().collect();
+            self.result.tail.reverse();
+            self.result.alternate_on = Some(output.is_alternate);
+            self.result.cursor = Some(cursor.to_string());
+        }
+        // An asker that has left needs no answer.
+        drop(self.reply.send(Response::Waited(self.result)));
+    }
+}
+
+fn name(outcome: &Outcome) -> OutcomeName {
+    match outcome {
+        Outcome::Matched => OutcomeName::Matched,
+        Outcome::Exited(_) => OutcomeName::Exited,
+        Outcome::Changed => OutcomeName::Changed,
+        Outcome::Bell => OutcomeName::Bell,
+        Outcome::Input => OutcomeName::Input,
+        Outcome::Idle => OutcomeName::Idle,
+        Outcome::Timeout => OutcomeName::Timeout,
+        Outcome::Died(_) => OutcomeName::Died,
+        Outcome::Respawned { .. } => OutcomeName::Respawned,
+        Outcome::Disappeared => OutcomeName::Disappeared,
+        Outcome::Stopped => OutcomeName::Stopped,
+        Outcome::AnchorLost => OutcomeName::AnchorLost,
+    }
+}
+
+fn tell_exit(result: &mut WaitResult, exit: &Exit) {
+    result.exit_code = exit.code;
+    result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
+}
+
+/// Reads what is waited for; refuses what makes no sense.
+pub(super) fn spec(request: &WaitRequest) -> Result<Spec, Refusal> {
+    let pattern = |text: &String| {
+        if text.is_empty() {
+            return Err(usage("an empty text matches everything".to_owned()));
+        }
+        if request.regex {
+            Pattern::regex(text, request.ignore_case).map_err(|error| usage(error.to_string()))
+        } else {
+            Ok(Pattern::literal(text, request.ignore_case))
+        }
+    };
+    let condition = |fields: &ConditionFields| {
+        Ok(match fields {
+            ConditionFields::Exit => Condition::Exit,
+            ConditionFields::Text(text) => Condition::Text(pattern(text)?),
+            ConditionFields::Change => Condition::Change,
+            ConditionFields::Bell => Condition::Bell,
+            ConditionFields::Input => Condition::Input,
+            ConditionFields::Idle { ms } => Condition::Idle(Duration::from_millis(*ms)),
+        })
+    };
+    let mut conditions = request
+        .conditions
+        .iter()
+        .map(condition)
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    if conditions.is_empty() {
+        conditions.push(Condition::Exit);
+    }
+    Ok(Spec {
+        conditions,
+        stops: request
+            .stops
+            .iter()
+            .map(pattern)
+            .collect::<Result<_, _>>()?,
+        timeout: request.timeout_ms.map(Duration::from_millis),
+    })
+}
+
+/// Whether one of the texts stands in these rows.
+pub(super) fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
+    let rows = unwrapped(&output.rows, output.width, 0);
+    let texts: Vec<&Pattern> = spec
+        .conditions
+        .iter()
+        .filter_map(|condition| match condition {
+            Condition::Text(pattern) => Some(pattern),
+            Condition::Exit
+            | Condition::Change
+            | Condition::Bell
+            | Condition::Input
+            | Condition::Idle(_) => None,
+        })
+        .collect();
+    rows.iter()
+        .any(|row| texts.iter().any(|text| text.find(&row.line(), 0).is_some()))
+}
+
+/// Gives a wait what was written behind the anchor; returns whether there was anything, or `None`
+/// when the anchor is lost.
+pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) -> Option<bool> {
+    match locate(anchor, &output.rows, output.history, output.limit) {
+        Located::Lost => None,
+        Located::At(row) => {
+            let mut given = false;
+            let rows = output.rows.get(row..).unwrap_or_default();
+            for row in unwrapped(rows, output.width, anchor.column) {
+                given |= row.is_fresh();
+                wait.line_since(&row.line());
+            }
+            Some(given)
+        }
+    }
+}
+
+/// A line of a capture.
+#[derive(Default)]
+struct Row {
+    text: String,
+    /// Where old and new parts end, in bytes, and their stamps.
+    runs: Vec<(usize, Stamp)>,
+}
+
+impl Row {
+    fn line(&self) -> Line<'_> {
+        Line::new(&self.text, &self.runs, true)
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.line().is_fresh(0..self.text.len(), 0)
+    }
+
+    fn push(&mut self, text: &str, stamp: Stamp) {
+        self.text.push_str(text);
+        self.runs.push((self.text.len(), stamp));
+    }
+}
+
+/// Joins rows that were wrapped: a row that fills its width goes on in the next. The first `old`
+/// characters of the first row are old, everything else is new.
+fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
+    let mut lines: Vec<Row> = Vec::new();
+    let mut goes_on = false;
+    let mut old = old;
+    for row in rows {
+        if !goes_on {
+            lines.push(Row::default());
+        }
+        let line = lines.last_mut().expect("one was pushed");
+        let old_bytes = row.char_indices().nth(old).map_or(row.len(), |(at, _)| at);
+        line.push(&row[..old_bytes], 0);
+        line.push(&row[old_bytes..], 1);
+        goes_on = row.chars().count() >= width;
+        old = 0;
+    }
+    lines
+}
+
+pub(super) fn usage(message: String) -> Refusal {
+    Refusal {
+        kind: RefusalKind::Usage,
+        message,
+    }
+}

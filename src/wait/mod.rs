@@ -1,0 +1,369 @@
+//! Waits: a condition, what is seen of a task, and what it prints, become one outcome.
+//!
+//! Waits look at levels, the snapshot, where events are edges: a wait for something that holds
+//! already is over at once.
+
+mod cursor;
+
+use std::time::{Duration, Instant};
+
+pub use cursor::{Anchor, Cursor, CursorError, Located, locate};
+
+use crate::model::{Exit, Now, Snapshot, Task, WindowId};
+use crate::terminal::{Line, Pattern, Stamp};
+
+/// What ends a wait well.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// The run ends.
+    Exit,
+    /// A line that matches is written.
+    Text(Pattern),
+    /// Anything is written.
+    Change,
+    /// The bell rings.
+    Bell,
+    /// The task waits for a person.
+    Input,
+    /// Nothing is written for this long.
+    Idle(Duration),
+}
+
+impl Condition {
+    /// Returns the condition's name, as the command line has it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Exit => "exit",
+            Self::Text(_) => "text",
+            Self::Change => "change",
+            Self::Bell => "bell",
+            Self::Input => "input",
+            Self::Idle(_) => "idle",
+        }
+    }
+
+    /// Whether it needs to hear what the task prints.
+    #[must_use]
+    pub fn needs_output(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::Change | Self::Idle(_) => true,
+            Self::Exit | Self::Bell | Self::Input => false,
+        }
+    }
+}
+
+/// What a wait asks for.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The first that holds ends the wait.
+    pub conditions: Vec<Condition>,
+    /// A line that matches one of these ends the wait badly.
+    pub stops: Vec<Pattern>,
+    /// The longest time to wait.
+    pub timeout: Option<Duration>,
+}
+
+impl Spec {
+    /// Whether it needs to hear what the task prints.
+    #[must_use]
+    pub fn needs_output(&self) -> bool {
+        !self.stops.is_empty() || self.conditions.iter().any(Condition::needs_output)
+    }
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// A text was written.
+    Matched,
+    /// The run ended, and that was waited for.
+    Exited(Exit),
+    /// Something was written.
+    Changed,
+    /// The bell rang.
+    Bell,
+    /// The task waits for a person.
+    Input,
+    /// Nothing was written for the time asked for.
+    Idle,
+    /// The time is over.
+    Timeout,
+    /// The run ended, and something else was waited for.
+    Died(Exit),
+    /// Another run took the place of this one, whose end nobody knows.
+    Respawned {
+        /// The process of the run that was waited on.
+        old_pid: Option<u32>,
+        /// The process that has its place.
+        new_pid: Option<u32>,
+    },
+    /// The window has gone, or its session, or its server.
+    Disappeared,
+    /// A text was written that ends the wait.
+    Stopped,
+    /// Some of the output is missing: whether the text was in it is not known.
+    AnchorLost,
+}
+
+/// How a wait ended, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// How.
+    pub outcome: Outcome,
+    /// The name of the condition that held; `stop` for a text that ends the wait badly.
+    pub condition: Option<&'static str>,
+    /// The line that matched, or the prompt.
+    pub line: Option<String>,
+    /// Which of the texts, or of the stops, matched, from 0.
+    pub index: Option<usize>,
+}
+
+impl Verdict {
+    fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            condition: None,
+            line: None,
+            index: None,
+        }
+    }
+
+    fn by(outcome: Outcome, condition: &'static str) -> Self {
+        Self {
+            condition: Some(condition),
+            ..Self::of(outcome)
+        }
+    }
+
+    /// Returns the verdict on a wait of which output is missing.
+    #[must_use]
+    pub fn anchor_lost() -> Self {
+        Self::of(Outcome::AnchorLost)
+    }
+}
+
+/// One wait under way.
+#[derive(Debug)]
+pub struct Wait {
+    spec: Spec,
+    /// The run that is waited on, as it was at entry.
+    entry: Task,
+    /// What was written with this stamp or before it is old.
+    since: Stamp,
+    deadline: Option<Instant>,
+    last_output: Instant,
+    saw_output: bool,
+    stopped: Option<Verdict>,
+    matched: Option<Verdict>,
+}
+
+impl Wait {
+    /// Begins a wait on the run that `entry` shows. Output counts when its stamp is later than
+    /// `since`.
+    #[must_use]
+    pub fn begin(spec: Spec, entry: Task, since: Stamp, now: Now) -> Self {
+        Self {
+            deadline: spec.timeout.map(|timeout| now.mono + timeout),
+            spec,
+            entry,
+            since,
+            last_output: now.mono,
+            saw_output: false,
+            stopped: None,
+            matched: None,
+        }
+    }
+
+    /// Returns the window that is waited on.
+    #[must_use]
+    pub fn window(&self) -> WindowId {
+        self.entry.window
+    }
+
+    /// Returns the run that is waited on, as it was at entry.
+    #[must_use]
+    pub fn entry(&self) -> &Task {
+        &self.entry
+    }
+
+    /// Returns what is waited for.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether anything was written since entry.
+    #[must_use]
+    pub fn saw_output(&self) -> bool {
+        self.saw_output
+    }
+
+    /// Takes a line that was written. What it means is said by [`Wait::heard`], for all lines that
+    /// came together.
+    pub fn line(&mut self, line: &Line<'_>) {
+        self.judge(line, self.since);
+    }
+
+    /// Takes a line that was written before entry and counts all the same, for it was written
+    /// behind the cursor that the wait begins at: all its cells but those of stamp 0.
+    pub fn line_since(&mut self, line: &Line<'_>) {
+        self.judge(line, 0);
+    }
+
+    fn judge(&mut self, line: &Line<'_>, since: Stamp) {
+        let find = |pattern: &Pattern| pattern.find(line, since).is_some();
+        if self.stopped.is_none()
+            && let Some(index) = self.spec.stops.iter().position(find)
+        {
+            self.stopped = Some(Verdict {
+                line: Some(line.text().to_owned()),
+                index: Some(index),
+                ..Verdict::by(Outcome::Stopped, "stop")
+            });
+        }
+        if self.matched.is_some() {
+            return;
+        }
+        let texts = self
+            .spec
+            .conditions
+            .iter()
+            .filter_map(|condition| match condition {
+                Condition::Text(pattern) => Some(pattern),
+                Condition::Exit
+                | Condition::Change
+                | Condition::Bell
+                | Condition::Input
+                | Condition::Idle(_) => None,
+            });
+        if let Some(index) = texts
+            .enumerate()
+            .find(|(_, pattern)| find(pattern))
+            .map(|(i, _)| i)
+        {
+            self.matched = Some(Verdict {
+                line: Some(line.text().to_owned()),
+                index: Some(index),
+                ..Verdict::by(Outcome::Matched, "text")
+            });
+        }
+    }
+
+    /// Takes note that output came, after its lines were given; a stop wins over a match in it.
+    pub fn heard(&mut self, now: Now) -> Option<Verdict> {
+        self.saw_output = true;
+        self.last_output = now.mono;
+        self.stopped
+            .take()
+            .or_else(|| self.matched.take())
+            .or_else(|| {
+                let change = |condition: &&Condition| matches!(condition, Condition::Change);
+                let change = self.spec.conditions.iter().find(change)?;
+                Some(Verdict::by(Outcome::Changed, change.name()))
+            })
+    }
+
+    /// Takes a look. All output that came before it has been given.
+    pub fn look(&mut self, look: &Snapshot, prompt: Option<&str>) -> Option<Verdict> {
+        let window = self.entry.window;
+        let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
+        let ended = look
+            .ended
+            .iter()
+            .find(same_run)
+            .and_then(|task| task.exit());
+        let Some(task) = look.tasks.get(&window).filter(|_| look.exists) else {
+            return Some(match ended {
+                Some(exit) => self.ended(exit),
+                None => Verdict::of(Outcome::Disappeared),
+            });
+        };
+        if self.is_another_run(task) {
+            return Some(match ended {
+                Some(exit) => self.ended(exit),
+                None => Verdict::of(Outcome::Respawned {
+                    old_pid: self.entry.pid,
+                    new_pid: task.pid,
+                }),
+            });
+        }
+        for condition in &self.spec.conditions {
+            match condition {
+                Condition::Bell if self.rang(task) => {
+                    return Some(Verdict::by(Outcome::Bell, condition.name()));
+                }
+                Condition::Input => {
+                    if let Some(prompt) = prompt {
+                        let line = Some(prompt.to_owned());
+                        return Some(Verdict {
+                            line,
+                            ..Verdict::by(Outcome::Input, condition.name())
+                        });
+                    }
+                }
+                Condition::Bell
+                | Condition::Exit
+                | Condition::Text(_)
+                | Condition::Change
+                | Condition::Idle(_) => {}
+            }
+        }
+        task.exit().map(|exit| self.ended(exit))
+    }
+
+    /// Returns the verdict that time brings.
+    #[must_use]
+    pub fn tick(&self, now: Now) -> Option<Verdict> {
+        if self.idle_at().is_some_and(|at| at <= now.mono) {
+            return Some(Verdict::by(Outcome::Idle, "idle"));
+        }
+        let is_over = self.deadline.is_some_and(|deadline| deadline <= now.mono);
+        is_over.then(|| Verdict::of(Outcome::Timeout))
+    }
+
+    /// Returns when [`Wait::tick`] has something to say.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.idle_at().into_iter().chain(self.deadline).min()
+    }
+
+    fn idle_at(&self) -> Option<Instant> {
+        let idle = self
+            .spec
+            .conditions
+            .iter()
+            .filter_map(|condition| match condition {
+                Condition::Idle(quiet) => Some(*quiet),
+                Condition::Exit
+                | Condition::Text(_)
+                | Condition::Change
+                | Condition::Bell
+                | Condition::Input => None,
+            });
+        idle.min().map(|quiet| self.last_output + quiet)
+    }
+
+    fn is_another_run(&self, task: &Task) -> bool {
+        task.run != self.entry.run
+    }
+
+    fn rang(&self, task: &Task) -> bool {
+        match (self.entry.bell_count, task.bell_count) {
+            (before, Some(after)) => after > before.unwrap_or(0),
+            (_, None) => task.bell && !self.entry.bell,
+        }
+    }
+
+    fn ended(&self, exit: &Exit) -> Verdict {
+        let waited = |condition: &Condition| matches!(condition, Condition::Exit);
+        if self.spec.conditions.iter().any(waited) {
+            Verdict::by(Outcome::Exited(exit.clone()), "exit")
+        } else {
+            Verdict::of(Outcome::Died(exit.clone()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

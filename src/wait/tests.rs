@@ -1,0 +1,250 @@
+use super::*;
+use crate::model::{Life, PaneId, Screen, Signal};
+
+const WINDOW: WindowId = WindowId(1);
+
+fn now() -> Now {
+    Now {
+        mono: Instant::now(),
+        wall: 0,
+    }
+}
+
+fn task(life: Life, run: u32) -> Task {
+    Task {
+        window: WINDOW,
+        name: "api".into(),
+        pane: Some(PaneId(1)),
+        pid: Some(100 + run),
+        life,
+        command: None,
+        cwd: None,
+        bell: false,
+        bell_count: None,
+        run: Some(run),
+        started_at: None,
+        ended_at: None,
+        screen: Screen::default(),
+    }
+}
+
+fn dead(code: i32) -> Life {
+    Life::Dead(Exit::with_code(code))
+}
+
+fn look(tasks: Vec<Task>, ended: Vec<Task>) -> Snapshot {
+    Snapshot {
+        exists: true,
+        tasks: tasks.into_iter().map(|task| (task.window, task)).collect(),
+        ended,
+        ..Snapshot::missing("s", 0)
+    }
+}
+
+fn text(text: &str) -> Condition {
+    Condition::Text(Pattern::literal(text, false))
+}
+
+fn wait(conditions: Vec<Condition>) -> Wait {
+    let spec = Spec {
+        conditions,
+        stops: Vec::new(),
+        timeout: None,
+    };
+    Wait::begin(spec, task(Life::Alive, 1), 5, now())
+}
+
+/// Gives the wait a line of which the first `old` bytes were there at entry.
+fn say(wait: &mut Wait, line: &str, old: usize) -> Option<Verdict> {
+    let runs = [(old, 5), (line.len(), 6)];
+    wait.line(&Line::new(line, &runs, true));
+    wait.heard(now())
+}
+
+#[track_caller]
+fn check_look(
+    condition: Condition,
+    seen: &Snapshot,
+    prompt: Option<&str>,
+    expected: Option<Outcome>,
+) {
+    let found = wait(vec![condition]).look(seen, prompt);
+    assert_eq!(found.map(|verdict| verdict.outcome), expected);
+}
+
+#[test]
+fn only_what_was_written_after_entry_counts() {
+    let mut old = wait(vec![text("READY")]);
+    assert_eq!(say(&mut old, "READY> unrelated", 7), None);
+    let verdict = say(&mut old, "now READY", 0).unwrap();
+    assert_eq!(verdict.outcome, Outcome::Matched);
+    assert_eq!(
+        (verdict.line.as_deref(), verdict.index),
+        (Some("now READY"), Some(0))
+    );
+}
+
+#[test]
+fn a_match_that_begins_in_old_text_and_ends_in_new_counts() {
+    let mut split = wait(vec![text("READY")]);
+    assert!(say(&mut split, "READY", 3).is_some());
+}
+
+#[test]
+fn the_first_of_several_texts_is_told_by_its_place() {
+    let mut several = wait(vec![text("one"), Condition::Exit, text("two")]);
+    assert_eq!(say(&mut several, "it is two", 0).unwrap().index, Some(1));
+}
+
+#[test]
+fn a_stop_wins_over_a_match_of_the_same_output() {
+    let spec = Spec {
+        conditions: vec![text("ok")],
+        stops: vec![Pattern::literal("panic", false)],
+        timeout: None,
+    };
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
+    wait.line(&Line::new("ok", &[(2, 1)], true));
+    wait.line(&Line::new("panic", &[(5, 1)], true));
+    let verdict = wait.heard(now()).unwrap();
+    assert_eq!(verdict.outcome, Outcome::Stopped);
+    assert_eq!(verdict.line.as_deref(), Some("panic"));
+}
+
+#[test]
+fn any_output_is_a_change() {
+    let mut change = wait(vec![Condition::Change]);
+    assert_eq!(
+        say(&mut change, "x", 0).map(|v| v.outcome),
+        Some(Outcome::Changed)
+    );
+}
+
+#[test]
+fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
+    let over = look(vec![task(dead(3), 1)], vec![]);
+    check_look(
+        Condition::Exit,
+        &over,
+        None,
+        Some(Outcome::Exited(Exit::with_code(3))),
+    );
+    check_look(
+        text("x"),
+        &over,
+        None,
+        Some(Outcome::Died(Exit::with_code(3))),
+    );
+    check_look(
+        Condition::Exit,
+        &look(vec![task(Life::Alive, 1)], vec![]),
+        None,
+        None,
+    );
+    let killed = Exit {
+        code: None,
+        signal: Signal::parse("KILL"),
+    };
+    let killed_look = look(vec![task(Life::Dead(killed.clone()), 1)], vec![]);
+    check_look(
+        Condition::Bell,
+        &killed_look,
+        None,
+        Some(Outcome::Died(killed)),
+    );
+}
+
+#[test]
+fn another_run_ends_the_wait_with_what_is_known_of_the_first() {
+    let known = look(vec![task(Life::Alive, 2)], vec![task(dead(4), 1)]);
+    check_look(
+        Condition::Exit,
+        &known,
+        None,
+        Some(Outcome::Exited(Exit::with_code(4))),
+    );
+    check_look(
+        text("x"),
+        &known,
+        None,
+        Some(Outcome::Died(Exit::with_code(4))),
+    );
+    let unknown = look(vec![task(Life::Alive, 2)], vec![]);
+    let respawned = Outcome::Respawned {
+        old_pid: Some(101),
+        new_pid: Some(102),
+    };
+    check_look(Condition::Exit, &unknown, None, Some(respawned));
+}
+
+#[test]
+fn a_window_that_has_gone_ends_every_wait() {
+    let gone = look(vec![], vec![]);
+    check_look(text("x"), &gone, None, Some(Outcome::Disappeared));
+    check_look(
+        Condition::Exit,
+        &Snapshot::missing("s", 0),
+        None,
+        Some(Outcome::Disappeared),
+    );
+    let known = look(vec![], vec![task(dead(0), 1)]);
+    check_look(
+        Condition::Exit,
+        &known,
+        None,
+        Some(Outcome::Exited(Exit::with_code(0))),
+    );
+}
+
+#[test]
+fn a_bell_is_one_that_rang_after_entry() {
+    let rung = |count| {
+        let task = Task {
+            bell_count: count,
+            ..task(Life::Alive, 1)
+        };
+        look(vec![task], vec![])
+    };
+    check_look(Condition::Bell, &rung(None), None, None);
+    check_look(Condition::Bell, &rung(Some(1)), None, Some(Outcome::Bell));
+}
+
+#[test]
+fn a_prompt_that_stands_is_input_at_once() {
+    let alive = look(vec![task(Life::Alive, 1)], vec![]);
+    check_look(Condition::Input, &alive, Some("Go?"), Some(Outcome::Input));
+    check_look(Condition::Input, &alive, None, None);
+    check_look(text("x"), &alive, Some("Go?"), None);
+}
+
+#[test]
+fn idle_counts_from_entry_and_again_from_every_output() {
+    let start = now();
+    let spec = Spec {
+        conditions: vec![Condition::Idle(Duration::from_secs(2))],
+        stops: Vec::new(),
+        timeout: Some(Duration::from_secs(9)),
+    };
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    let at = |seconds| start.after(Duration::from_secs(seconds));
+    assert_eq!(wait.next_deadline(), Some(at(2).mono));
+    assert_eq!(wait.tick(at(1)), None);
+    assert_eq!(wait.heard(at(1)), None);
+    assert_eq!(wait.tick(at(2)), None);
+    assert_eq!(wait.tick(at(3)).map(|v| v.outcome), Some(Outcome::Idle));
+}
+
+#[test]
+fn time_is_over_when_it_is() {
+    let start = now();
+    let timeout = Some(Duration::from_secs(1));
+    let spec = Spec {
+        conditions: vec![text("x")],
+        stops: Vec::new(),
+        timeout,
+    };
+    let wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    assert_eq!(wait.tick(start), None);
+    let over = wait.tick(start.after(Duration::from_secs(1)));
+    assert_eq!(over.map(|v| v.outcome), Some(Outcome::Timeout));
+}
