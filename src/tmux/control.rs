@@ -244,11 +244,23 @@ pub async fn history(
         .unwrap_or_default();
     if is_dead {
         drop_banner(&mut rows);
+        drop_joined_banner(&mut rows);
     }
     while rows.last().is_some_and(String::is_empty) {
         rows.pop();
     }
     Ok(rows.split_off(rows.len().saturating_sub(n)))
+}
+
+/// tmux scrolls for its banner as a row that is full does: where the output did not end its last
+/// line, a capture that joins wrapped rows glues the banner to it.
+fn drop_joined_banner(rows: &mut [String]) {
+    if let Some(last) = rows.last_mut()
+        && let Some(start) = last.rfind("Pane is dead (")
+    {
+        last.truncate(start);
+        last.truncate(last.trim_end().len());
+    }
 }
 
 /// Sets a session option to a text; `None` takes the option away.
