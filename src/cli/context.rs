@@ -174,11 +174,18 @@ impl Session {
         if !look.exists {
             return Err(self.missing(what));
         }
-        let id: Option<WindowId> = name.parse().ok();
+        // An id goes before a window that somebody gave it as a name.
+        let by_id = name
+            .parse()
+            .ok()
+            .and_then(|id: WindowId| look.tasks.get(&id));
+        if let Some(task) = by_id {
+            return Ok(task.clone());
+        }
         let mut found: Vec<Task> = look
             .tasks
             .into_values()
-            .filter(|task| task.name == name || Some(task.window) == id)
+            .filter(|task| task.name == name)
             .collect();
         match (found.pop(), found.as_slice()) {
             (None, _) => {

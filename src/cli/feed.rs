@@ -1,5 +1,7 @@
 //! `feed`: the records, kept and live.
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
@@ -69,6 +71,9 @@ async fn follow(
             .with_hint("start one with `tmux-task daemon --detach`"));
     };
     let failed = |error| context::client("feed", &error);
+    // From here on an interrupt is ours, also while records come without a pause.
+    let mut interrupts = signal(SignalKind::interrupt())
+        .map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
     let start = after.map_or(ReaderStart::Now, ReaderStart::After);
     let mut line = Some(client.subscribe(start, filter).await.map_err(failed)?);
     while let Some(text) = line {
@@ -77,10 +82,7 @@ async fn follow(
         line = tokio::select! {
             line = client.line() => line.map_err(failed)?,
             () = stdout_closed() => return Ok(()),
-            signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
-                return Err(Failure::silent(Kind::Interrupted));
-            }
+            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
         };
     }
     Ok(())

@@ -30,9 +30,10 @@ pub use lock::{LockError, is_held};
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
 use crate::feed::FeedError;
+use crate::model::Seq;
 use crate::place::{Place, PlaceError};
 use crate::tmux::{Server, TmuxError};
-use crate::wire::{Context, Filter, ReaderStart};
+use crate::wire::{After, Context, Filter, ReaderStart};
 use hub::Hub;
 use recorder::Recorder;
 use signals::Signals;
@@ -133,11 +134,11 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let recorder = Recorder::new(beginning.journal, context, last_seq);
     let mut hub = Hub::new(&options, watch, engine, recorder);
     let mut tasks = JoinSet::new();
-    if options.stdout {
-        print_feed(&hub, &mut tasks);
-    }
 
     hub.look().await;
+    if options.stdout {
+        print_feed(&hub, last_seq, &mut tasks);
+    }
     let (listener, _socket) = listen(place)?;
     tracing::info!(
         session = options.session,
@@ -174,9 +175,13 @@ async fn leave(mut hub: Hub, mut tasks: JoinSet<()>) {
     }
 }
 
-/// Prints the live feed on stdout for as long as somebody reads it.
-fn print_feed(hub: &Hub, tasks: &mut JoinSet<()>) {
-    let Ok(reading) = hub.subscribe(&ReaderStart::Now, Filter::default()) else {
+/// Prints the live feed, from the record after `after`, on stdout for as long as somebody reads it.
+fn print_feed(hub: &Hub, after: Seq, tasks: &mut JoinSet<()>) {
+    let start = ReaderStart::After(After {
+        epoch: None,
+        seq: after,
+    });
+    let Ok(reading) = hub.subscribe(&start, Filter::default()) else {
         return;
     };
     tasks.spawn(async move {

@@ -441,6 +441,11 @@ impl Watch {
     /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
     async fn attach(&mut self, look: &Look) -> Result<Option<Look>, TmuxError> {
         let id = look.session.life.id;
+        // Attaching takes the bell's flag from the current window: bells are counted from before
+        // it, and a flag that was set until then is kept.
+        let mut apart = Connection::OneShot(&self.server);
+        tmux::install(&mut apart, id, std::process::id()).await?;
+        let rang = self.one_shot(Target::Id(id)).await?;
         // tmux can crash when a session comes or goes while a control client connects.
         let lock = self.place.lock_server().await;
         let mut client = self.server.attach(id).await?;
@@ -448,19 +453,24 @@ impl Watch {
         drop(lock);
         let client_pid = client.pid();
         let mut connection = Connection::Attached(&mut client);
-        tmux::install(&mut connection, id, std::process::id()).await?;
         let pids: Vec<u32> = client_pid.into_iter().chain(waiter.pid()).collect();
         tmux::own_clients(&mut connection, id, &pids).await?;
         client.listen().await?;
         let mut connection = Connection::Attached(&mut client);
         let target = Target::Id(id);
-        let whole = tmux::look(
+        let mut whole = tmux::look(
             &mut connection,
             &target,
             &mut self.captures,
             &BTreeSet::new(),
         )
         .await?;
+        for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
+            let before = rang.iter().flat_map(|look| &look.windows);
+            row.bell |= before
+                .filter(|before| before.window == row.window)
+                .any(|before| before.bell);
+        }
         tracing::info!(session = %id, name = look.session.name, "attached");
         self.connections += 1;
         let ears = Ears::default();

@@ -152,7 +152,7 @@ async fn ask(
             .args(["-p", "-t", &target.pane()])
             .arg(session_format()),
         Command::new("list-panes")
-            .args(["-s", "-t", &target.session(), "-F"])
+            .args(["-s", "-t", &target.pane(), "-F"])
             .arg(pane_format()),
     ];
     commands.extend(

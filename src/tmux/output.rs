@@ -168,6 +168,7 @@ pub async fn read_log(
     let end = read_shape(rows, shape)?;
     if end.is_dead {
         drop_banner(&mut lines);
+        drop_joined_banner(&mut lines);
     }
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -203,5 +204,16 @@ fn read_shape(rows: &Frame, shape: &Frame) -> Result<PaneOutput, TmuxError> {
 fn unreadable() -> TmuxError {
     TmuxError::Confused {
         detail: "a pane's shape cannot be read".to_owned(),
+    }
+}
+
+/// tmux scrolls for its banner as a row that is full does: where the output did not end its last
+/// line, a capture that joins wrapped rows glues the banner to it.
+fn drop_joined_banner(rows: &mut [String]) {
+    if let Some(last) = rows.last_mut()
+        && let Some(start) = last.rfind("Pane is dead (")
+    {
+        last.truncate(start);
+        last.truncate(last.trim_end().len());
     }
 }

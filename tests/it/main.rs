@@ -1,5 +1,24 @@
 //! Everything that is promised to users, tested from outside.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, and says where"
+)]
+
+mod commands;
+mod daemon;
+mod events;
+mod feed;
+mod helper;
+mod hostile;
+mod house;
 #[cfg(feature = "notice")]
 mod notices;
+mod replay;
+mod restart;
+mod runs;
+mod scan;
+mod servers;
+mod session;
+mod support;
 mod wire;

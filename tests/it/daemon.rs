@@ -1,0 +1,460 @@
+//! The daemon: what it takes for news at its start, how many there are, and what it leaves behind.
+
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+
+use crate::runs::codes;
+use crate::support::{World, all_told, events, has_ended, story};
+
+#[test]
+fn what_stands_there_already_is_no_news() {
+    let world = World::new();
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "work",
+        "-n",
+        "live",
+        "sleep 1000",
+    ]);
+    world.tmux(["set-option", "-g", "remain-on-exit", "on"]);
+    let new = [
+        "new-window",
+        "-d",
+        "-t",
+        "work:",
+        "-P",
+        "-F",
+        "#{window_id}",
+    ];
+    let dead = world.tmux([&new[..], &["-n", "dead", "exit 3"]].concat());
+    let ringing = ["-n", "ringing", "printf '\\a'; exec sleep 1000"];
+    let ringing = world.tmux([&new[..], &ringing].concat());
+    world.until_ended(&dead);
+    world.until_true("the bell", || {
+        world.tmux([
+            "display-message",
+            "-p",
+            "-t",
+            &ringing,
+            "#{window_bell_flag}",
+        ]) == "1"
+    });
+    world.daemon();
+    let listed = world.look();
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 3);
+    assert_eq!(listed["tasks"][1]["exitCode"], 3);
+    assert_eq!(listed["tasks"][2]["bell"], true);
+    assert_eq!(world.task(["status"]).ok(), "tmux: 3 tasks\n");
+    assert_eq!(story(&world.finish()), [""; 0]);
+}
+
+#[test]
+fn a_question_that_stands_there_already_is_told() {
+    let world = World::new();
+    let line = "printf 'Proceed? [y/N] '; read -r _";
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "ask", line]);
+    world.until_shows("work:", "Proceed?");
+    world.daemon();
+    world.until_deliveries(1);
+    assert_eq!(story(&world.records())[0], "input ask Proceed? [y/N]");
+}
+
+#[test]
+fn the_first_task_of_a_new_session_is_told() {
+    let world = World::new();
+    assert_eq!(world.task(["daemon", "status"]).code, 3);
+    let gate = world.gate("gate");
+    world.run("first", &gate.wait());
+    let records = world.until_deliveries(1);
+    assert_eq!(story(&records)[0], "started first");
+}
+
+#[test]
+fn a_daemon_waits_for_its_session() {
+    let world = World::new();
+    world.daemon();
+    assert_eq!(world.daemon_status()["exists"], false);
+    // Not by our launcher, which would tell the daemon.
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "work",
+        "-n",
+        "later",
+        "exec sleep 1000",
+    ]);
+    let records = world.until_deliveries(1);
+    assert_eq!(story(&records)[0], "started later");
+    assert_eq!(world.daemon_status()["exists"], true);
+}
+
+#[test]
+fn a_second_daemon_leaves_it_to_the_first() {
+    let world = World::new();
+    world.daemon();
+    let pid = world.daemon_pid().as_raw_nonzero();
+    let said = format!("already running (pid {pid})\n");
+    for args in [&["daemon"][..], &["daemon", "--detach"]] {
+        let second = world.task(args);
+        assert_eq!((second.code, second.out.as_str()), (0, ""), "{second}");
+        assert_eq!(second.err, said);
+    }
+    assert_eq!(world.daemon_pid().as_raw_nonzero(), pid);
+}
+
+#[test]
+fn a_second_daemon_with_stdout_streams_the_first() {
+    let world = World::new();
+    world.daemon();
+    let mut second = world.start(["daemon", "--stdout"]);
+    assert!(second.complaint().starts_with("already running (pid "));
+    let hello = second.record();
+    assert_eq!(hello["kind"], "hello");
+    second.records_until(|record| record["kind"] == "sync");
+    world.run("api", "exit 2");
+    let told = second.records_until(|record| record["kind"] == "followUp");
+    assert_eq!(codes(&told, "api"), [(1, 2)]);
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(second.wait(), 0);
+}
+
+#[test]
+fn a_daemon_with_stdout_prints_what_it_records() {
+    let world = World::new();
+    let mut daemon = world.start(["daemon", "--stdout"]);
+    assert!(daemon.complaint().contains("supervising session work"));
+    let first = daemon.records_until(|record| record["kind"] == "sync");
+    let kinds: Vec<&str> = first
+        .iter()
+        .map(|record| record["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["hello", "status", "sync"]);
+    world.run("api", "exit 2");
+    let told = daemon.records_until(|record| record["kind"] == "followUp");
+    assert_eq!(codes(&told, "api"), [(1, 2)]);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), 0);
+}
+
+#[test]
+fn status_tells_of_the_daemon() {
+    let world = World::new();
+    world.task(["daemon", "status"]).fails(
+        3,
+        "tmux-task: daemon status: no daemon runs for session `work`\n\
+         hint: start one with `tmux-task daemon --detach`",
+    );
+    let gate = world.gate("gate");
+    world.run("api", &gate.wait());
+    world.until_deliveries(1);
+    let status = world.daemon_status();
+    assert_eq!(status["sessionName"], "work");
+    assert_eq!(status["exists"], true);
+    assert_eq!(status["lastSeq"], 2);
+    assert_eq!(status["running"], 1);
+    assert_eq!(status["readers"], 0);
+    assert_eq!(
+        status["feed"],
+        world.state("work").join("feed.jsonl").to_str().unwrap()
+    );
+    let text = world.task(["daemon", "status"]);
+    for part in ["session  work", "1 running, 0 waiting, 0 exited"] {
+        assert!(text.ok().contains(part), "{text}");
+    }
+}
+
+#[test]
+fn its_files_are_for_the_user_alone() {
+    let world = World::new();
+    world.daemon();
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let state = world.state("work");
+    assert_eq!(mode(&state), 0o700);
+    assert_eq!(mode(&world.path("run")), 0o700);
+    let socket = world
+        .path("run")
+        .join(state.file_name().unwrap())
+        .with_extension("sock");
+    assert_eq!(mode(&socket), 0o600);
+    for file in ["feed.jsonl", "daemon.log"] {
+        assert_eq!(mode(&state.join(file)), 0o600, "{file}");
+    }
+    world.task(["daemon", "stop"]).ok();
+    assert!(!socket.exists());
+}
+
+#[test]
+fn stop_stops_the_daemon_and_not_the_tasks() {
+    let world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    let daemon = world.daemon_pid();
+    world.task(["daemon", "stop"]).ok();
+    world.until_true("the process is gone", || has_ended(daemon));
+    assert_eq!(
+        world.tmux(["display-message", "-p", "-t", &window, "#{pane_dead}"]),
+        "0"
+    );
+    world.task(["daemon", "stop"]).fails(
+        3,
+        "tmux-task: daemon stop: no daemon runs for session `work`\n\
+         hint: start one with `tmux-task daemon --detach`",
+    );
+}
+
+#[test]
+fn stop_with_cleanup_ends_a_session_in_which_nothing_is_active() {
+    let world = World::new();
+    world.run("live", "exec sleep 1000");
+    world.run("dead", "exit 0");
+    world.until("its end", |records| !codes(records, "dead").is_empty());
+    world.task(["daemon", "stop", "--cleanup"]).ok();
+    assert_eq!(
+        world.tmux(["list-windows", "-t", "=work"]).lines().count(),
+        2
+    );
+
+    world.daemon();
+    world.task(["kill", "live"]).ok();
+    world.task(["daemon", "stop", "--cleanup"]).ok();
+    let mut has = world.command("tmux");
+    has.args(["has-session", "-t", "=work"]);
+    assert_ne!(crate::support::Output::of(has).code, 0);
+    // There is nothing to stop, and nothing to say.
+    let output = world.task(["daemon", "stop"]);
+    assert_eq!((output.ok(), output.err.as_str()), ("", ""));
+}
+
+#[test]
+fn cleanup_needs_no_daemon() {
+    let world = World::new();
+    world.run("dead", "exit 0");
+    world.until("its end", |records| !codes(records, "dead").is_empty());
+    world.task(["daemon", "stop"]).ok();
+    world.task(["daemon", "stop", "--cleanup"]).ok();
+    world.task(["ls"]).fails(
+        3,
+        "tmux-task: ls: no session `work`\n\
+         hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session",
+    );
+}
+
+/// What the server holds of ours, beside `bell-action` and the options of windows.
+fn ours(world: &World, session: &str) -> (bool, bool, bool) {
+    let hooks = world.tmux(["show-hooks", "-g"]);
+    let window_hooks = world.tmux(["show-hooks", "-gw"]);
+    let options = world.tmux(["show-options", "-t", &format!("={session}:")]);
+    (
+        hooks.contains("alert-bell[9010]"),
+        window_hooks.contains("pane-died[9011]"),
+        options.contains("@tmux_task_daemon"),
+    )
+}
+
+#[test]
+fn sigterm_ends_it_cleanly_and_takes_its_things_out_of_tmux() {
+    let world = World::new();
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "work",
+        "-n",
+        "api",
+        "exec sleep 1000",
+    ]);
+    world.tmux([
+        "set-hook",
+        "-g",
+        "alert-bell[0]",
+        "set-option -g @mine rang",
+    ]);
+    let hooks_before = world.tmux(["show-hooks", "-g"]);
+    let mut daemon = world.start(["daemon"]);
+    assert!(daemon.complaint().contains("supervising session work"));
+    assert_eq!(ours(&world, "work"), (true, true, true));
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), 0);
+    assert_eq!(ours(&world, "work"), (false, false, false));
+    assert_eq!(world.tmux(["show-hooks", "-g"]), hooks_before);
+    assert_eq!(world.tmux(["list-clients"]), "");
+    // The user's hook still works.
+    world.tmux(["new-window", "-t", "work:", "printf '\\a'; exec sleep 1000"]);
+    world.until_true("the user's hook ran", || {
+        world.tmux(["show-options", "-gqv", "@mine"]) == "rang"
+    });
+}
+
+#[test]
+fn the_users_own_bell_hook_runs_beside_ours() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
+    world.tmux([
+        "set-hook",
+        "-g",
+        "alert-bell[0]",
+        "set-option -g @mine rang",
+    ]);
+    let gate = world.gate("gate");
+    world.run(
+        "api",
+        &format!("{}; printf '\\a'; exec sleep 1000", gate.wait()),
+    );
+    world.until_deliveries(1);
+    gate.open();
+    world.until("the bell", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "notify")
+    });
+    assert_eq!(world.tmux(["show-options", "-gqv", "@mine"]), "rang");
+}
+
+#[test]
+fn two_daemons_on_one_server_leave_each_other_alone() {
+    let world = World::new();
+    let (a, b) = (world.gate("a"), world.gate("b"));
+    let ring =
+        |gate: &crate::support::Gate| format!("while {}; do printf '\\a'; done", gate.wait());
+    world.run_in("one", "api", &ring(&a));
+    let window = world.run_in("two", "api", &ring(&b));
+    // The second daemon also finds the first one's session.
+    let started = |records: &[serde_json::Value]| events(records).len() == 1 && all_told(records);
+    world.until_of(&["-s", "one"], "its start", started);
+    world.until_of(&["-s", "two"], "its start", started);
+    let rang = |n: usize| {
+        move |records: &[serde_json::Value]| {
+            events(records)
+                .iter()
+                .filter(|event| event["type"] == "notify")
+                .count()
+                == n
+        }
+    };
+    a.open();
+    world.until_of(&["-s", "one"], "its bell", rang(1));
+    b.open();
+    world.until_of(&["-s", "two"], "its bell", rang(1));
+
+    world.task(["-s", "one", "daemon", "stop"]).ok();
+    assert_eq!(ours(&world, "one"), (true, true, false));
+    assert_eq!(ours(&world, "two"), (true, true, true));
+    let count = [
+        "show-options",
+        "-wqv",
+        "-t",
+        &window,
+        "@tmux_task_bell_count",
+    ];
+    assert_eq!(world.tmux(count), "1");
+    b.open();
+    let records = world.until_of(&["-s", "two"], "another bell", rang(2));
+    assert_eq!(events(&records).last().unwrap()["task"]["bellCount"], 2);
+    assert!(
+        events(&records)
+            .iter()
+            .all(|event| event["sessionName"] == "two")
+    );
+
+    world.task(["-s", "two", "daemon", "stop"]).ok();
+    assert_eq!(ours(&world, "two"), (false, false, false));
+    assert_eq!(world.tmux(count), "2");
+}
+
+#[test]
+fn a_daemon_that_left_no_trace_of_itself_is_no_reason_to_keep_hooks() {
+    let world = World::new();
+    world.run_in("one", "api", "exec sleep 1000");
+    let mut daemon = world.start(["daemon"]);
+    assert!(daemon.complaint().contains("supervising session work"));
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    assert_eq!(ours(&world, "work"), (true, true, true));
+    // It cannot take its mark away.
+    daemon.signal(Signal::KILL);
+    daemon.wait();
+    world.task(["-s", "one", "daemon", "stop"]).ok();
+    assert_eq!(ours(&world, "work"), (false, false, false));
+}
+
+#[test]
+fn the_first_command_that_needs_a_daemon_starts_one() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run("api", "exec sleep 1000");
+    assert_eq!(world.task(["daemon", "status"]).code, 3);
+    world.task(["feed", "--follow"]).fails(
+        3,
+        "tmux-task: feed: no daemon runs for session `work`\n\
+         hint: start one with `tmux-task daemon --detach`",
+    );
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    let follow = world.start(["feed", "--follow"]);
+    assert_eq!(follow.record()["kind"], "hello");
+    assert_eq!(world.daemon_status()["readers"], 1);
+}
+
+#[test]
+fn tasks_are_started_without_a_daemon_too() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let window = world.run("api", "echo hi; exit 5");
+    world.until_ended(&window);
+    let listed = world.look();
+    assert_eq!(listed["tasks"][0]["exitCode"], 5);
+    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task\n");
+    assert_eq!(world.task(["logs", "api"]).ok(), "hi\n");
+    assert_eq!(
+        world.task(["prune"]).ok(),
+        format!("pruned {window} (api)\n")
+    );
+}
+
+#[test]
+fn what_happens_is_told_however_seldom_looks_are_asked_for() {
+    let world = World::new();
+    world.daemon_with(&["--interval", "1h"]);
+    let (ring, ask, end) = (world.gate("ring"), world.gate("ask"), world.gate("end"));
+    let line = format!(
+        "{}; printf '\\a'; {}; printf 'Proceed? [y/N] '; {}; exit 3",
+        ring.wait(),
+        ask.wait(),
+        end.wait()
+    );
+    world.run("api", &line);
+    world.until_deliveries(1);
+    ring.open();
+    world.until_deliveries(2);
+    ask.open();
+    world.until_deliveries(3);
+    end.open();
+    world.until_deliveries(4);
+    let records = world.finish();
+    let told: Vec<&str> = events(&records)
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        told,
+        ["started", "notify", "input", "inputResolved", "exited"]
+    );
+}
+
+#[test]
+fn a_server_that_is_told_to_end_ends_though_a_daemon_listens() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    let server = world.server();
+    world.tmux(["kill-server"]);
+    world.until_true("the server is gone", || has_ended(server));
+    world.until("what became of the task", |records| {
+        story(records).contains(&"disappeared api -".to_owned()) && all_told(records)
+    });
+    assert_eq!(world.daemon_status()["exists"], false);
+}

@@ -1,0 +1,475 @@
+//! Each of the five events, from a real task to the record and the words that come of it.
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{World, content, deliveries, event, events, story};
+
+/// The fields that every task has, known or not.
+const TASK_FIELDS: [&str; 21] = [
+    "alternateOn",
+    "bell",
+    "bellCount",
+    "currentCommand",
+    "cursorX",
+    "cursorY",
+    "dead",
+    "durationMs",
+    "endedAt",
+    "exitCode",
+    "exitSignal",
+    "outputPreview",
+    "paneId",
+    "panePid",
+    "paneStateKnown",
+    "run",
+    "startedAt",
+    "taskCwd",
+    "windowId",
+    "windowName",
+    "",
+];
+
+#[track_caller]
+fn check_fields(record: &Value, expected: &[&str]) {
+    let fields = record.as_object().unwrap();
+    let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    names.retain(|name| *name != "more");
+    names.sort_unstable();
+    let mut expected = expected.to_vec();
+    expected.retain(|name| !name.is_empty());
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_start_is_a_notice() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &gate.wait());
+    let records = world.until_deliveries(1);
+    assert_eq!(
+        story(&records),
+        [
+            "started api".to_owned(),
+            format!("notice of [1] [info] tmux task {window} (api) started")
+        ]
+    );
+    let started = &records[0];
+    check_fields(
+        started,
+        &[
+            "v",
+            "seq",
+            "epoch",
+            "time",
+            "sessionName",
+            "kind",
+            "type",
+            "level",
+            "task",
+            "rerun",
+        ],
+    );
+    assert_eq!(started["sessionName"], "work");
+    assert_eq!(started["level"], "info");
+    assert_eq!(started["rerun"], false);
+    let task = &started["task"];
+    check_fields(task, &TASK_FIELDS);
+    assert_eq!(task["windowId"], window);
+    assert_eq!(task["currentCommand"], gate.wait());
+    assert_eq!(task["taskCwd"], world.project().to_str().unwrap());
+    assert_eq!(task["paneStateKnown"], true);
+    assert_eq!(task["dead"], false);
+    assert_eq!(task["bell"], false);
+    assert_eq!(task["alternateOn"], false);
+    assert_eq!(task["run"], 1);
+    assert_eq!(task["outputPreview"], "");
+    assert!(task["paneId"].as_str().unwrap().starts_with('%'));
+    assert!(task["startedAt"].is_i64());
+    for unknown in [
+        "bellCount",
+        "exitCode",
+        "exitSignal",
+        "endedAt",
+        "durationMs",
+    ] {
+        assert_eq!(task[unknown], Value::Null, "{unknown}");
+    }
+    check_fields(
+        &records[1],
+        &[
+            "v",
+            "seq",
+            "epoch",
+            "time",
+            "sessionName",
+            "kind",
+            "level",
+            "text",
+            "events",
+        ],
+    );
+}
+
+#[test]
+fn an_end_is_a_follow_up_with_the_last_lines() {
+    let mut world = World::new();
+    world.set("PI_SESSION_ID", "conversation-7");
+    let gate = world.gate("gate");
+    let line = format!(
+        "printf 'one\\n\\n  two\\nthree\\nfour\\n'; {}; exit 2",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_deliveries(1);
+    gate.open();
+    let records = world.until_deliveries(2);
+
+    let exited = event(&records, "exited", "api");
+    assert_eq!(exited["level"], "warning");
+    assert_eq!(exited["reason"], Value::Null);
+    let task = &exited["task"];
+    assert_eq!(task["dead"], true);
+    assert_eq!(task["exitCode"], 2);
+    assert_eq!(task["exitSignal"], Value::Null);
+    assert_eq!(task["outputPreview"], "one\n\n  two\nthree\nfour");
+    let took = task["endedAt"].as_i64().unwrap() - task["startedAt"].as_i64().unwrap();
+    assert!(took >= 0);
+    assert_eq!(task["durationMs"], took);
+
+    let follow_up = deliveries(&records)[1];
+    let mut told = exited.as_object().unwrap().clone();
+    for of_the_record in ["v", "seq", "epoch", "time", "sessionName", "kind", "more"] {
+        told.remove(of_the_record);
+    }
+    let expected = json!({
+        "v": 1,
+        "seq": follow_up["seq"],
+        "epoch": exited["epoch"],
+        "time": follow_up["time"],
+        "sessionName": "work",
+        "kind": "followUp",
+        "level": "warning",
+        "events": [exited["seq"]],
+        "message": {
+            "customType": "tmux-task-event",
+            "content": format!(
+                "[tmux-task notification]\n\
+                 tmux task {window} (api) exited with code 2\n\
+                 recent output:\n    two\n  three\n  four"
+            ),
+            "display": true,
+            "details": {
+                "source": "extension",
+                "notUserInput": true,
+                "sessionId": "conversation-7",
+                "sessionName": "work",
+                "level": "warning",
+                "events": [told],
+            },
+        },
+        "options": {"triggerTurn": true, "deliverAs": "followUp"},
+    });
+    assert_eq!(follow_up, &expected);
+}
+
+#[test]
+fn an_end_with_code_0_is_told_as_well() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &gate.wait());
+    world.until_deliveries(1);
+    gate.open();
+    world.until_deliveries(2);
+    let records = world.finish();
+    assert_eq!(
+        story(&records)[2..],
+        [
+            "exited api 0".to_owned(),
+            format!("followUp of [3] [info] tmux task {window} (api) exited with code 0")
+        ]
+    );
+    // Without an id of the conversation there is the session's name.
+    assert_eq!(records[3]["message"]["details"]["sessionId"], "work");
+}
+
+#[test]
+fn a_task_that_ends_at_once_is_told() {
+    let world = World::new();
+    let window = world.run("quick", "exit 7");
+    world.until("its end", |records| {
+        story(records).contains(&"exited quick 7".into())
+    });
+    let records = world.finish();
+    let told: Vec<&str> = deliveries(&records).into_iter().map(content).collect();
+    let end = format!("tmux task {window} (quick) exited with code 7");
+    // Whether a look found it alive is a matter of luck.
+    let start = format!("tmux task {window} (quick) started");
+    assert!(
+        told == [end.as_str()] || told == [start.as_str(), end.as_str()],
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_bell_is_a_follow_up() {
+    let world = World::new();
+    let (first, second, last) = (world.gate("1"), world.gate("2"), world.gate("3"));
+    let line = format!(
+        "{}; printf '\\a'; {}; printf 'done\\n\\a'; {}",
+        first.wait(),
+        second.wait(),
+        last.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_deliveries(1);
+    first.open();
+    world.until_deliveries(2);
+    second.open();
+    let records = world.until_deliveries(3);
+    assert_eq!(
+        story(&records)[2..],
+        [
+            "notify api x1".to_owned(),
+            format!("followUp of [3] [info] tmux task {window} (api) sent a terminal notification"),
+            "notify api x1".to_owned(),
+            format!(
+                "followUp of [5] [info] tmux task {window} (api) sent a terminal notification\n\
+                 recent output:\n  done"
+            ),
+        ]
+    );
+    assert_eq!(records[2]["task"]["bellCount"], 1);
+    assert_eq!(records[4]["task"]["bellCount"], 2);
+}
+
+#[test]
+fn a_bell_with_the_end_is_one_text() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "{}; printf '\\a'; sleep 0.1; printf 'bye\\n\\a'; exit 3",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_deliveries(1);
+    // Both happen between two looks.
+    let daemon = world.daemon_pid();
+    kill_process(daemon, Signal::STOP).unwrap();
+    gate.open();
+    world.until_ended(&window);
+    kill_process(daemon, Signal::CONT).unwrap();
+    let records = world.until_deliveries(2);
+    assert_eq!(
+        story(&records)[2..],
+        [
+            "notify api x2".to_owned(),
+            "exited api 3".to_owned(),
+            format!(
+                "followUp of [3,4] [warning] tmux task {window} (api) sent a terminal \
+                 notification, then exited with code 3\nrecent output:\n  bye"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_question_is_a_follow_up_and_its_answer_only_a_record() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "echo hello; printf 'Proceed? [y/N] '; read -r _; seq 1 10; {}",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_deliveries(2);
+    let listed = world.look();
+    assert_eq!(listed["tasks"][0]["waitingFor"], "Proceed? [y/N]");
+    let table = world.task(["ls"]);
+    assert!(table.ok().contains("waiting"), "{table}");
+    world.tmux(["send-keys", "-t", &window, "y", "Enter"]);
+    world.until("the answer", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "inputResolved")
+    });
+    let records = world.finish();
+    assert_eq!(
+        story(&records)[2..],
+        [
+            "input api Proceed? [y/N]".to_owned(),
+            format!(
+                "followUp of [3] [warning] tmux task {window} (api) is waiting for input: \
+                 Proceed? [y/N]"
+            ),
+            "inputResolved api Proceed? [y/N]".to_owned(),
+        ]
+    );
+    let input = &records[2];
+    assert_eq!(input["secret"], false);
+    assert_eq!(input["level"], "warning");
+    let task = &input["task"];
+    assert_eq!(task["outputPreview"], "hello\nProceed? [y/N]");
+    assert_eq!(
+        (&task["cursorX"], &task["cursorY"]),
+        (&json!(15), &json!(1))
+    );
+}
+
+#[test]
+fn a_password_is_a_secret() {
+    let world = World::new();
+    world.run("sudo", "printf 'Password: '; read -rs _");
+    let records = world.until_deliveries(2);
+    let input = event(&records, "input", "sudo");
+    assert_eq!(input["prompt"], "Password:");
+    assert_eq!(input["secret"], true);
+}
+
+#[test]
+fn a_window_that_is_closed_is_a_task_that_disappeared() {
+    let world = World::new();
+    let stays = world.gate("stays");
+    world.run("web", &stays.wait());
+    let window = world.run("api", "echo hi; sleep 1000");
+    world.until_shows(&window, "hi");
+    world.look();
+    let before = world.until("both starts", |records| {
+        let told = deliveries(records);
+        told.iter()
+            .map(|told| content(told).lines().count())
+            .sum::<usize>()
+            == 2
+    });
+    world.tmux(["kill-window", "-t", &window]);
+    let n = before.len() + 2;
+    world.until("the end", |records| records.len() == n);
+    let records = world.finish();
+    let seq = before.len() + 1;
+    assert_eq!(
+        story(&records)[before.len()..],
+        [
+            "disappeared api -".to_owned(),
+            format!(
+                "followUp of [{seq}] [warning] tmux task {window} (api) disappeared from session"
+            ),
+        ]
+    );
+    let gone = event(&records, "disappeared", "api");
+    assert_eq!(gone["level"], "warning");
+    assert!(gone.get("reason").is_none());
+    assert_eq!(gone["task"]["dead"], false);
+    assert_eq!(gone["task"]["outputPreview"], "hi\n");
+}
+
+#[test]
+fn a_task_that_kills_its_shell_was_killed() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &format!("{}; kill -9 $$", gate.wait()));
+    world.until_deliveries(1);
+    gate.open();
+    let records = world.until_deliveries(2);
+    assert_eq!(
+        story(&records)[2..],
+        [
+            "exited api SIGKILL".to_owned(),
+            format!("followUp of [3] [warning] tmux task {window} (api) was killed by SIGKILL"),
+        ]
+    );
+    assert_eq!(records[2]["task"]["exitCode"], Value::Null);
+    assert!(world.task(["ls"]).ok().contains("SIGKILL"));
+}
+
+#[test]
+fn a_child_that_is_killed_is_a_code_of_its_shell() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &format!("{}; sh -c 'kill -TERM $$'", gate.wait()));
+    world.until_deliveries(1);
+    gate.open();
+    let records = world.until_deliveries(2);
+    let exited = event(&records, "exited", "api");
+    assert_eq!(exited["task"]["exitCode"], 143);
+    assert_eq!(exited["task"]["exitSignal"], Value::Null);
+    let told = content(deliveries(&records)[1]);
+    let first = told.lines().next().unwrap();
+    assert_eq!(
+        first,
+        format!("tmux task {window} (api) exited with code 143")
+    );
+}
+
+#[test]
+fn what_happens_at_once_is_one_message() {
+    let world = World::new();
+    let names = ["a", "b", "c", "d"];
+    let gates = names.map(|name| world.gate(name));
+    let windows: Vec<String> = names
+        .iter()
+        .zip(&gates)
+        .map(|(name, gate)| world.run(name, &format!("{}; exit 1", gate.wait())))
+        .collect();
+    world.until("all starts", |records| {
+        let told = deliveries(records);
+        told.iter()
+            .map(|told| content(told).lines().count())
+            .sum::<usize>()
+            == 4
+    });
+    let daemon = world.daemon_pid();
+    kill_process(daemon, Signal::STOP).unwrap();
+    for gate in &gates {
+        gate.open();
+    }
+    for window in &windows {
+        world.until_ended(window);
+    }
+    kill_process(daemon, Signal::CONT).unwrap();
+    world.until("all ends", |records| {
+        deliveries(records)
+            .iter()
+            .any(|told| told["kind"] == "followUp")
+    });
+    let records = world.finish();
+    let follow_ups: Vec<&Value> = deliveries(&records)
+        .into_iter()
+        .filter(|told| told["kind"] == "followUp")
+        .collect();
+    let expected: Vec<String> = names
+        .iter()
+        .zip(&windows)
+        .map(|(name, window)| format!("tmux task {window} ({name}) exited with code 1"))
+        .collect();
+    assert_eq!(follow_ups.len(), 1);
+    assert_eq!(content(follow_ups[0]), expected.join("\n"));
+}
+
+#[test]
+fn a_full_screen_program_is_shown_whole() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "echo below; printf '\\033[?1049h\\033[Hfull\\n'; {}",
+        gate.wait()
+    );
+    let window = world.run("top", &line);
+    world.until_shows(&window, "full");
+    let task = &world.look()["tasks"][0];
+    assert_eq!(task["alternateOn"], true);
+    assert_eq!(task["outputPreview"], "full\n");
+}
+
+#[test]
+fn the_first_task_may_ring_at_once() {
+    for _ in 0..5 {
+        let world = World::new();
+        world.run("api", "printf '\\a'; exec sleep 1000");
+        world.until("the bell", |records| {
+            events(records)
+                .iter()
+                .any(|event| event["type"] == "notify")
+        });
+    }
+}

@@ -1,0 +1,385 @@
+//! Reading the feed: what is kept, what is live, and for whom.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::{Value, json};
+
+use crate::runs::codes;
+use crate::support::{
+    World, all_told, check_feed, content, deliveries, events, has_ended, parse_lines, pid,
+};
+
+/// A world with a feed of two tasks that ended, told and at rest; its epoch.
+fn with_two_ends() -> (World, Vec<Value>) {
+    let world = World::new();
+    for (name, code) in [("api", 2), ("web", 3)] {
+        let gate = world.gate(name);
+        let before = world.records().len();
+        world.run(name, &format!("{}; exit {code}", gate.wait()));
+        world.until("its start", |records| records.len() == before + 2);
+        gate.open();
+        world.until("its end", |records| records.len() == before + 4);
+    }
+    let records = world.finish();
+    assert_eq!(records.len(), 8);
+    (world, records)
+}
+
+fn seqs(records: &[Value]) -> Vec<u64> {
+    records
+        .iter()
+        .map(|record| record["seq"].as_u64().unwrap())
+        .collect()
+}
+
+#[test]
+fn what_is_kept_needs_no_daemon() {
+    let (world, records) = with_two_ends();
+    let read = |args: &[&str]| parse_lines(world.task([&["feed"], args].concat()).ok());
+    assert_eq!(read(&[]), records);
+    assert_eq!(seqs(&read(&["--after", "5"])), [6, 7, 8]);
+    assert_eq!(seqs(&read(&["--after", "0"])), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(seqs(&read(&["--after", "8"])), [0; 0]);
+    let epoch = records[0]["epoch"].as_str().unwrap();
+    assert_eq!(seqs(&read(&["--after", &format!("{epoch}:6")])), [7, 8]);
+}
+
+#[test]
+fn a_place_that_the_feed_does_not_have_is_refused() {
+    let (world, records) = with_two_ends();
+    let epoch = records[0]["epoch"].as_str().unwrap();
+    let check = |args: &[&str]| {
+        world.task([args, &["--after", "9"]].concat()).fails(
+            1,
+            &format!("tmux-task: feed: no record 9: the feed's last is {epoch}:8"),
+        );
+        world.task([args, &["--after", "other:1"]].concat()).fails(
+            1,
+            &format!("tmux-task: feed: no epoch other: the feed's is {epoch}, its last record 8"),
+        );
+    };
+    check(&["feed"]);
+    world.daemon();
+    check(&["feed", "--follow"]);
+}
+
+#[test]
+fn filters_choose_records() {
+    let (world, records) = with_two_ends();
+    let read = |args: &[&str]| seqs(&parse_lines(world.task([&["feed"], args].concat()).ok()));
+    let id = |n: usize| records[n]["task"]["windowId"].as_str().unwrap().to_owned();
+    assert_eq!(read(&["--kind", "event"]), [1, 3, 5, 7]);
+    assert_eq!(read(&["--kind", "notice"]), [2, 6]);
+    assert_eq!(read(&["--kind", "followUp"]), [4, 8]);
+    assert_eq!(
+        read(&["--kind", "followUp", "--kind", "notice"]),
+        [2, 4, 6, 8]
+    );
+    assert_eq!(read(&["--type", "exited"]), [3, 7]);
+    assert_eq!(
+        read(&["--type", "exited", "--type", "started"]),
+        [1, 3, 5, 7]
+    );
+    assert_eq!(read(&["--task", "web"]), [5, 6, 7, 8]);
+    assert_eq!(read(&["--task", &id(0)]), [1, 2, 3, 4]);
+    assert_eq!(read(&["--task", "we"]), [0; 0]);
+    assert_eq!(
+        read(&["--type", "exited", "--task", "web", "--after", "2"]),
+        [7]
+    );
+    assert_eq!(
+        read(&["--kind", "followUp", "--type", "exited", "--task", "api"]),
+        [4]
+    );
+    assert_eq!(
+        read(&["--kind", "notice", "--task", "web", "--after", "5"]),
+        [6]
+    );
+}
+
+#[test]
+fn formats_are_for_people_and_for_cloudevents() {
+    let (world, records) = with_two_ends();
+    let text = world.task(["feed", "--format", "text", "--after", "6"]);
+    let (time, later) = (
+        records[6]["time"].as_str().unwrap(),
+        records[7]["time"].as_str().unwrap(),
+    );
+    let web = records[6]["task"]["windowId"].as_str().unwrap();
+    assert_eq!(
+        text.ok(),
+        format!(
+            "{time} #7 event exited: tmux task {web} (web) exited with code 3\n\
+             {later} #8 followUp: [tmux-task notification]\n    \
+             tmux task {web} (web) exited with code 3\n"
+        )
+    );
+    let clouds = parse_lines(
+        world
+            .task(["feed", "--format", "cloudevents", "--after", "6"])
+            .ok(),
+    );
+    let epoch = records[0]["epoch"].as_str().unwrap();
+    assert_eq!(
+        clouds[0],
+        json!({
+            "specversion": "1.0",
+            "id": format!("{epoch}:7"),
+            "source": "/tmux-task/work",
+            "type": "tmux-task.event.exited",
+            "subject": web,
+            "time": time,
+            "datacontenttype": "application/json",
+            "data": records[6],
+        })
+    );
+    assert_eq!(clouds[1]["type"], "tmux-task.followUp");
+    assert_eq!(clouds.len(), 2);
+}
+
+#[test]
+fn without_follow_there_are_only_records_and_without_records_nothing() {
+    let world = World::new();
+    world.task(["feed"]).fails(
+        3,
+        "tmux-task: feed: no feed of session `work`\n\
+         hint: a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
+    );
+    world.daemon();
+    assert_eq!(world.task(["feed"]).ok(), "");
+}
+
+#[test]
+fn a_stream_begins_with_hello_status_and_sync() {
+    let (world, records) = with_two_ends();
+    world.daemon();
+    let follow = world.start(["feed", "--follow"]);
+    let hello = follow.record();
+    assert_eq!(
+        hello,
+        json!({
+            "kind": "hello",
+            "v": 1,
+            "epoch": records[0]["epoch"],
+            "lastSeq": 8,
+            "version": env!("CARGO_PKG_VERSION"),
+            "sessionName": "work",
+        })
+    );
+    let status =
+        json!({"kind": "status", "text": "tmux: 2 tasks", "running": 0, "waiting": 0, "dead": 2});
+    assert_eq!(follow.record(), status);
+    assert_eq!(follow.record(), json!({"kind": "sync"}));
+    // From now: the next is new.
+    world.run("api", "exec sleep 1000");
+    let next = follow.records_until(|record| record["kind"] == "notice");
+    let kinds: Vec<&str> = next
+        .iter()
+        .map(|record| record["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["event", "status", "notice"]);
+    assert_eq!(next[0]["seq"], 9);
+    assert_eq!(next[1]["running"], 1);
+}
+
+#[test]
+fn a_stream_from_somewhere_catches_up_and_goes_on() {
+    let (world, records) = with_two_ends();
+    world.daemon();
+    let follow = world.start(["feed", "--follow", "--after", "5"]);
+    let caught_up = follow.records_until(|record| record["kind"] == "sync");
+    assert_eq!(caught_up[0]["kind"], "hello");
+    assert_eq!(caught_up[1]["kind"], "status");
+    assert_eq!(caught_up[2..5], records[5..8]);
+    assert_eq!(caught_up.len(), 6);
+    world.run("api", "exit 4");
+    let next = follow.records_until(|record| record["kind"] == "followUp");
+    let durable: Vec<Value> = next
+        .into_iter()
+        .filter(|record| record["seq"].is_u64())
+        .collect();
+    assert_eq!(
+        seqs(&durable),
+        (9..9 + durable.len() as u64).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_filtered_stream_still_has_what_is_live_only() {
+    let world = World::new();
+    world.daemon();
+    let follow = world.start(["feed", "--follow", "--kind", "followUp", "--task", "web"]);
+    follow.records_until(|record| record["kind"] == "sync");
+    world.run("api", "exit 1");
+    world.until("its end", |records| {
+        codes(records, "api").len() == 1 && all_told(records)
+    });
+    world.run("web", "exit 2");
+    let told = follow.records_until(|record| record["kind"] == "followUp");
+    assert!(content(told.last().unwrap()).contains("(web) exited with code 2"));
+    assert!(told.iter().any(|record| record["kind"] == "status"));
+    assert!(
+        told.iter()
+            .all(|record| record["kind"] == "status" || record["kind"] == "followUp")
+    );
+}
+
+#[test]
+fn a_stream_ends_with_its_daemon_and_on_an_interrupt() {
+    let world = World::new();
+    world.daemon();
+    let mut first = world.start(["feed", "--follow"]);
+    first.records_until(|record| record["kind"] == "sync");
+    let mut second = world.start(["feed", "--follow"]);
+    second.records_until(|record| record["kind"] == "sync");
+    second.signal(rustix::process::Signal::INT);
+    assert_eq!(second.wait(), 130);
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(first.wait(), 0);
+}
+
+#[test]
+fn what_is_gathered_when_the_daemon_stops_reaches_its_readers() {
+    let world = World::new();
+    world.daemon();
+    let follow = world.start(["feed", "--follow"]);
+    follow.records_until(|record| record["kind"] == "sync");
+    world.run("api", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    let told = follow.records_until(|record| record["kind"] == "notice");
+    assert_eq!(told.last().unwrap()["seq"], 2);
+}
+
+#[test]
+fn a_reader_that_never_reads_holds_nobody_up_and_loses_nothing() {
+    let world = World::new();
+    world.daemon();
+    world.run("first", "exec sleep 1000");
+    world.until_deliveries(1);
+    // A pipe that nobody empties.
+    let mut command = world.command(World::program());
+    let mut stalled = command
+        .args(["feed", "--follow", "--after", "0"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let quick = world.start(["feed", "--follow"]);
+    quick.records_until(|record| record["kind"] == "sync");
+    world.until_true("both read", || world.daemon_status()["readers"] == 2);
+
+    // Far more than sockets and pipes have room for, some 10 KB a window.
+    let n = 150;
+    let line = "seq -f '%0200.0f' 1 30; exec sleep 1000";
+    let mut windows = Vec::new();
+    for _ in 0..n {
+        let new = [
+            "new-window",
+            "-d",
+            "-t",
+            "work:",
+            "-P",
+            "-F",
+            "#{window_id}",
+            line,
+        ];
+        windows.push(world.tmux(new));
+    }
+    for window in &windows {
+        world.until_shows(window, "030");
+    }
+    world.look();
+    let mut kill = Vec::new();
+    for window in &windows {
+        kill.extend(["kill-window", "-t", window, ";"]);
+    }
+    kill.pop();
+    world.tmux(kill);
+    let mut gone = 0;
+    quick.records_until(|record| {
+        gone += usize::from(record["type"] == "disappeared");
+        gone == n
+    });
+    assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 1);
+    let records = world.until("all of it", |records| {
+        events(records).len() == 1 + 2 * n && all_told(records)
+    });
+    let bytes: usize = records.iter().map(|record| record.to_string().len()).sum();
+    assert!(bytes > 500_000, "{bytes} bytes stall nobody");
+
+    // Now it reads.
+    let mut lines = BufReader::new(stalled.stdout.take().unwrap()).lines();
+    let mut read: Vec<Value> = Vec::new();
+    while read.len() < records.len() {
+        let record: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        if record["seq"].is_u64() {
+            read.push(record);
+        }
+    }
+    assert_eq!(read, records);
+    world.finish();
+    assert_eq!(stalled.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn readers_that_left_leave_no_trace() {
+    let world = World::new();
+    world.daemon();
+    for _ in 0..20 {
+        let follow = world.start(["feed", "--follow"]);
+        follow.records_until(|record| record["kind"] == "sync");
+    }
+    world.until_true("all have left", || world.daemon_status()["readers"] == 0);
+    world.run("api", "exit 1");
+    world.until("its end", |records| codes(records, "api").len() == 1);
+    let records = world.finish();
+    check_feed(&records);
+    assert!(!deliveries(&records).is_empty());
+}
+
+#[test]
+fn a_closed_stdout_is_no_failure() {
+    let (world, _) = with_two_ends();
+    world.daemon();
+    for args in [
+        &["feed"][..],
+        &["ls"],
+        &["ls", "--json"],
+        &["status"],
+        &["feed", "--follow"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = world.command(World::program());
+        command
+            .args(args)
+            .stdout(writer)
+            .stderr(std::process::Stdio::piped());
+        let child = command.spawn().unwrap();
+        // The writer's last copy goes with the command.
+        drop(command);
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            (output.status.code(), err.as_str()),
+            (Some(0), ""),
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_whose_reader_leaves_ends_at_once() {
+    let world = World::new();
+    world.daemon();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = world.command(World::program());
+    command.args(["feed", "--follow"]).stdout(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    world.until_true("it reads", || world.daemon_status()["readers"] == 1);
+    drop(reader);
+    // Nothing happens that it could write.
+    world.until_true("it leaves", || has_ended(pid(child.id().into())));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

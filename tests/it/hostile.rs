@@ -1,0 +1,210 @@
+//! Names, titles and output are what strangers wrote.
+
+use serde_json::Value;
+
+use crate::support::{World, check_feed, content, deliveries, event, events};
+
+/// Window names that somebody may give.
+const NAMES: [&str; 9] = [
+    "§ paragraph 日本 🎉",
+    "#{session_name} #(touch owned) #[fg=red]",
+    "$(touch owned) `touch owned`",
+    "'single' \"double\" \\back",
+    "a\tb",
+    "-n",
+    "@3",
+    "{\"json\": [1]}",
+    "evil\u{202e}txt",
+];
+
+#[test]
+fn any_window_name_is_a_label() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    world.run("first", &gate.wait());
+    world.until_deliveries(1);
+    for name in NAMES {
+        let new = [
+            "new-window",
+            "-d",
+            "-t",
+            "work:",
+            "-P",
+            "-F",
+            "#{window_id}",
+            "exec sleep 1000",
+        ];
+        let window = world.tmux(new);
+        // tmux itself reads formats in a new name, and a doubled `#` as one.
+        let literal = name.replace('#', "##").replace("##[", "#[");
+        world.tmux(["rename-window", "-t", &window, "--", &literal]);
+    }
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "work:",
+        "-n",
+        "two\nlines",
+        "exec sleep 1000",
+    ]);
+    let listed = world.look();
+    let tasks = listed["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), NAMES.len() + 2);
+    for (task, name) in tasks[1..].iter().zip(NAMES) {
+        // What tmux itself made of it.
+        let target = task["windowId"].as_str().unwrap();
+        let shown = world.tmux(["display-message", "-p", "-t", target, "#{window_name}"]);
+        let clean = shown.replace('\t', " ").replace('\u{202e}', "");
+        assert_eq!(task["windowName"], clean, "{name:?}");
+    }
+    for task in &tasks[1..] {
+        let id = task["windowId"].as_str().unwrap();
+        let output = world.task(["kill", id]);
+        assert_eq!(output.ok().lines().count(), 1, "{output}");
+    }
+    let records = world.finish();
+    assert_eq!(
+        events(&records)
+            .iter()
+            .filter(|event| event["type"] == "disappeared")
+            .count(),
+        NAMES.len() + 1
+    );
+    assert!(!world.project().join("owned").exists());
+}
+
+#[test]
+fn a_title_of_any_length_is_only_a_stand_in_for_a_command() {
+    let world = World::new();
+    world.daemon();
+    // 40 KB, as an escape sequence of the program's.
+    let line = "head -c 40000 /dev/zero | tr '\\0' x >title; \
+                printf '\\033]2;%s\\007' \"$(cat title)\"; printf '\\033]2;#(touch owned) §\\007'; \
+                echo ready; read -r _";
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "loud", line]);
+    world.until_shows("work:", "ready");
+    let listed = world.look();
+    let command = listed["tasks"][0]["currentCommand"].as_str().unwrap();
+    assert!(command.chars().count() <= 1000);
+    assert!(!command.chars().any(char::is_control));
+    let records = world.finish();
+    event(&records, "started", "loud");
+    assert!(!world.project().join("owned").exists());
+}
+
+#[test]
+fn output_that_looks_like_tmux_talking_is_output() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let said =
+        "%begin 1 2 1\\n%end 1 2 1\\n%error 3 4 1\\n%exit\\n%window-close @0\\n%output %%0 x\\n";
+    let line = format!(
+        "printf '{}'; i=0; while [ $i -lt 300 ]; do i=$((i+1)); \
+         printf '%%end %s %s 1\\n' \"$(date +%s)\" $i; done; echo done; {}",
+        said.replace("%%", "%").replace('%', "%%"),
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_shows(&window, "done");
+    let listed = world.look();
+    let preview = listed["tasks"][0]["outputPreview"].as_str().unwrap();
+    assert!(preview.contains("%end "), "{preview}");
+    gate.open();
+    world.until("its end", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "exited")
+    });
+    let records = world.finish();
+    let told = content(deliveries(&records).last().unwrap());
+    assert!(told.ends_with("\n  done"), "{told}");
+    assert!(told.contains("  %end "), "{told}");
+}
+
+#[test]
+fn escape_sequences_and_wild_bytes_are_not_passed_on() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "printf '\\033[31mred\\033[0m\\033]0;t\\007 \\xff\\xfe \\001\\002 tab\\tend \\033P1;2\\033\\\\ ok\\n'; \
+         printf 'evil\\xe2\\x80\\xaetxt\\n'; {}; exit 1",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_shows(&window, "txt");
+    gate.open();
+    world.until("its end", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "exited")
+    });
+    let records = world.finish();
+    let told = content(deliveries(&records).last().unwrap());
+    assert!(told.contains("red"), "{told}");
+    assert!(
+        !told.contains('\u{1b}') && !told.contains('\u{202e}'),
+        "{told:?}"
+    );
+    let logs = world.task(["logs", "api"]);
+    assert!(!logs.ok().contains('\u{1b}'));
+}
+
+#[test]
+fn a_flood_of_output_is_bounded() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "seq -f '%0400.0f' 1 2000; head -c 20000 /dev/zero | tr '\\0' y; echo; {}; exit 1",
+        gate.wait()
+    );
+    let window = world.run("flood", &line);
+    world.until_true("the flood is over", || {
+        world.tmux([
+            "display-message",
+            "-p",
+            "-t",
+            &window,
+            "#{pane_current_command}",
+        ]) == "bash"
+            && world
+                .tmux(["capture-pane", "-p", "-t", &window])
+                .contains("yyyy")
+    });
+    gate.open();
+    world.until("its end", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "exited")
+    });
+    let records = world.finish();
+    let preview = event(&records, "exited", "flood")["task"]["outputPreview"]
+        .as_str()
+        .unwrap();
+    assert!(preview.lines().count() <= 20);
+    let told = content(deliveries(&records).last().unwrap());
+    assert_eq!(told.lines().count(), 5);
+    assert!(told.lines().all(|line| line.chars().count() <= 502));
+}
+
+#[test]
+fn a_title_for_the_conversation_cannot_forge_lines() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run_in("busy", "api", "exec sleep 1000");
+    world.run("mine", "exec sleep 1000");
+    world.tmux([
+        "set-option",
+        "-t",
+        "=busy:",
+        "@tmux_task_title",
+        "one\n- two: 9 active\t§\u{1b}[31m",
+    ]);
+    world.daemon();
+    let records = world.until_deliveries(1);
+    let text = content(&records[0]);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+    check_feed(&records);
+    assert_eq!(records[0]["events"], Value::Array(Vec::new()));
+}

@@ -1,0 +1,191 @@
+//! The start-up scan: what other conversations of the project have left over.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use crate::support::{World, content, deliveries, story};
+
+/// A world in which nothing starts a daemon unasked.
+fn quiet() -> World {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world
+}
+
+/// Runs a task to its end in a session.
+fn dead(world: &World, session: &str, name: &str) {
+    let window = world.run_in(session, name, "exit 0");
+    world.until_ended(&window);
+}
+
+fn live(world: &World, session: &str, name: &str) {
+    world.run_in(session, name, "exec sleep 1000");
+}
+
+fn sessions(world: &World) -> Vec<String> {
+    let listed = world.tmux(["list-sessions", "-F", "#{session_name}"]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+fn cleaned(world: &World, n: usize) -> String {
+    format!(
+        "Cleaned {n} inactive task session(s) of {}.",
+        world.project().display()
+    )
+}
+
+#[test]
+fn inactive_sessions_are_cleaned_and_active_ones_reported() {
+    let world = quiet();
+    dead(&world, "old", "a");
+    dead(&world, "older", "a");
+    for name in ["api", "web"] {
+        live(&world, "busy", name);
+    }
+    dead(&world, "busy", "lint");
+    world.tmux([
+        "set-option",
+        "-t",
+        "=busy:",
+        "@tmux_task_title",
+        "Fix the § thing",
+    ]);
+    live(&world, "small", "db");
+    live(&world, "work", "mine");
+    world.daemon();
+    let records = world.until_deliveries(2);
+    let project = world.project();
+    assert_eq!(
+        story(&records),
+        [
+            format!("notice of [] [info] {}", cleaned(&world, 2)),
+            format!(
+                "notice of [] [info] Task session(s) of {} still have active tasks:\n\
+                 - busy (Fix the § thing): 2 active, 1 dead (api, web, +1 more)\n\
+                 - small: 1 active, 0 dead (db)",
+                project.display()
+            ),
+        ]
+    );
+    assert_eq!(sessions(&world), ["busy", "small", "work"]);
+}
+
+#[test]
+fn a_session_that_is_not_there_yet_is_of_the_project_one_stands_in() {
+    let world = quiet();
+    dead(&world, "old", "a");
+    live(&world, "busy", "b");
+    world.daemon();
+    let records = world.until_deliveries(2);
+    assert_eq!(content(deliveries(&records)[0]), cleaned(&world, 1));
+    assert_eq!(sessions(&world), ["busy"]);
+}
+
+#[test]
+fn other_projects_and_other_sessions_are_left_alone() {
+    let world = quiet();
+    dead(&world, "old", "a");
+    // Not ours at all.
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "users",
+        "-n",
+        "x",
+        "exec sleep 1000",
+    ]);
+    world.tmux(["set-option", "-w", "-t", "=users:", "remain-on-exit", "on"]);
+    world.tmux(["respawn-window", "-k", "-t", "=users:", "exit 0"]);
+    world.until_ended("=users:");
+    // Of another project.
+    dead(&world, "elsewhere", "a");
+    world.tmux([
+        "set-option",
+        "-t",
+        "=elsewhere:",
+        "@tmux_task_root",
+        "/elsewhere",
+    ]);
+    // Begins like ours.
+    dead(&world, "nested", "a");
+    let nested = format!("{}/nested", world.project().display());
+    world.tmux(["set-option", "-t", "=nested:", "@tmux_task_root", &nested]);
+    live(&world, "work", "mine");
+    world.daemon();
+    let records = world.until_deliveries(1);
+    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(sessions(&world), ["elsewhere", "nested", "users", "work"]);
+    assert_eq!(world.finish().len(), 1);
+}
+
+#[test]
+fn what_somebody_has_in_view_is_never_cleaned() {
+    let world = quiet();
+    dead(&world, "old", "a");
+    dead(&world, "watched", "a");
+    live(&world, "work", "mine");
+    // A terminal that shows it: a pane of another server's.
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =watched");
+    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
+    world.until_true("it is attached", || {
+        !world.tmux(["list-clients", "-t", "=watched"]).is_empty()
+    });
+    world.daemon();
+    let records = world.until_deliveries(1);
+    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(sessions(&world), ["watched", "work"]);
+    world.tmux(["-L", "terminal", "kill-server"]);
+}
+
+#[test]
+fn what_was_read_within_the_hour_is_never_cleaned() {
+    let mut world = World::new();
+    for session in ["read", "forgotten"] {
+        world.run_in(session, "a", "exit 0");
+        let follow = world.start(["-s", session, "feed", "--follow"]);
+        follow.records_until(|record| record["kind"] == "sync");
+        drop(follow);
+        world.task(["-s", session, "ls"]).ok();
+        world.task(["-s", session, "daemon", "stop"]).ok();
+    }
+    let mark = world.state("forgotten").join("last-reader");
+    let long_ago = SystemTime::now() - Duration::from_secs(3601);
+    File::options()
+        .write(true)
+        .open(mark)
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    live(&world, "work", "mine");
+    world.daemon();
+    let records = world.until_deliveries(1);
+    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(sessions(&world), ["read", "work"]);
+}
+
+#[test]
+fn with_nothing_left_over_nothing_is_said() {
+    let world = quiet();
+    live(&world, "work", "mine");
+    world.daemon();
+    world.look();
+    assert_eq!(world.finish().len(), 0);
+}
+
+#[test]
+fn a_daemon_alone_does_not_have_a_session_in_view() {
+    let mut world = World::new();
+    world.run_in("old", "a", "exit 0");
+    world.until_of(&["-s", "old"], "its end", |records| {
+        records.iter().any(|record| record["type"] == "exited")
+    });
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    live(&world, "work", "mine");
+    world.daemon();
+    let records = world.until_deliveries(1);
+    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(sessions(&world), ["work"]);
+}

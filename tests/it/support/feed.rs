@@ -1,0 +1,184 @@
+//! Records as tests read them.
+
+use serde_json::Value;
+
+/// The events among the records.
+pub(crate) fn events(records: &[Value]) -> Vec<&Value> {
+    of_kind(records, "event")
+}
+
+/// The notices and follow-ups among the records.
+pub(crate) fn deliveries(records: &[Value]) -> Vec<&Value> {
+    records
+        .iter()
+        .filter(|record| record["kind"] != "event")
+        .collect()
+}
+
+fn of_kind<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    records
+        .iter()
+        .filter(|record| record["kind"] == kind)
+        .collect()
+}
+
+/// The one event of this type of this task.
+#[track_caller]
+pub(crate) fn event<'a>(records: &'a [Value], event_type: &str, name: &str) -> &'a Value {
+    let found: Vec<&Value> = events(records)
+        .into_iter()
+        .filter(|event| event["type"] == event_type && event["task"]["windowName"] == name)
+        .collect();
+    match found.as_slice() {
+        [event] => event,
+        others => panic!(
+            "{} times {event_type} {name}:\n{}",
+            others.len(),
+            show(records)
+        ),
+    }
+}
+
+/// Whether each event that is to be told has been.
+pub(crate) fn all_told(records: &[Value]) -> bool {
+    let deliveries = deliveries(records);
+    let is_told = |event: &&Value| {
+        let seq = &event["seq"];
+        let speaks = |told: &&Value| {
+            told["events"]
+                .as_array()
+                .is_some_and(|all| all.contains(seq))
+        };
+        event["type"] == "inputResolved" || deliveries.iter().any(speaks)
+    };
+    events(records).iter().all(is_told)
+}
+
+/// What a delivery says, without the header of a follow-up.
+pub(crate) fn content(delivery: &Value) -> &str {
+    let text = match delivery["kind"].as_str() {
+        Some("notice") => &delivery["text"],
+        _ => &delivery["message"]["content"],
+    };
+    let text = text.as_str().unwrap();
+    text.strip_prefix("[tmux-task notification]\n")
+        .unwrap_or(text)
+}
+
+/// The records in short, one line each.
+pub(crate) fn story(records: &[Value]) -> Vec<String> {
+    records.iter().map(line).collect()
+}
+
+/// The records in short, as one text for people.
+pub(crate) fn show(records: &[Value]) -> String {
+    let numbered = records
+        .iter()
+        .map(|record| format!("  {:>3} {} {}", record["seq"], record["time"], line(record)));
+    numbered.collect::<Vec<_>>().join("\n")
+}
+
+fn line(record: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    match record["kind"].as_str() {
+        Some("event") => {
+            let task = &record["task"];
+            let mut line = format!("{} {}", text(&record["type"]), text(&task["windowName"]));
+            let mut add = |more: String| {
+                line.push(' ');
+                line.push_str(&more);
+            };
+            match record["type"].as_str() {
+                Some("started") if record["rerun"] == true => add("again".to_owned()),
+                Some("exited") if record["reason"] != Value::Null => add(text(&record["reason"])),
+                Some("exited") => match (&task["exitSignal"], &task["exitCode"]) {
+                    (Value::String(signal), _) => add(signal.clone()),
+                    (_, code) => add(code.to_string()),
+                },
+                Some("notify") => add(format!("x{}", record["bells"])),
+                Some("input" | "inputResolved") => add(text(&record["prompt"])),
+                Some("disappeared") => add(text(&record["reason"])),
+                _ => {}
+            }
+            line
+        }
+        Some(kind) => format!(
+            "{kind} of {} [{}] {}",
+            record["events"],
+            text(&record["level"]),
+            content(record)
+        ),
+        None => record.to_string(),
+    }
+}
+
+/// What holds for every feed whose daemon has left: numbers without a gap, one epoch, proven text,
+/// and each event that is to be told in exactly one delivery.
+#[track_caller]
+pub(crate) fn check_feed(records: &[Value]) {
+    let mut told = Vec::new();
+    let mut to_be_told = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        let seq = index as u64 + 1;
+        assert_eq!(record["seq"], seq, "a gap:\n{}", show(records));
+        assert_eq!(record["epoch"], records[0]["epoch"]);
+        assert_eq!(record["v"], 1);
+        check_time(record["time"].as_str().unwrap());
+        check_text(record);
+        match record["kind"].as_str() {
+            Some("event") => {
+                if record["type"] != "inputResolved" {
+                    to_be_told.push(seq);
+                }
+            }
+            Some("notice" | "followUp") => {
+                let events = record["events"].as_array().unwrap();
+                told.extend(events.iter().map(|event| event.as_u64().unwrap()));
+            }
+            other => panic!("a record of kind {other:?}"),
+        }
+    }
+    told.sort_unstable();
+    assert_eq!(told, to_be_told, "not each once:\n{}", show(records));
+}
+
+/// `2026-11-20T10:01:39.123Z`
+#[track_caller]
+fn check_time(time: &str) {
+    let shape: String = time
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    assert_eq!(shape, "0000-00-00T00:00:00.000Z");
+}
+
+/// Text from panes and names is without control characters and bounded.
+#[track_caller]
+fn check_text(value: &Value) {
+    match value {
+        Value::String(text) => {
+            let bad = text.chars().find(|c| c.is_control() && *c != '\n');
+            assert_eq!(bad, None, "a control character in {text:?}");
+        }
+        Value::Array(values) => values.iter().for_each(check_text),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                check_text(value);
+                let limit = match name.as_str() {
+                    "outputPreview" => 4096,
+                    "windowName" => 800,
+                    "currentCommand" => 4000,
+                    "prompt" => 1200,
+                    _ => continue,
+                };
+                let length = value.as_str().map_or(0, str::len);
+                assert!(length <= limit, "{name} has {length} bytes");
+                if name != "outputPreview" {
+                    let has_lines = value.as_str().is_some_and(|text| text.contains('\n'));
+                    assert!(!has_lines, "{name} has lines");
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

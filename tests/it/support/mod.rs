@@ -1,0 +1,466 @@
+//! A world of its own for each test: folders, a tmux server, the program, and nothing of the
+//! developer's.
+
+mod feed;
+mod run;
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, Mode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+pub(crate) use run::{Output, Running};
+
+/// Far longer than anything here takes on a busy machine: reaching it is a failure, or a hang.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Between two looks of a test at what it waits for.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The task session of a test that needs only one.
+pub(crate) const SESSION: &str = "work";
+
+/// One test's world. Dropping it ends the daemons and tmux servers that were started in it.
+pub(crate) struct World {
+    dir: TempDir,
+    env: Vec<(String, String)>,
+}
+
+/// Something a task waits for until the test opens it.
+pub(crate) struct Gate {
+    path: PathBuf,
+    file: File,
+}
+
+impl Gate {
+    /// The shell command that waits.
+    pub(crate) fn wait(&self) -> String {
+        format!("read -r _ <{}", self.path.display())
+    }
+
+    /// Lets one task go on.
+    pub(crate) fn open(&self) {
+        (&self.file).write_all(b"\n").unwrap();
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        // Sockets lie in here, and their paths have room for some 100 bytes: /tmp, whatever
+        // TMPDIR says.
+        let dir = tempfile::Builder::new()
+            .prefix("it-")
+            .tempdir_in("/tmp")
+            .unwrap();
+        for folder in ["home", "tmux", "run", "xdg", "state", "conf", "project"] {
+            fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        let mut world = Self {
+            dir,
+            env: Vec::new(),
+        };
+        let folder = |name: &str| world.path(name).display().to_string();
+        let env = [
+            ("HOME", folder("home")),
+            ("TMUX_TMPDIR", folder("tmux")),
+            ("TMUX_TASK_STATE_DIR", folder("state")),
+            ("TMUX_TASK_RUNTIME_DIR", folder("run")),
+            ("XDG_CONFIG_HOME", folder("conf")),
+            ("XDG_STATE_HOME", folder("xdg")),
+            ("XDG_RUNTIME_DIR", folder("xdg")),
+            ("XDG_DATA_HOME", folder("xdg")),
+            ("XDG_CACHE_HOME", folder("xdg")),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("SHELL", "/bin/sh".to_owned()),
+            ("TERM", "xterm-256color".to_owned()),
+            ("PATH", std::env::var("PATH").unwrap()),
+            ("TMUX_TASK_SESSION", SESSION.to_owned()),
+        ];
+        world.env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        world
+    }
+
+    /// Sets a variable for everything that is started from here on; empty unsets it.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.env.retain(|(known, _)| known != name);
+        if !value.is_empty() {
+            self.env.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// Puts a folder in front of `PATH`.
+    pub(crate) fn prepend_path(&mut self, folder: &Path) {
+        let path = format!("{}:{}", folder.display(), self.var("PATH"));
+        self.set("PATH", &path);
+    }
+
+    fn var(&self, name: &str) -> &str {
+        let found = self.env.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The folder that every command runs in.
+    pub(crate) fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    /// The program as a user has it.
+    pub(crate) fn program() -> &'static Path {
+        Path::new(env!("CARGO_BIN_EXE_tmux-task"))
+    }
+
+    pub(crate) fn helper() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("hooks/tmux-task-run.sh")
+    }
+
+    /// A program in this world, not started yet.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.project())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `tmux-task` with these arguments to its end.
+    #[track_caller]
+    pub(crate) fn task<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        let mut command = self.command(Self::program());
+        command.args(args);
+        Output::of(command)
+    }
+
+    /// Starts `tmux-task` with these arguments and lets it run.
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+        let mut command = self.command(Self::program());
+        command.args(args);
+        Running::start(command)
+    }
+
+    /// Runs tmux on the world's server and returns what it printed.
+    #[track_caller]
+    pub(crate) fn tmux<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        let mut command = self.command("tmux");
+        command.arg("-u").args(args);
+        Output::of(command).ok().trim_end().to_owned()
+    }
+
+    /// Starts a task in [`SESSION`] and returns its window's id.
+    #[track_caller]
+    pub(crate) fn run(&self, name: &str, line: &str) -> String {
+        self.run_in(SESSION, name, line)
+    }
+
+    #[track_caller]
+    pub(crate) fn run_in(&self, session: &str, name: &str, line: &str) -> String {
+        let output = self.task(["-s", session, "run", name, "--", line]);
+        window_of(output.ok())
+    }
+
+    /// Makes something for tasks to wait for.
+    pub(crate) fn gate(&self, name: &str) -> Gate {
+        let path = self.path(name);
+        rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+        // For reading as well: it opens at once, and what is written waits for the task.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        Gate { path, file }
+    }
+
+    #[track_caller]
+    pub(crate) fn daemon(&self) {
+        self.daemon_with(&[]);
+    }
+
+    /// Starts a daemon in the background; it has its baseline when this returns.
+    #[track_caller]
+    pub(crate) fn daemon_with(&self, args: &[&str]) {
+        let output = self.task([&["daemon", "--detach"], args].concat());
+        assert_eq!((output.code, output.err.as_str()), (0, ""));
+    }
+
+    pub(crate) fn daemon_status(&self) -> Value {
+        serde_json::from_str(self.task(["daemon", "status", "--json"]).ok()).unwrap()
+    }
+
+    /// The pid of the daemon of [`SESSION`].
+    pub(crate) fn daemon_pid(&self) -> Pid {
+        pid(self.daemon_status()["pid"].as_i64().unwrap())
+    }
+
+    /// Kills the daemon of [`SESSION`] and waits until it is gone.
+    pub(crate) fn kill_daemon(&self) {
+        let pid = self.daemon_pid();
+        kill_process(pid, Signal::KILL).unwrap();
+        self.until_true("the daemon is gone", || has_ended(pid));
+    }
+
+    /// Makes the daemon look.
+    #[track_caller]
+    pub(crate) fn look(&self) -> Value {
+        serde_json::from_str(self.task(["ls", "--json"]).ok()).unwrap()
+    }
+
+    /// Stops the daemon, which delivers what it has gathered, and returns all that was told.
+    #[track_caller]
+    pub(crate) fn finish(&self) -> Vec<Value> {
+        self.task(["daemon", "stop"]).ok();
+        let records = self.records();
+        check_feed(&records);
+        records
+    }
+
+    /// All records so far.
+    #[track_caller]
+    pub(crate) fn records(&self) -> Vec<Value> {
+        self.records_of(&["-s", self.var("TMUX_TASK_SESSION")])
+    }
+
+    /// All records of the session that `args` name.
+    #[track_caller]
+    pub(crate) fn records_of(&self, args: &[&str]) -> Vec<Value> {
+        let output = self.task([&["feed"], args].concat());
+        match output.code {
+            // No daemon has kept one yet.
+            3 => Vec::new(),
+            _ => parse_lines(output.ok()),
+        }
+    }
+
+    /// Waits until the records are as they should be, and returns them.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, are_there: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        self.until_of(&["-s", self.var("TMUX_TASK_SESSION")], what, are_there)
+    }
+
+    #[track_caller]
+    pub(crate) fn until_of(
+        &self,
+        args: &[&str],
+        what: &str,
+        are_there: impl Fn(&[Value]) -> bool,
+    ) -> Vec<Value> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let records = self.records_of(args);
+            if are_there(&records) {
+                return records;
+            }
+            if Instant::now() >= deadline {
+                panic!(
+                    "never came: {what}\nrecords:\n{}\n{}",
+                    show(&records),
+                    self.logs()
+                );
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until there are that many deliveries.
+    #[track_caller]
+    pub(crate) fn until_deliveries(&self, n: usize) -> Vec<Value> {
+        self.until(&format!("{n} deliveries"), |records| {
+            deliveries(records).len() >= n
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn until_true(&self, what: &str, is_true: impl Fn() -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !is_true() {
+            if Instant::now() >= deadline {
+                panic!(
+                    "never came: {what}\nrecords:\n{}\n{}",
+                    show(&self.records()),
+                    self.logs()
+                );
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until the pane is dead and tmux knows how it ended.
+    #[track_caller]
+    pub(crate) fn until_ended(&self, target: &str) {
+        self.until_true(&format!("{target} ends"), || {
+            let format = "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}";
+            let shown = self.tmux(["display-message", "-p", "-t", target, format]);
+            if shown == "1" {
+                // tmux can lose the signal that its child has ended.
+                self.nudge();
+            }
+            shown.starts_with("1 ")
+        });
+    }
+
+    /// Makes the tmux server look for children that ended.
+    fn nudge(&self) {
+        kill_process(self.server(), Signal::CHILD).unwrap();
+    }
+
+    /// The tmux server's process.
+    #[track_caller]
+    pub(crate) fn server(&self) -> Pid {
+        let number = self.tmux(["display-message", "-p", "#{pid}"]);
+        pid(number.parse().unwrap())
+    }
+
+    #[track_caller]
+    pub(crate) fn until_shows(&self, target: &str, text: &str) {
+        self.until_true(&format!("{target} shows {text}"), || {
+            self.tmux(["capture-pane", "-p", "-t", target])
+                .contains(text)
+        });
+    }
+
+    /// The folder of a session's files, of the only one unless `name` tells which.
+    pub(crate) fn state(&self, name: &str) -> PathBuf {
+        let folders = fs::read_dir(self.path("state")).unwrap();
+        let mut paths = folders.map(|entry| entry.unwrap().path());
+        let found = paths.find(|path| {
+            let folder = path.file_name().unwrap().to_string_lossy().into_owned();
+            folder.rsplit_once('-').is_some_and(|(key, _)| key == name)
+        });
+        found.expect("the session has a folder")
+    }
+
+    fn logs(&self) -> String {
+        let mut text = String::new();
+        let Ok(folders) = fs::read_dir(self.path("state")) else {
+            return text;
+        };
+        for folder in folders {
+            let log = folder.unwrap().path().join("daemon.log");
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            text.push_str(&format!("{}:\n{said}\n", log.display()));
+        }
+        text
+    }
+
+    /// The daemons that run in this world: the pids in their locks, if they are of our making.
+    fn daemons(&self) -> Vec<Pid> {
+        let Ok(files) = fs::read_dir(self.path("run")) else {
+            return Vec::new();
+        };
+        let locks = files
+            .map(|file| file.unwrap().path())
+            .filter(|path| path.extension() == Some(OsStr::new("lock")));
+        let pids = locks.filter_map(|lock| fs::read_to_string(lock).ok()?.trim().parse().ok());
+        pids.filter_map(|number: i32| Pid::from_raw(number))
+            .filter(|pid| self.is_ours(*pid))
+            .collect()
+    }
+
+    /// Whether a process has inherited this world's folder.
+    fn is_ours(&self, pid: Pid) -> bool {
+        let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
+        let marker = format!("TMUX_TMPDIR={}", self.path("tmux").display());
+        fs::read(path).is_ok_and(|environ| {
+            environ
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == marker.as_bytes())
+        })
+    }
+
+    fn end_server(&self, socket: &Path) {
+        let tmux = |args: &[&str]| {
+            let mut command = self.command("tmux");
+            command.arg("-S").arg(socket).args(args);
+            command.stderr(Stdio::null());
+            command.output().unwrap().stdout
+        };
+        let server = tmux(&["display-message", "-p", "#{pid}"]);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        // It lingers when it is told to end while a daemon's client waits; these are leaving.
+        while !tmux(&["list-clients"]).is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        tmux(&["kill-server"]);
+        let number = String::from_utf8_lossy(&server).trim().parse().ok();
+        if let Some(server) = number.and_then(Pid::from_raw) {
+            while !has_ended(server) && self.is_ours(server) {
+                if Instant::now() >= deadline {
+                    end(server);
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for daemon in self.daemons() {
+            // Killed, it can leave a client behind that never goes.
+            kill_process(daemon, Signal::TERM).unwrap_or_default();
+            let deadline = Instant::now() + Duration::from_secs(3);
+            while !has_ended(daemon) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            end(daemon);
+        }
+        let folders = fs::read_dir(self.path("tmux"));
+        for folder in folders.into_iter().flatten().flatten() {
+            for socket in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+                self.end_server(&socket.path());
+            }
+        }
+    }
+}
+
+/// Ends a process of ours, whatever it does.
+fn end(pid: Pid) {
+    // It may have ended meanwhile.
+    kill_process(pid, Signal::KILL).unwrap_or_default();
+}
+
+pub(crate) fn pid(number: i64) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+/// Whether a process is gone, or only waits for its parent to notice that.
+pub(crate) fn has_ended(pid: Pid) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else {
+        return true;
+    };
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    // As long as one of its threads lives, its files are open.
+    let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    state.is_none_or(|state| state.starts_with('Z'))
+        && threads.is_ok_and(|threads| threads.count() <= 1)
+}
+
+/// Reads the helper's four lines.
+#[track_caller]
+pub(crate) fn window_of(printed: &str) -> String {
+    let window = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("window_id="));
+    window.expect("a window's id is printed").to_owned()
+}
+
+#[track_caller]
+pub(crate) fn parse_lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+        .collect()
+}
