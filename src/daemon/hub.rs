@@ -244,6 +244,9 @@ impl Hub {
                 self.pace
                     .looked(found, changed || !effects.is_empty(), seen.unsettled);
                 self.perform(effects).await;
+                // Readers are served before anything that can wait.
+                tokio::task::yield_now().await;
+                self.watch.tidy(&seen.untidy).await;
                 if changed {
                     self.save();
                 }
