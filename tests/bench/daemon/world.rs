@@ -53,9 +53,8 @@ impl World {
                 "new-window -d -t '={session}:' -n task-{n} {SLEEP}"
             ));
         }
+        assert_eq!(driver.windows(session).len(), windows);
         driver.leave();
-        let listed = self.tmux(&["list-windows", "-t", &format!("={session}")]);
-        assert_eq!(listed.lines().count(), windows);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -163,6 +162,11 @@ impl Driver {
             "new-window -d -P -F '#{{window_id}}' -t '={session}:' -n {name} -- {}",
             words.join(" ")
         ))
+    }
+
+    fn windows(&mut self, session: &str) -> Vec<String> {
+        let listed = self.call(&format!("list-windows -t '={session}' -F '#{{window_id}}'"));
+        listed.lines().map(str::to_owned).collect()
     }
 
     fn frame(&mut self, whose: Whose) -> Frame {
