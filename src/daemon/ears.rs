@@ -42,6 +42,11 @@ impl Ears {
         noisy
     }
 
+    /// Returns the panes that have told since the last look.
+    pub(super) fn told(&self) -> impl Iterator<Item = PaneId> {
+        self.told.keys().copied()
+    }
+
     /// Returns the panes that the next look is to resume.
     pub(super) fn hushed(&self) -> BTreeSet<PaneId> {
         self.hushed.clone()

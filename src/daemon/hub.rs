@@ -276,6 +276,9 @@ impl Hub {
                     .looked(found, changed || !effects.is_empty(), seen.unsettled);
                 let ended = keeping::ended(&effects);
                 self.perform(effects).await;
+                // Readers are served before anything that can wait.
+                tokio::task::yield_now().await;
+                self.watch.tidy(&seen.untidy).await;
                 keeping::keep(self, &ended).await;
                 if changed {
                     self.save();

@@ -107,6 +107,17 @@ pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
     /// A run has ended and tmux has not said how: it needs a nudge, and another look soon.
     pub(super) unsettled: bool,
+    /// What is to be set in tmux once the look has been told.
+    pub(super) untidy: Untidy,
+}
+
+/// What a look leaves to be set in tmux.
+#[derive(Debug)]
+pub(super) struct Untidy {
+    /// Windows seen for the first time.
+    fresh: Vec<WindowId>,
+    /// Windows whose runs are counted otherwise than tmux has it.
+    runs: Vec<(WindowId, u32)>,
 }
 
 impl Watch {
@@ -307,13 +318,14 @@ impl Watch {
         let snapshot = observed.snapshot;
         self.alive = alive(&snapshot);
         self.watch_ends(&snapshot);
-        self.tidy(&snapshot, &observed.write_runs).await;
+        let untidy = self.untidy(&snapshot, observed.write_runs);
         if let (true, Some(life)) = (observed.nudge, &self.life) {
             tmux::nudge(life.server_pid);
         }
         Ok(Seen {
             snapshot,
             unsettled: observed.nudge,
+            untidy,
         })
     }
 
@@ -379,6 +391,7 @@ impl Watch {
         };
         let target = Target::Id(life.id);
         let hushed = clients.ears.hushed();
+        self.captures.expect(clients.ears.told(), &self.ended);
         let mut connection = Connection::Attached(&mut clients.client);
         match tmux::look(&mut connection, &target, &mut self.captures, &hushed).await {
             Ok(look) => {
@@ -521,22 +534,27 @@ impl Watch {
         reasons
     }
 
-    /// Sets the options of windows seen for the first time and writes our counts of runs back.
-    async fn tidy(&mut self, snapshot: &Snapshot, runs: &[(WindowId, u32)]) {
+    fn untidy(&mut self, snapshot: &Snapshot, runs: Vec<(WindowId, u32)>) -> Untidy {
         self.prepared
             .retain(|window| snapshot.tasks.contains_key(window));
-        let fresh: Vec<WindowId> = snapshot
+        let fresh = snapshot
             .tasks
             .keys()
             .filter(|window| !self.prepared.contains(window))
             .copied()
             .collect();
+        Untidy { fresh, runs }
+    }
+
+    /// Sets the options of windows seen for the first time and writes our counts of runs back.
+    pub(super) async fn tidy(&mut self, untidy: &Untidy) {
+        let Untidy { fresh, runs } = untidy;
         if fresh.is_empty() && runs.is_empty() {
             return;
         }
         let mut connection = self.connection();
         let tidied = async {
-            tmux::prepare_windows(&mut connection, &fresh).await?;
+            tmux::prepare_windows(&mut connection, fresh).await?;
             tmux::write_runs(&mut connection, runs).await
         };
         match tidied.await {

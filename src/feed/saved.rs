@@ -35,6 +35,9 @@ pub fn load_saved(path: &Path) -> Option<SavedSession> {
 ///
 /// When it cannot be written; the one before stays.
 pub fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
+    // One write: given the file itself, the serializer would call the kernel for every token.
+    let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
+    bytes.push(b'\n');
     let fresh = path.with_extension("json.new");
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -42,7 +45,6 @@ pub fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(&fresh)?;
-    serde_json::to_writer(&mut file, saved).map_err(io::Error::from)?;
-    file.write_all(b"\n")?;
+    file.write_all(&bytes)?;
     fs::rename(&fresh, path)
 }

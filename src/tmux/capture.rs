@@ -18,6 +18,8 @@ pub struct Captures {
     panes: BTreeMap<PaneId, Capture>,
     /// The server's clock at the last look, in seconds.
     time: i64,
+    /// Panes that are known to have changed since the last look.
+    expected: BTreeSet<PaneId>,
     /// The best answer of a look under way in which panes do not stop changing.
     pub(super) last_resort: Option<Answer>,
 }
@@ -61,9 +63,29 @@ impl Captures {
     pub(super) fn likely(&self) -> BTreeMap<PaneId, Shape> {
         self.panes
             .iter()
-            .filter(|(_, capture)| capture.shape.activity + LIKELY_SECS >= self.time)
+            .filter(|(pane, capture)| {
+                capture.shape.activity + LIKELY_SECS >= self.time || self.expected.contains(pane)
+            })
             .map(|(pane, capture)| (*pane, capture.shape))
             .collect()
+    }
+
+    /// Takes note of panes that have printed and of processes that have ended, so that the next
+    /// look captures those panes in its first line.
+    pub fn expect<T>(
+        &mut self,
+        printed: impl IntoIterator<Item = PaneId>,
+        ended: &BTreeMap<u32, T>,
+    ) {
+        self.expected.extend(printed);
+        let died = |capture: &Capture| {
+            capture
+                .shape
+                .pid
+                .is_some_and(|pid| ended.contains_key(&pid))
+        };
+        let died = self.panes.iter().filter(|(_, capture)| died(capture));
+        self.expected.extend(died.map(|(pane, _)| *pane));
     }
 
     /// Whether the pane may have changed since it was captured. Activity counts whole seconds:
@@ -105,6 +127,7 @@ impl Captures {
     /// Forgets the panes that are not there any more.
     pub(super) fn keep_only(&mut self, present: &BTreeSet<PaneId>, time: i64) {
         self.panes.retain(|pane, _| present.contains(pane));
+        self.expected.clear();
         self.time = time;
     }
 }

@@ -245,10 +245,12 @@ fn when_marked(commands: &[Command]) -> String {
 }
 
 /// Calls the session's daemon. `wait-for` takes its channel as it stands; `run-shell -C` fills in
-/// the session, and runs no shell.
+/// the session, and runs no shell. `-b` keeps it from holding up the server's queue until the next
+/// turn of its loop: a window made in that turn would wait for its own hook, and go before it when
+/// its process ends at once.
 fn wake() -> Command {
     let call = format!("wait-for -S {}", channel("#{session_id}"));
-    Command::new("run-shell").args(["-C", &call])
+    Command::new("run-shell").args(["-b", "-C", &call])
 }
 
 /// A window that somebody else makes may end before we have seen it.

@@ -1,0 +1,301 @@
+//! What watching costs while nothing happens, and while some tasks print on and on.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Effort;
+use super::figures::{Table, heading, ms, verdict};
+use super::task::{self, Orders};
+use super::usage;
+use super::watcher::{Watcher, Who};
+use super::world::{SESSION, World};
+
+/// How many tasks print on and on.
+const CHATTY: usize = 5;
+
+/// How long the daemon's looks have become seldom after a start: each is twice as far from the
+/// last as that one was, up to a minute.
+const SETTLED: Duration = Duration::from_secs(14);
+
+/// A server with a session of so many windows.
+struct Place {
+    world: World,
+    windows: usize,
+    server: u32,
+    /// The server's own cost, milliseconds a second.
+    alone: f64,
+    orders: Vec<Orders>,
+}
+
+impl Place {
+    fn new(windows: usize, chatty: usize) -> Self {
+        let world = World::new();
+        world.add_session(SESSION, windows - chatty);
+        let mut driver = world.driver();
+        let orders = (0..chatty).map(|n| {
+            let mut orders = Orders::new(world.path(&format!("chatty-{n}")));
+            let program = std::env::current_exe().unwrap();
+            let words = [
+                program.to_str().unwrap(),
+                task::PART,
+                orders.path().to_str().unwrap(),
+            ];
+            driver.new_window(SESSION, &format!("chatty-{n}"), &words);
+            orders.give("chat");
+            orders
+        });
+        let orders = orders.collect();
+        driver.leave();
+        Self {
+            server: world.server_pid(),
+            world,
+            windows,
+            alone: 0.0,
+            orders,
+        }
+    }
+}
+
+/// Costs by the second.
+struct Cost {
+    watcher: f64,
+    clients: f64,
+    server: f64,
+    processes: f64,
+    resident_mb: f64,
+}
+
+/// Measures what the watchers cost, all of them over the same time.
+fn measure(who: Who, places: &[&Place], watchers: &[Watcher], time: Duration) -> Vec<Cost> {
+    let clients: Vec<Vec<u32>> = watchers.iter().map(|w| usage::children(w.pid())).collect();
+    let read = || -> Vec<[Duration; 3]> {
+        let one = |((place, watcher), clients): ((&&Place, &Watcher), &Vec<u32>)| match who {
+            Who::Daemon => [
+                usage::on_cpu(watcher.pid()),
+                clients.iter().map(|client| usage::on_cpu(*client)).sum(),
+                usage::on_cpu(place.server),
+            ],
+            // Its clients are its children, each for a moment only.
+            Who::Poller => [
+                usage::on_cpu_with_children(watcher.pid()),
+                Duration::ZERO,
+                usage::on_cpu(place.server),
+            ],
+        };
+        places.iter().zip(watchers).zip(&clients).map(one).collect()
+    };
+    let began = Instant::now();
+    let processes = usage::processes_made();
+    let before = read();
+    thread::sleep(time);
+    let after = read();
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let processes = (usage::processes_made() - processes) as f64;
+    let seconds = began.elapsed().as_secs_f64();
+    before
+        .iter()
+        .zip(&after)
+        .zip(places.iter().zip(watchers))
+        .map(|((before, after), (place, watcher))| {
+            let [watcher_cpu, clients, server] =
+                [0, 1, 2].map(|n| ms(after[n].saturating_sub(before[n])) / seconds);
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let resident = usage::resident_kb(watcher.pid()) as f64 / 1024.0;
+            Cost {
+                watcher: watcher_cpu,
+                clients,
+                server: server - place.alone,
+                processes: processes / seconds,
+                resident_mb: resident,
+            }
+        })
+        .collect()
+}
+
+fn measure_alone(places: &mut [Place], time: Duration) {
+    let read = |places: &[Place]| -> Vec<Duration> {
+        places
+            .iter()
+            .map(|place| usage::on_cpu(place.server))
+            .collect()
+    };
+    let began = Instant::now();
+    let before = read(places);
+    thread::sleep(time);
+    let after = read(places);
+    let seconds = began.elapsed().as_secs_f64();
+    for (place, (before, after)) in places.iter_mut().zip(before.iter().zip(&after)) {
+        place.alone = ms(after.saturating_sub(*before)) / seconds;
+    }
+}
+
+/// Measures daemons at all places at once, then pollers one after the other: they would be in one
+/// another's way.
+fn compare(
+    places: &mut [Place],
+    settle: Duration,
+    daemon: Duration,
+    poller: Duration,
+) -> Vec<(Cost, Cost)> {
+    thread::sleep(Duration::from_secs(3));
+    measure_alone(places, daemon.min(Duration::from_secs(20)));
+    let all: Vec<&Place> = places.iter().collect();
+    let start = |who, place: &Place| Watcher::ready(who, &place.world, SESSION);
+    let watchers: Vec<Watcher> = all.iter().map(|place| start(Who::Daemon, place)).collect();
+    thread::sleep(settle);
+    let ours = measure(Who::Daemon, &all, &watchers, daemon);
+    watchers.into_iter().for_each(Watcher::stop);
+    let theirs = all.iter().map(|place| {
+        let watcher = [start(Who::Poller, place)];
+        thread::sleep(Duration::from_secs(2));
+        measure(Who::Poller, &[place], &watcher, poller).remove(0)
+    });
+    ours.into_iter().zip(theirs.collect::<Vec<_>>()).collect()
+}
+
+fn table() -> Table {
+    Table::new(&[
+        "windows",
+        "processes/s",
+        "daemon ms/s",
+        "its clients",
+        "tmux above own",
+        "tmux own",
+        "resident MB",
+        "",
+        "poller: processes/s",
+        "ms/s",
+        "tmux above own",
+    ])
+}
+
+fn row(table: &mut Table, place: &Place, ours: &Cost, theirs: &Cost, met: bool) {
+    table.row([
+        place.windows.to_string(),
+        format!("{:.2}", ours.processes),
+        format!("{:.3}", ours.watcher),
+        format!("{:.3}", ours.clients),
+        format!("{:.3}", ours.server),
+        format!("{:.3}", place.alone),
+        format!("{:.1}", ours.resident_mb),
+        verdict(met).to_owned(),
+        format!("{:.1}", theirs.processes),
+        format!("{:.1}", theirs.watcher),
+        format!("{:.1}", theirs.server),
+    ]);
+}
+
+pub(crate) fn quiet(effort: Effort) {
+    heading("Idle: processor time by the second, everything quiet");
+    let mut places: Vec<Place> = [1, 20, 100, 300].map(|n| Place::new(n, 0)).into();
+    let [settle, daemon, poller] = effort
+        .pick([4, 10, 6], [14, 60, 12])
+        .map(Duration::from_secs);
+    assert!(effort == Effort::Quick || settle >= SETTLED);
+    let costs = compare(&mut places, settle, daemon, poller);
+    let mut table = table();
+    for (place, (ours, theirs)) in places.iter().zip(&costs) {
+        let met = ours.processes == 0.0
+            && ours.watcher <= 1.0
+            && ours.server + ours.clients <= 1.0
+            && ours.resident_mb <= 15.0;
+        row(&mut table, place, ours, theirs, met);
+    }
+    table.print();
+    println!(
+        "\nTargets: no process; daemon <= 1 ms/s, tmux with its clients <= 1 ms/s above its own; \
+         resident <= 15 MB. Measured over {} s, {} s after the start.",
+        daemon.as_secs(),
+        settle.as_secs()
+    );
+    let (twenty, three_hundred) = (&costs[1].0, &costs[3].0);
+    let both = |cost: &Cost| cost.watcher + cost.clients + cost.server;
+    println!(
+        "From 20 to 300 windows, times 15: processor time times {:.1}, resident memory times {:.1}.",
+        both(three_hundred) / both(twenty),
+        three_hundred.resident_mb / twenty.resident_mb,
+    );
+}
+
+pub(crate) fn chatty(effort: Effort) {
+    heading("Five tasks print 100 lines a second each: processor time by the second");
+    let mut places: Vec<Place> = [5, 20, 100, 300].map(|n| Place::new(n, CHATTY)).into();
+    assert!(places.iter().all(|place| place.orders.len() == CHATTY));
+    let [settle, daemon, poller] = effort
+        .pick([4, 8, 6], [14, 30, 12])
+        .map(Duration::from_secs);
+    let costs = compare(&mut places, settle, daemon, poller);
+    let mut table = table();
+    for (place, (ours, theirs)) in places.iter().zip(&costs) {
+        let met = ours.processes == 0.0 && ours.watcher <= 5.0 && ours.resident_mb <= 15.0;
+        row(&mut table, place, ours, theirs, met);
+    }
+    table.print();
+    println!("\nTargets: no process; daemon <= 5 ms/s; resident <= 15 MB.");
+}
+
+pub(crate) fn twenty(effort: Effort) {
+    heading("Twenty daemons on one server, ten windows each");
+    let world = World::new();
+    let sessions: Vec<String> = (0..20).map(|n| format!("bench-{n}")).collect();
+    for session in &sessions {
+        world.add_session(session, 10);
+    }
+    let mut places = [Place {
+        server: world.server_pid(),
+        world,
+        windows: 200,
+        alone: 0.0,
+        orders: Vec::new(),
+    }];
+    let [settle, time, poller] = effort
+        .pick([4, 10, 6], [14, 60, 12])
+        .map(Duration::from_secs);
+    thread::sleep(Duration::from_secs(3));
+    measure_alone(&mut places, time.min(Duration::from_secs(20)));
+    let [place] = &places;
+
+    let start = |who: Who, session: &String| Watcher::ready(who, &place.world, session);
+    let daemons: Vec<Watcher> = sessions
+        .iter()
+        .map(|name| start(Who::Daemon, name))
+        .collect();
+    thread::sleep(settle);
+    let at: Vec<&Place> = daemons.iter().map(|_| place).collect();
+    let ours = measure(Who::Daemon, &at, &daemons, time);
+    daemons.into_iter().for_each(Watcher::stop);
+    let poller_there = [start(Who::Poller, &sessions[0])];
+    thread::sleep(Duration::from_secs(2));
+    let theirs = measure(Who::Poller, &[place], &poller_there, poller).remove(0);
+
+    let mut table = Table::new(&[
+        "who",
+        "processes/s",
+        "themselves ms/s",
+        "their clients",
+        "tmux above own",
+        "tmux own",
+        "resident MB each",
+    ]);
+    let sum = |of: fn(&Cost) -> f64| ours.iter().map(of).sum::<f64>();
+    let most = ours.iter().map(|cost| cost.resident_mb).fold(0.0, f64::max);
+    table.row([
+        "20 daemons, 10 windows each".to_owned(),
+        format!("{:.2}", ours[0].processes),
+        format!("{:.3}", sum(|cost| cost.watcher)),
+        format!("{:.3}", sum(|cost| cost.clients)),
+        format!("{:.3}", ours[0].server),
+        format!("{:.3}", place.alone),
+        format!("{most:.1}"),
+    ]);
+    table.row([
+        "1 poller, 10 windows".to_owned(),
+        format!("{:.1}", theirs.processes),
+        format!("{:.1}", theirs.watcher),
+        String::new(),
+        format!("{:.1}", theirs.server),
+        format!("{:.3}", place.alone),
+        format!("{:.1}", theirs.resident_mb),
+    ]);
+    table.print();
+}

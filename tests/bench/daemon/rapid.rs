@@ -1,0 +1,307 @@
+//! Acts in quick succession: is each told, once, with what is true of it?
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Effort;
+use super::figures::{Table, heading, verdict};
+use super::task::{self, Orders};
+use super::watcher::{Heard, Watcher, Who};
+use super::world::{SESSION, World};
+
+/// How long after the last act the last event may come.
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// What a story came to.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    right: u64,
+    of: u64,
+    /// Events told more than once.
+    twice: usize,
+}
+
+type Story = (&'static str, fn(&mut Stage<'_>) -> (u64, u64));
+
+const STORIES: [Story; 6] = [
+    ("50 tasks that end at once, by new-window", short_tasks),
+    (
+        "20 ends with a code, the window killed 250 ms later",
+        ends_before_kills,
+    ),
+    ("50 bells, one each 20 ms (sum of bells)", bells),
+    ("20 reruns, one each 50 ms, by respawn-window -k", respawns),
+    ("50 tasks that end at once, by run", short_runs),
+    ("20 reruns, one each 50 ms, by run", reruns),
+];
+
+pub(crate) fn run(effort: Effort) {
+    heading("In quick succession: told with the right code");
+    let rounds = effort.pick(1, 3);
+    let mut table = Table::new(&[
+        "story", "round", "daemon", "twice", "target", "", "poller", "twice",
+    ]);
+    for (name, story) in STORIES {
+        for round in 1..=rounds {
+            let ours = play(Who::Daemon, story);
+            // The poller has no `run` of its own.
+            let theirs = (!name.ends_with("by run")).then(|| play(Who::Poller, story));
+            table.row([
+                name.to_owned(),
+                round.to_string(),
+                format!("{} of {}", ours.right, ours.of),
+                ours.twice.to_string(),
+                "all, once".to_owned(),
+                verdict(ours.right == ours.of && ours.twice == 0).to_owned(),
+                theirs.map_or(String::new(), |theirs| {
+                    format!("{} of {}", theirs.right, theirs.of)
+                }),
+                theirs.map_or(String::new(), |theirs| theirs.twice.to_string()),
+            ]);
+        }
+    }
+    table.print();
+}
+
+/// Where a story is played.
+struct Stage<'a> {
+    who: Who,
+    world: &'a World,
+    watcher: &'a Watcher,
+}
+
+fn play(who: Who, story: fn(&mut Stage<'_>) -> (u64, u64)) -> Outcome {
+    let world = World::new();
+    world.add_session(SESSION, 5);
+    if who == Who::Poller {
+        // As its own helper does with the windows that it makes.
+        world.tmux(&["set-option", "-gw", "remain-on-exit", "on"]);
+    }
+    let watcher = Watcher::ready(who, &world, SESSION);
+    thread::sleep(Duration::from_millis(300));
+    let mut stage = Stage {
+        who,
+        world: &world,
+        watcher: &watcher,
+    };
+    let (right, of) = story(&mut stage);
+    // Whatever is told twice has come by now or comes soon.
+    thread::sleep(Duration::from_millis(300));
+    Outcome {
+        right,
+        of,
+        twice: told_twice(&watcher.all()),
+    }
+}
+
+/// Counts the events that another one says again.
+fn told_twice(all: &[Heard]) -> usize {
+    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    for heard in all.iter().filter(|heard| heard.is_live("event")) {
+        let record = &heard.record;
+        // Bells ring again within one run.
+        if record["type"] == "notify" {
+            continue;
+        }
+        let task = &record["task"];
+        // The poller does not count runs: with it a rerun is the same task again.
+        if task["run"].is_null() {
+            continue;
+        }
+        let what = format!("{} {} {}", record["type"], task["windowId"], task["run"]);
+        *told.entry(what).or_default() += 1;
+    }
+    told.values().map(|times| times - 1).sum()
+}
+
+impl Stage<'_> {
+    fn exits(&self, window: &str) -> Vec<Option<i64>> {
+        let all = self.watcher.all();
+        let exits = all.iter().filter(|heard| heard.is_event("exited", window));
+        exits.map(Heard::code).collect()
+    }
+
+    fn wait_for_exits(&self, n: u64) {
+        let is_exit =
+            |heard: &Heard| u64::from(heard.is_live("event") && heard.record["type"] == "exited");
+        self.watcher.wait_for_all(LIMIT, n, is_exit);
+    }
+
+    /// Counts the windows of which exactly this end has been told.
+    fn right(&self, expected: &[(String, i64)]) -> u64 {
+        let mut right = 0;
+        for (window, code) in expected {
+            let told = self.exits(window);
+            if told == [Some(*code)] {
+                right += 1;
+            } else if self.who == Who::Daemon {
+                eprintln!("{window} ended with {code}; told was {told:?}");
+            }
+        }
+        right
+    }
+
+    fn orders(&self, name: &str) -> (Orders, [String; 3]) {
+        let path: PathBuf = self.world.path(name);
+        let orders = Orders::new(path);
+        let program = std::env::current_exe().unwrap();
+        let words = [
+            program.to_str().unwrap().to_owned(),
+            task::PART.to_owned(),
+            orders.path().to_str().unwrap().to_owned(),
+        ];
+        (orders, words)
+    }
+
+    fn launch(&self, name: &str, command: &str) -> String {
+        let output = self
+            .world
+            .program(env!("CARGO_BIN_EXE_tmux-task"))
+            .args(["--session", SESSION, "run", name, "--", command])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let window = said
+            .lines()
+            .find_map(|line| line.strip_prefix("window_id="));
+        window.unwrap().to_owned()
+    }
+}
+
+fn short_tasks(stage: &mut Stage<'_>) -> (u64, u64) {
+    let mut driver = stage.world.driver();
+    let expected: Vec<(String, i64)> = (0..50)
+        .map(|code| {
+            let exit = format!("exit {code}");
+            let words = ["sh", "-c", exit.as_str()];
+            (
+                driver.new_window(SESSION, &format!("short-{code}"), &words),
+                code,
+            )
+        })
+        .collect();
+    stage.wait_for_exits(50);
+    (stage.right(&expected), 50)
+}
+
+fn short_runs(stage: &mut Stage<'_>) -> (u64, u64) {
+    let expected: Vec<(String, i64)> = (0..50)
+        .map(|code| {
+            (
+                stage.launch(&format!("short-{code}"), &format!("exit {code}")),
+                code,
+            )
+        })
+        .collect();
+    stage.wait_for_exits(50);
+    (stage.right(&expected), 50)
+}
+
+fn ends_before_kills(stage: &mut Stage<'_>) -> (u64, u64) {
+    let mut driver = stage.world.driver();
+    let mut expected = Vec::new();
+    let mut started = Vec::new();
+    for code in 1..=20 {
+        let (orders, words) = stage.orders(&format!("end-{code}"));
+        let words = words.each_ref().map(String::as_str);
+        let window = driver.new_window(SESSION, &format!("end-{code}"), &words);
+        started.push((window, code, orders));
+    }
+    let limit = Duration::from_secs(10);
+    for (window, ..) in &started {
+        stage
+            .watcher
+            .wait(limit, |heard| heard.is_event("started", window));
+    }
+    for (window, code, mut orders) in started {
+        orders.give(&code.to_string());
+        thread::sleep(Duration::from_millis(250));
+        driver.call(&format!("kill-window -t {window}"));
+        expected.push((window, code));
+    }
+    stage.wait_for_exits(20);
+    thread::sleep(Duration::from_millis(300));
+    let gone = |window: &str| {
+        stage
+            .watcher
+            .all()
+            .iter()
+            .any(|h| h.is_event("disappeared", window))
+    };
+    expected.retain(|(window, _)| !gone(window));
+    (stage.right(&expected), 20)
+}
+
+fn bells(stage: &mut Stage<'_>) -> (u64, u64) {
+    let mut driver = stage.world.driver();
+    let (mut orders, words) = stage.orders("rings");
+    let words = words.each_ref().map(String::as_str);
+    let window = driver.new_window(SESSION, "rings", &words);
+    let limit = Duration::from_secs(10);
+    stage
+        .watcher
+        .wait(limit, |heard| heard.is_event("started", &window));
+    each(50, Duration::from_millis(20), |_| orders.give("ring"));
+    let of_bells = |heard: &Heard| {
+        let bells = heard.record["bells"].as_u64();
+        bells
+            .filter(|_| heard.is_event("notify", &window))
+            .unwrap_or(0)
+    };
+    stage.watcher.wait_for_all(LIMIT, 50, of_bells);
+    thread::sleep(Duration::from_millis(200));
+    (stage.watcher.all().iter().map(of_bells).sum(), 50)
+}
+
+fn respawns(stage: &mut Stage<'_>) -> (u64, u64) {
+    let mut driver = stage.world.driver();
+    let window = driver.new_window(SESSION, "again", &["sh", "-c", "exit 0"]);
+    stage.wait_for_exits(1);
+    each(20, Duration::from_millis(50), |n| {
+        let code = n + 1;
+        driver.call(&format!("respawn-window -k -t {window} 'exit {code}'"));
+    });
+    codes_in_order(stage, &window)
+}
+
+fn reruns(stage: &mut Stage<'_>) -> (u64, u64) {
+    let window = stage.launch("again", "exit 0");
+    stage.wait_for_exits(1);
+    each(20, Duration::from_millis(50), |n| {
+        stage.launch("again", &format!("exit {}", n + 1));
+    });
+    codes_in_order(stage, &window)
+}
+
+/// Counts the codes from 1 on that were told, where 21 ends are told in all, the first with 0.
+fn codes_in_order(stage: &Stage<'_>, window: &str) -> (u64, u64) {
+    stage.wait_for_exits(21);
+    thread::sleep(Duration::from_millis(200));
+    let told = stage.exits(window);
+    let mut right = 0;
+    let mut rest = told.iter().copied();
+    for code in 1..=20 {
+        let mut ahead = rest.clone();
+        if ahead.any(|told| told == Some(code)) {
+            right += 1;
+            rest = ahead;
+        }
+    }
+    if stage.who == Who::Daemon && right < 20 {
+        eprintln!("{window} ended in turn with {told:?}");
+    }
+    (right, 20)
+}
+
+/// Acts at a steady pace; an act that takes longer delays the next.
+fn each(times: u32, pause: Duration, mut act: impl FnMut(u32)) {
+    let mut next = Instant::now();
+    for n in 0..times {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        next = Instant::now() + pause;
+        act(n);
+    }
+}

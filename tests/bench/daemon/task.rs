@@ -1,0 +1,94 @@
+//! A task that does what it is told and writes down when: no shell and no start-up lie between the
+//! time and the act.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+pub(crate) const PART: &str = "part-of-task";
+
+/// What it prints to ask something, and to be done with asking.
+const QUESTION: &str = "Proceed? [y/N] ";
+
+/// The task's own side: obeys the lines of its pipe.
+pub(crate) fn run(path: &str) {
+    // For writing as well: then it never ends.
+    let orders = OpenOptions::new().read(true).write(true).open(path);
+    let at = File::create(format!("{path}.at")).unwrap();
+    let tell = |text: &str| {
+        note_time(&at);
+        print(text);
+    };
+    for order in BufReader::new(orders.unwrap()).lines() {
+        let order = order.unwrap();
+        match order.as_str() {
+            "ring" => tell("\u{7}"),
+            "ask" => tell(QUESTION),
+            "go on" => tell("y\r\n\u{1b}[2J\u{1b}[H"),
+            "chat" => {
+                for n in 0_u64.. {
+                    print(&format!(
+                        "{n} a line as programs print them while they work\r\n"
+                    ));
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+            code => {
+                let code = code.parse().unwrap();
+                note_time(&at);
+                std::process::exit(code);
+            }
+        }
+    }
+}
+
+fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes()).unwrap();
+    stdout.flush().unwrap();
+}
+
+fn note_time(file: &File) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let text = format!("{:020}", now.as_nanos());
+    file.write_all_at(text.as_bytes(), 0).unwrap();
+}
+
+/// The other side.
+pub(crate) struct Orders {
+    path: PathBuf,
+    pipe: File,
+}
+
+impl Orders {
+    /// Makes the pipe; the task may be started later.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let pipe = OpenOptions::new().read(true).write(true).open(&path);
+        Self {
+            pipe: pipe.unwrap(),
+            path,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn give(&mut self, order: &str) {
+        self.pipe
+            .write_all(format!("{order}\n").as_bytes())
+            .unwrap();
+    }
+
+    /// Returns when the task did what it was last told; it has done it by now.
+    pub(crate) fn done_at(&self) -> SystemTime {
+        let text = std::fs::read_to_string(format!("{}.at", self.path.display())).unwrap();
+        UNIX_EPOCH + Duration::from_nanos(text.trim().parse().unwrap())
+    }
+}

@@ -1,0 +1,206 @@
+//! Private tmux servers, and folders that nobody else uses.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tmux_task::protocol::{Frame, Item, Parser, quote};
+
+/// The session whose tasks are watched.
+pub(crate) const SESSION: &str = "bench";
+
+/// What a task that does nothing runs.
+pub(crate) const SLEEP: &str = "sleep 1000000";
+
+/// A temporary directory with a tmux server and everything that belongs to it. All of it goes
+/// when this is dropped.
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    /// Starts a server with one session, in which nothing is watched.
+    pub(crate) fn new() -> Self {
+        // The paths of sockets have room for some 100 bytes, whatever TMPDIR says.
+        let dir = tempfile::Builder::new().prefix("ttb-").tempdir_in("/tmp");
+        let world = Self { dir: dir.unwrap() };
+        for name in ["tmux", "run", "state", "config", "home"] {
+            std::fs::create_dir(world.path(name)).unwrap();
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(world.path(name), private).unwrap();
+        }
+        world.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-s",
+            "driver",
+            SLEEP,
+        ]);
+        world
+    }
+
+    /// Adds a session to be watched, with this many tasks that do nothing.
+    pub(crate) fn add_session(&self, session: &str, windows: usize) {
+        assert!(windows > 0, "a session has a window");
+        self.tmux(&["new-session", "-d", "-s", session, "-n", "task-0", SLEEP]);
+        let mut driver = self.driver();
+        for n in 1..windows {
+            driver.call(&format!(
+                "new-window -d -t '={session}:' -n task-{n} {SLEEP}"
+            ));
+        }
+        assert_eq!(driver.windows(session).len(), windows);
+        driver.leave();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Returns a program in the environment of this world alone.
+    pub(crate) fn program(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("LC_ALL", "C.UTF-8")
+            .env("HOME", self.path("home"))
+            .env("TMUX_TMPDIR", self.path("tmux"))
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .current_dir(self.path("home"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs tmux and returns what it says.
+    pub(crate) fn tmux(&self, words: &[&str]) -> String {
+        let output = self.program("tmux").args(words).output().unwrap();
+        assert!(output.status.success(), "tmux {words:?}: {output:?}");
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    pub(crate) fn server_pid(&self) -> u32 {
+        self.tmux(&["display-message", "-p", "#{pid}"])
+            .parse()
+            .unwrap()
+    }
+
+    pub(crate) fn driver(&self) -> Driver {
+        let mut child = self
+            .program("tmux")
+            .args(["-u", "-C", "attach-session", "-f", "no-output,ignore-size"])
+            .args(["-t", "=driver"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut driver = Driver {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take().unwrap(),
+            child,
+            parser: Parser::default(),
+            read: VecDeque::new(),
+        };
+        driver.frame(Whose::Anybody);
+        driver
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.program("tmux").arg("kill-server").output());
+        // Daemons take their leave of the server that has gone, and of their folders.
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until && std::fs::remove_dir_all(self.dir.path()).is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Which frames count.
+#[derive(Debug, Clone, Copy)]
+enum Whose {
+    /// Answers to our commands: hooks put their own in between.
+    Ours,
+    /// The answer to attaching, too.
+    Anybody,
+}
+
+/// A control client of another session of the same server: what it does costs no process, so
+/// nothing but the act itself lies between the time and the act.
+pub(crate) struct Driver {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    parser: Parser,
+    read: VecDeque<Frame>,
+}
+
+impl Driver {
+    /// Runs one command and returns its answer.
+    pub(crate) fn call(&mut self, command: &str) -> String {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{command}\n").as_bytes()).unwrap();
+        let frame = self.frame(Whose::Ours);
+        assert!(frame.ok, "{command}: {}", frame.text());
+        frame.text()
+    }
+
+    /// Starts a task that runs a program without a shell, and returns its window's id.
+    pub(crate) fn new_window(&mut self, session: &str, name: &str, words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        self.call(&format!(
+            "new-window -d -P -F '#{{window_id}}' -t '={session}:' -n {name} -- {}",
+            words.join(" ")
+        ))
+    }
+
+    fn windows(&mut self, session: &str) -> Vec<String> {
+        let listed = self.call(&format!("list-windows -t '={session}' -F '#{{window_id}}'"));
+        listed.lines().map(str::to_owned).collect()
+    }
+
+    fn frame(&mut self, whose: Whose) -> Frame {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            for item in self.parser.by_ref() {
+                match item {
+                    Item::Frame(frame) => match whose {
+                        Whose::Ours if frame.flags & 1 == 0 => {}
+                        Whose::Ours | Whose::Anybody => self.read.push_back(frame),
+                    },
+                    Item::Notice(_) => {}
+                }
+            }
+            if let Some(frame) = self.read.pop_front() {
+                return frame;
+            }
+            let n = self.stdout.read(&mut buffer).unwrap();
+            assert!(n > 0, "the tmux server has gone");
+            self.parser.push(&buffer[..n]);
+        }
+    }
+
+    /// Detaches and waits until the client has gone.
+    pub(crate) fn leave(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let mut rest = Vec::new();
+        drop(self.stdout.read_to_end(&mut rest));
+        drop(self.child.wait());
+    }
+}
