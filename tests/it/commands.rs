@@ -374,10 +374,17 @@ fn logs_are_a_tasks_lines() {
         "a b\n\n  c\n"
     );
     let printed = world.task(["logs", "api", "-n", "1", "--json"]);
-    let printed: Value = serde_json::from_str(printed.ok()).unwrap();
+    let mut printed: Value = serde_json::from_str(printed.ok()).unwrap();
+    let cursor = printed["cursor"].take();
+    assert!(
+        cursor
+            .as_str()
+            .is_some_and(|cursor| cursor.starts_with("c1.")),
+        "{cursor}"
+    );
     assert_eq!(
         printed,
-        json!({"windowId": window, "windowName": "api", "run": 1, "lines": ["  c"]})
+        json!({"windowId": window, "windowName": "api", "run": 1, "lines": ["  c"], "cursor": null})
     );
 }
 
