@@ -274,6 +274,9 @@ impl Hub {
                 }
                 self.pace
                     .looked(found, changed || !effects.is_empty(), seen.unsettled);
+                if self.watch.is_hushed() {
+                    self.pace.printed();
+                }
                 let ended = keeping::ended(&effects);
                 self.perform(effects).await;
                 // Readers are served before anything that can wait.

@@ -250,6 +250,7 @@ impl Watch {
         };
         let Clients { client, ears, .. } = &mut **clients;
         let mut told: Vec<Told> = client.take_told().into();
+        ears.resumed(pane);
         // The last answer is that of the reading.
         let at = told
             .iter()
@@ -277,6 +278,14 @@ impl Watch {
     /// Counts the connections: output that was told by an earlier one may not be whole.
     pub(super) fn connections(&self) -> u64 {
         self.connections
+    }
+
+    /// Whether panes print without telling, so that only looks can see what they print.
+    pub(super) fn is_hushed(&self) -> bool {
+        match &self.link {
+            Link::Attached(clients) => clients.ears.is_hushed(),
+            Link::Apart { .. } => false,
+        }
     }
 
     /// Whether changes are told, so that looks need not be taken to find them.
@@ -390,12 +399,16 @@ impl Watch {
             return None;
         };
         let target = Target::Id(life.id);
-        let hushed = clients.ears.hushed();
+        let resume = clients.ears.to_resume();
         self.captures.expect(clients.ears.told(), &self.ended);
         let mut connection = Connection::Attached(&mut clients.client);
-        match tmux::look(&mut connection, &target, &mut self.captures, &hushed).await {
+        match tmux::look(&mut connection, &target, &mut self.captures, &resume).await {
             Ok(look) => {
-                clients.ears.resumed();
+                let quiet = look
+                    .iter()
+                    .flat_map(Look::quiet_panes)
+                    .collect::<BTreeSet<_>>();
+                clients.ears.looked(|pane| quiet.contains(&pane));
                 Some(look)
             }
             Err(error) => {

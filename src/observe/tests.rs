@@ -89,6 +89,7 @@ fn look(windows: &[&str], deaths: &str) -> Look {
         windows: windows.iter().map(|text| row(text)).collect(),
         deaths: Death::parse_record(deaths),
         death_record: String::new(),
+        time: 0,
     }
 }
 

@@ -122,6 +122,7 @@ impl Answer {
         }
         captures.keep_only(&present, self.time);
         Look {
+            time: self.time,
             session: self.session,
             windows: self.windows.into_values().collect(),
             deaths: Death::parse_record(&self.record),

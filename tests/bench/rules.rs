@@ -127,6 +127,7 @@ fn look(windows: u32, turn: u32) -> Look {
         }
     };
     Look {
+        time: 0,
         session: SessionRow {
             life: SessionLife {
                 server_pid: 1,
