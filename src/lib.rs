@@ -26,5 +26,6 @@ pub mod process;
 pub mod prompt;
 pub mod protocol;
 pub mod route;
+pub mod terminal;
 pub mod tmux;
 pub mod wire;

@@ -1,0 +1,215 @@
+use std::collections::VecDeque;
+
+use super::LINE_OVERLAP;
+use super::buffer::Buffer;
+use super::row::Row;
+
+/// The screen: what a terminal remembers, and the questions about it. [`super::writer::Writer`]
+/// changes it.
+#[derive(Debug)]
+pub(super) struct Grid {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    /// Always `height` of them.
+    pub(super) rows: VecDeque<Row>,
+    /// What scrolled off the line that the first row continues.
+    pub(super) head: Head,
+    /// At most `width`, where the next character wraps.
+    pub(super) column: usize,
+    pub(super) row: usize,
+    /// The first and last row of the scroll region.
+    pub(super) region: (usize, usize),
+    /// For each column whether it is a tab stop.
+    pub(super) tabs: Vec<bool>,
+    pub(super) modes: Modes,
+    /// What `ESC 7` saved.
+    pub(super) saved: Saved,
+    pub(super) screen: Screen,
+    /// Where mode 1049 leaves the cursor when the alternate screen is left.
+    pub(super) cursor_of_main: Option<(usize, usize)>,
+    pub(super) scrolled: u64,
+    /// Whether the cursor was moved, other than by writing, since the last character.
+    pub(super) jumped: bool,
+    /// What REP repeats: the last character, when nothing came after it.
+    pub(super) last: Option<char>,
+}
+
+/// The beginning of a line whose end is still on the screen.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    pub(super) buffer: Buffer,
+    /// Holds a row that was written to since it was told as complete.
+    pub(super) open: bool,
+    /// Holds a row that changed since it was told.
+    pub(super) changed: bool,
+}
+
+impl Head {
+    pub(super) fn clear(&mut self) {
+        self.buffer.clear();
+        self.open = false;
+        self.changed = false;
+    }
+
+    /// Takes the row that leaves the screen.
+    pub(super) fn take(&mut self, row: &Row) {
+        row.render(&mut self.buffer);
+        self.open |= row.open;
+        self.changed |= row.changed;
+    }
+
+    /// Forgets all but what the next piece of the line overlaps with.
+    pub(super) fn shorten(&mut self) {
+        self.buffer.keep_end(LINE_OVERLAP);
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Modes {
+    pub(super) wrap: bool,
+    pub(super) insert: bool,
+    /// Whether rows are counted from the scroll region's first.
+    pub(super) origin: bool,
+}
+
+impl Modes {
+    pub(super) const NEW: Self = Self {
+        wrap: true,
+        insert: false,
+        origin: false,
+    };
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Saved {
+    pub(super) column: usize,
+    pub(super) row: usize,
+    pub(super) origin: bool,
+}
+
+/// Which screen the rows are.
+#[derive(Debug)]
+pub(super) enum Screen {
+    Main,
+    /// The main screen, of which only what was written since is known.
+    Guess,
+    /// The alternate screen; the main one is behind it.
+    Alternate {
+        main: VecDeque<Row>,
+        head: Head,
+    },
+    /// The alternate screen; what is behind it was never seen.
+    AlternateOfUnknown,
+}
+
+impl Grid {
+    pub(super) fn new(width: usize, height: usize) -> Self {
+        Self {
+            width,
+            height,
+            rows: blank_rows(height),
+            head: Head::default(),
+            column: 0,
+            row: 0,
+            region: (0, height - 1),
+            tabs: usual_tabs(width),
+            modes: Modes::NEW,
+            saved: Saved::default(),
+            screen: Screen::Main,
+            cursor_of_main: None,
+            scrolled: 0,
+            jumped: false,
+            last: None,
+        }
+    }
+
+    pub(super) fn enter_unknown_alternate(&mut self) {
+        self.screen = Screen::AlternateOfUnknown;
+        self.cursor_of_main = Some((0, self.height - 1));
+    }
+
+    /// Shows a capture. The cursor's line stays open if it was.
+    pub(super) fn show(&mut self, texts: &[String], (column, row): (usize, usize)) {
+        let open = self.rows.get(self.row).is_some_and(|row| row.open);
+        let texts = texts.iter().map(String::as_str);
+        let texts = texts.chain(std::iter::repeat("")).take(self.height);
+        let rows = texts.map(|text| Row::captured(text, self.width));
+        self.rows = rows.collect();
+        self.head.clear();
+        self.column = column.min(self.width);
+        self.row = row.min(self.height - 1);
+        self.rows[self.row].open = open;
+        self.jumped = true;
+        if let Screen::Guess = self.screen {
+            self.screen = Screen::Main;
+        }
+    }
+
+    pub(super) fn resize(&mut self, width: usize, height: usize) {
+        if width != self.width {
+            self.tabs = usual_tabs(width);
+        }
+        if let Screen::Alternate { main, head } = &mut self.screen {
+            main.resize(height, Row::default());
+            for row in main.iter_mut() {
+                row.truncate(width);
+            }
+            head.clear();
+        }
+        self.width = width;
+        self.height = height;
+        self.region = (0, height - 1);
+    }
+
+    pub(super) fn is_alternate(&self) -> bool {
+        match self.screen {
+            Screen::Main | Screen::Guess => false,
+            Screen::Alternate { .. } | Screen::AlternateOfUnknown => true,
+        }
+    }
+
+    pub(super) fn is_guess(&self) -> bool {
+        matches!(self.screen, Screen::Guess)
+    }
+
+    pub(super) fn cursor(&self) -> (usize, usize) {
+        (self.column, self.row)
+    }
+
+    pub(super) fn scrolled(&self) -> u64 {
+        self.scrolled
+    }
+
+    pub(super) fn texts(&self) -> Vec<String> {
+        let mut buffer = Buffer::default();
+        let texts = self.rows.iter().map(|row| {
+            buffer.clear();
+            row.render(&mut buffer);
+            buffer.line(false).text().to_owned()
+        });
+        texts.collect()
+    }
+
+    /// The first and last row of the line that a row belongs to.
+    pub(super) fn line_around(&self, row: usize) -> (usize, usize) {
+        let mut first = row;
+        while first > 0 && self.rows[first - 1].is_joined() {
+            first -= 1;
+        }
+        let mut last = row;
+        while last + 1 < self.height && self.rows[last].is_joined() {
+            last += 1;
+        }
+        (first, last)
+    }
+}
+
+pub(super) fn blank_rows(height: usize) -> VecDeque<Row> {
+    std::iter::repeat_n(Row::default(), height).collect()
+}
+
+pub(super) fn usual_tabs(width: usize) -> Vec<bool> {
+    (0..width)
+        .map(|column| column > 0 && column % 8 == 0)
+        .collect()
+}

@@ -1,0 +1,63 @@
+use std::ops::Range;
+
+/// Which chunk of output wrote a cell. 0 is what stood there at the beginning.
+pub type Stamp = u64;
+
+/// A logical line, as it stands at one moment: rows that wrapped into each other are one line.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// With the blanks that were written at its end.
+    full: &'a str,
+    /// How long `full` is without them.
+    trimmed: usize,
+    /// Where each run of bytes with the same stamp ends, and that stamp.
+    runs: &'a [(usize, Stamp)],
+    complete: bool,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(full: &'a str, runs: &'a [(usize, Stamp)], complete: bool) -> Self {
+        Self {
+            full,
+            trimmed: full.trim_end_matches(' ').len(),
+            runs,
+            complete,
+        }
+    }
+
+    /// The line without trailing blanks.
+    #[must_use]
+    pub fn text(&self) -> &'a str {
+        &self.full[..self.trimmed]
+    }
+
+    /// The line with the blanks that a program wrote at its end, as it does after a question.
+    #[must_use]
+    pub fn text_with_blanks(&self) -> &'a str {
+        self.full
+    }
+
+    /// Whether any character of this byte range was written with a stamp greater than `since`.
+    /// Cells that were skipped or erased were not written.
+    #[must_use]
+    pub fn is_fresh(&self, range: Range<usize>, since: Stamp) -> bool {
+        let first = self.runs.partition_point(|&(end, _)| end <= range.start);
+        let mut start = first.checked_sub(1).map_or(0, |before| self.runs[before].0);
+        for &(end, stamp) in &self.runs[first..] {
+            if start >= range.end {
+                return false;
+            }
+            if stamp > since && range.start < range.end {
+                return true;
+            }
+            start = end;
+        }
+        false
+    }
+
+    /// Whether the line was ended, by a line feed or by scrolling off the screen.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+}

@@ -1,0 +1,120 @@
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder};
+
+use super::line::{Line, Stamp};
+
+/// How large a compiled pattern may be, in bytes.
+const SIZE_LIMIT: usize = 1 << 20;
+
+/// How many bytes of old matches of one line are looked into for newer ones that begin within
+/// them. Beyond it the search goes on behind each match, so that a pattern like `a.*b` cannot
+/// take the square of a line's length.
+const OVERLAP_BUDGET: usize = 1 << 20;
+
+/// What is looked for in lines.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    /// Literal texts too: the regex crate looks for those as fast as one can.
+    regex: Regex,
+}
+
+/// Why a text is no pattern.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// It is not written as a regular expression is.
+    #[error("`{pattern}` is not a regular expression")]
+    Syntax {
+        /// The text.
+        pattern: String,
+        /// Where and what is wrong.
+        #[source]
+        source: regex::Error,
+    },
+    /// It needs too much memory.
+    #[error("the regular expression `{pattern}` is too large")]
+    TooLarge {
+        /// The text.
+        pattern: String,
+    },
+}
+
+impl Pattern {
+    /// Returns a pattern that finds a text. One that is too large to look for regardless of case
+    /// (tens of thousands of characters) is looked for as it is written.
+    #[must_use]
+    pub fn literal(text: &str, ignore_case: bool) -> Self {
+        let escaped = regex::escape(text);
+        let regex = build(&escaped, ignore_case)
+            .or_else(|_| RegexBuilder::new(&escaped).size_limit(usize::MAX).build());
+        Self {
+            regex: regex.expect("escaped text is a regular expression"),
+        }
+    }
+
+    /// Returns a pattern that finds what a regular expression of the regex crate's syntax
+    /// matches.
+    ///
+    /// # Errors
+    ///
+    /// The text is no regular expression or one that needs too much memory.
+    pub fn regex(text: &str, ignore_case: bool) -> Result<Self, PatternError> {
+        match build(text, ignore_case) {
+            Ok(regex) => Ok(Self { regex }),
+            Err(regex::Error::CompiledTooBig(_)) => Err(PatternError::TooLarge {
+                pattern: text.to_owned(),
+            }),
+            Err(source) => Err(PatternError::Syntax {
+                pattern: text.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Finds the first match that contains a cell written after `since`, and that is not empty.
+    ///
+    /// Matches that begin within an older one are tried too. Trailing blanks that were written
+    /// are part of the line for a pattern that needs them, but the range is always one of
+    /// [`Line::text`].
+    #[must_use]
+    pub fn find(&self, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {
+        let text = line.text();
+        let full = line.text_with_blanks();
+        if !line.is_fresh(0..full.len(), since) {
+            return None;
+        }
+        self.find_in(text, line, since).or_else(|| {
+            let found = (full.len() > text.len())
+                .then(|| self.find_in(full, line, since))
+                .flatten()?;
+            let range = found.start..found.end.min(text.len());
+            (!range.is_empty()).then_some(range)
+        })
+    }
+
+    fn find_in(&self, text: &str, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {
+        let mut from = 0;
+        let mut budget = OVERLAP_BUDGET;
+        while from <= text.len() {
+            let found = self.regex.find_at(text, from)?;
+            if line.is_fresh(found.range(), since) {
+                return Some(found.range());
+            }
+            budget = budget.saturating_sub(found.len());
+            let first = text[found.start()..].chars().next()?;
+            from = match budget {
+                0 => found.end().max(found.start() + first.len_utf8()),
+                _ => found.start() + first.len_utf8(),
+            };
+        }
+        None
+    }
+}
+
+fn build(text: &str, ignore_case: bool) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text)
+        .case_insensitive(ignore_case)
+        .size_limit(SIZE_LIMIT)
+        .dfa_size_limit(SIZE_LIMIT)
+        .build()
+}

@@ -1,0 +1,167 @@
+use vte::{Params, Perform};
+
+use super::writer::Writer;
+
+/// What control characters and sequences do. Those that tmux ignores are not here, nor those
+/// that change no text.
+impl Perform for Writer<'_> {
+    fn print(&mut self, c: char) {
+        if c != '\x7f' {
+            Writer::print(self, c);
+        }
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            0x08 => self.backspace(),
+            b'\t' => self.tab(),
+            b'\n' | 0x0b | 0x0c => self.line_feed(),
+            b'\r' => self.carriage_return(),
+            _ => {}
+        }
+        self.forget_last();
+    }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], _ignore: bool, byte: u8) {
+        if intermediates.is_empty() {
+            match byte {
+                b'7' => self.save_cursor(),
+                b'8' => self.restore_cursor(),
+                b'D' => self.line_feed(),
+                b'E' => {
+                    self.carriage_return();
+                    self.line_feed();
+                }
+                b'H' => self.set_tab(),
+                b'M' => self.reverse_index(),
+                b'c' => self.reset(),
+                _ => {}
+            }
+        }
+        self.forget_last();
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        let numbers = Numbers(params);
+        match intermediates {
+            _ if ignore => {}
+            [] => sequence(self, &numbers, action),
+            [b'?'] => private_mode(self, &numbers, action),
+            _ => {}
+        }
+        self.forget_last();
+    }
+}
+
+fn sequence(writer: &mut Writer<'_>, numbers: &Numbers<'_>, action: char) {
+    let Some(first) = numbers.get(0) else {
+        return;
+    };
+    let count = first.max(1);
+    match action {
+        '@' => writer.insert_characters(count),
+        'A' => writer.up(count),
+        'B' => writer.down(count),
+        'C' => writer.right(count),
+        'D' => writer.left(count),
+        'E' => {
+            writer.carriage_return();
+            writer.down(count);
+        }
+        'F' => {
+            writer.carriage_return();
+            writer.up(count);
+        }
+        'G' | '`' => writer.go_to(Some(count - 1), None),
+        'H' | 'f' => {
+            if let Some(column) = numbers.get(1) {
+                writer.go_to(Some(column.max(1) - 1), Some(count - 1));
+            }
+        }
+        'J' => match first {
+            0 => writer.erase_screen_after(),
+            1 => writer.erase_screen_before(),
+            2 => writer.erase_screen(),
+            3 => writer.erase_history(),
+            _ => {}
+        },
+        'K' => match first {
+            0 => writer.erase_line_after(),
+            1 => writer.erase_line_before(),
+            2 => writer.erase_line(),
+            _ => {}
+        },
+        'L' => writer.insert_lines(count),
+        'M' => writer.delete_lines(count),
+        'P' => writer.delete_characters(count),
+        'S' => writer.scroll_up(count),
+        'T' => writer.scroll_down(count),
+        'X' => writer.erase_characters(count),
+        'Z' => writer.back_tab(count),
+        'b' => writer.repeat(count),
+        'd' => writer.go_to(None, Some(count - 1)),
+        'g' => match first {
+            0 => writer.clear_tab(),
+            3 => writer.clear_tabs(),
+            _ => {}
+        },
+        'h' | 'l' if numbers.all().any(|number| number == 4) => {
+            writer.modes().insert = action == 'h';
+        }
+        'r' => match numbers.get(1) {
+            Some(0) => writer.set_region(count - 1, writer.height() - 1),
+            Some(bottom) => writer.set_region(count - 1, bottom - 1),
+            None => {}
+        },
+        's' => writer.save_cursor(),
+        'u' => writer.restore_cursor(),
+        _ => {}
+    }
+}
+
+fn private_mode(writer: &mut Writer<'_>, numbers: &Numbers<'_>, action: char) {
+    let on = match action {
+        'h' => true,
+        'l' => false,
+        _ => return,
+    };
+    for number in numbers.all() {
+        match number {
+            3 => {
+                writer.go_to(Some(0), Some(0));
+                writer.erase_screen();
+            }
+            6 => {
+                writer.modes().origin = on;
+                writer.go_to(Some(0), Some(0));
+            }
+            7 => writer.modes().wrap = on,
+            47 | 1047 | 1049 => match on {
+                true => writer.enter_alternate(number == 1049),
+                false => writer.leave_alternate(number == 1049),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// The numbers of a control sequence. One that is missing is 0, one that is not a plain number
+/// makes tmux ignore the sequence.
+struct Numbers<'a>(&'a Params);
+
+impl Numbers<'_> {
+    fn get(&self, index: usize) -> Option<usize> {
+        match self.0.iter().nth(index) {
+            None => Some(0),
+            Some([number]) => Some(usize::from(*number)),
+            Some(_) => None,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(|parameter| match parameter {
+            [number] => Some(usize::from(*number)),
+            _ => None,
+        })
+    }
+}

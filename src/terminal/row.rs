@@ -1,0 +1,264 @@
+use unicode_width::UnicodeWidthChar;
+
+use super::buffer::Buffer;
+use super::line::Stamp;
+
+/// How many bytes of marks a cell takes; tmux has about that much room for a whole character.
+const MARKS_LIMIT: usize = 32;
+
+/// One cell of the screen.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    stamp: Stamp,
+    /// What was combined with the character.
+    marks: Option<Box<str>>,
+    content: Content,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Never written, or erased.
+    Blank,
+    Narrow(char),
+    Wide(char),
+    /// The right half of a wide character.
+    Padding,
+}
+
+impl Cell {
+    const BLANK: Self = Self {
+        stamp: 0,
+        marks: None,
+        content: Content::Blank,
+    };
+
+    fn is_padding(&self) -> bool {
+        self.content == Content::Padding
+    }
+}
+
+/// Whether a row goes on in the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Wrap {
+    #[default]
+    No,
+    /// The cursor wrapped here, which a backspace can undo, but the row's end was erased since:
+    /// to a reader the next row is another line.
+    Erased,
+    Joined,
+}
+
+/// One row of the screen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Row {
+    /// Up to the last cell that was written; blank beyond it.
+    cells: Vec<Cell>,
+    pub(super) wrap: Wrap,
+    /// Written to since it was told as complete.
+    pub(super) open: bool,
+    /// Changed since it was told.
+    pub(super) changed: bool,
+    /// Whether it ever held something since it was cleared as a whole: tmux moves such rows into
+    /// the history when the screen is cleared.
+    pub(super) used: bool,
+}
+
+impl Row {
+    /// Returns a row that shows a text from before the beginning.
+    pub(super) fn captured(text: &str, width: usize) -> Self {
+        let mut row = Self::default();
+        let mut at = 0;
+        for c in text.chars() {
+            match width_of(c) {
+                _ if c == '\t' => at = (at / 8 + 1) * 8,
+                0 => row.combine(at, c, 0),
+                columns if at + columns <= width => {
+                    row.put(at, c, columns, 0);
+                    at += columns;
+                }
+                _ => break,
+            }
+        }
+        row.wrap = Wrap::No;
+        row.open = false;
+        row.changed = false;
+        row
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.cells.clear();
+        self.wrap = Wrap::No;
+        self.open = false;
+        self.changed = false;
+        self.used = false;
+    }
+
+    /// The column after the last cell in use.
+    pub(super) fn end(&self) -> usize {
+        self.cells.len()
+    }
+
+    pub(super) fn is_joined(&self) -> bool {
+        self.wrap == Wrap::Joined
+    }
+
+    pub(super) fn break_wrap(&mut self) {
+        if self.wrap == Wrap::Joined {
+            self.wrap = Wrap::Erased;
+        }
+    }
+
+    /// Writes a character of one or two columns.
+    pub(super) fn put(&mut self, at: usize, c: char, columns: usize, stamp: Stamp) {
+        let cell = Cell {
+            stamp,
+            marks: None,
+            content: match columns {
+                1 => Content::Narrow(c),
+                _ => Content::Wide(c),
+            },
+        };
+        self.open = true;
+        self.changed = true;
+        self.used = true;
+        if at < self.cells.len() {
+            self.break_characters(at, columns);
+            self.cells[at] = cell;
+        } else {
+            self.cells.resize(at, Cell::BLANK);
+            self.cells.push(cell);
+        }
+        if columns == 2 {
+            let padding = Cell {
+                stamp,
+                marks: None,
+                content: Content::Padding,
+            };
+            match self.cells.get_mut(at + 1) {
+                Some(cell) => *cell = padding,
+                None => self.cells.push(padding),
+            }
+        }
+    }
+
+    /// Blanks the halves that stay of wide characters when these columns are written.
+    fn break_characters(&mut self, at: usize, columns: usize) {
+        let mut first = at;
+        while first > 0 && self.cells[first].is_padding() {
+            self.cells[first] = Cell::BLANK;
+            first -= 1;
+        }
+        if first != at {
+            self.cells[first] = Cell::BLANK;
+        }
+        let after = self.cells.iter_mut().skip(at + columns);
+        for cell in after.take_while(|cell| cell.is_padding()) {
+            *cell = Cell::BLANK;
+        }
+    }
+
+    /// Adds a mark to the character before a column. There is none at the left edge.
+    pub(super) fn combine(&mut self, at: usize, mark: char, stamp: Stamp) {
+        let Some(mut before) = at.checked_sub(1) else {
+            return;
+        };
+        if before >= self.cells.len() {
+            self.cells.resize(at, Cell::BLANK);
+        }
+        if before > 0 && self.cells[before].is_padding() {
+            before -= 1;
+        }
+        let cell = &mut self.cells[before];
+        let marks = cell.marks.as_deref().unwrap_or_default();
+        if cell.is_padding() || marks.len() + mark.len_utf8() > MARKS_LIMIT {
+            return;
+        }
+        if cell.content == Content::Blank {
+            cell.content = Content::Narrow(' ');
+        }
+        cell.marks = Some([marks, mark.encode_utf8(&mut [0; 4])].concat().into());
+        cell.stamp = stamp;
+        self.open = true;
+        self.changed = true;
+        self.used = true;
+    }
+
+    /// Blanks columns, up to but not including `to`.
+    pub(super) fn erase(&mut self, from: usize, to: usize, width: usize) {
+        if to >= width {
+            self.break_wrap();
+        }
+        if to >= self.cells.len() {
+            self.cells.truncate(from);
+        } else {
+            self.cells[from..to].fill(Cell::BLANK);
+        }
+        self.changed = !self.cells.is_empty();
+    }
+
+    /// Makes room for `count` columns; what is pushed beyond the width is lost. As in tmux, room
+    /// that nothing can be moved out of is not made, or only in part.
+    pub(super) fn insert(&mut self, at: usize, count: usize, width: usize) {
+        if at + 1 == width {
+            self.erase(at, width, width);
+            return;
+        }
+        let moved = width.saturating_sub(at + count);
+        self.used |= moved > 0;
+        if moved == 0 || at >= self.cells.len() {
+            return;
+        }
+        self.cells.resize(width, Cell::BLANK);
+        for from in (at..at + moved).rev() {
+            self.cells.swap(from, from + count);
+        }
+        self.cells[at..at + moved.min(count)].fill(Cell::BLANK);
+        while self
+            .cells
+            .pop_if(|last| last.content == Content::Blank)
+            .is_some()
+        {}
+        self.changed = true;
+    }
+
+    /// Takes columns out; what is right of them moves to the left.
+    pub(super) fn delete(&mut self, at: usize, count: usize, width: usize) {
+        self.used |= at + count < width;
+        let end = self.cells.len();
+        if at < end {
+            self.cells.drain(at..end.min(at + count));
+            self.changed = true;
+        }
+    }
+
+    pub(super) fn truncate(&mut self, width: usize) {
+        self.cells.truncate(width);
+    }
+
+    /// Appends the row's text, without blanks at its end that nobody wrote.
+    pub(super) fn render(&self, buffer: &mut Buffer) {
+        let blanks = self.cells.iter().rev();
+        let blanks = blanks.take_while(|cell| cell.content == Content::Blank);
+        let end = self.cells.len() - blanks.count();
+        for cell in &self.cells[..end] {
+            match cell.content {
+                Content::Blank => buffer.push(' ', 0),
+                Content::Padding => {}
+                Content::Narrow(c) | Content::Wide(c) => {
+                    buffer.push(c, cell.stamp);
+                    if let Some(marks) = &cell.marks {
+                        buffer.push_str(marks, cell.stamp);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How many columns a character takes: none for one that is combined with the one before it.
+pub(super) fn width_of(c: char) -> usize {
+    match c {
+        ' '..='~' => 1,
+        _ => c.width().unwrap_or(0),
+    }
+}

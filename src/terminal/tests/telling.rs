@@ -1,0 +1,255 @@
+//! Which lines are told, and when.
+
+use super::*;
+
+#[track_caller]
+fn check(width: usize, height: usize, bytes: &str, expected: &[&str]) {
+    let mut terminal = Terminal::new(width, height);
+    let told = told(&mut terminal, &[bytes.as_bytes()]);
+    assert_eq!(told, expected, "{bytes:?}");
+}
+
+#[track_caller]
+fn check_chunks(width: usize, height: usize, chunks: &[&str], expected: &[&str]) {
+    let chunks: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
+    let mut terminal = Terminal::new(width, height);
+    assert_eq!(told(&mut terminal, &chunks), expected, "{chunks:?}");
+}
+
+#[test]
+fn lines_are_told_when_they_end_or_the_call_does() {
+    check(20, 5, "", &[]);
+    check(20, 5, "one\r\ntwo", &["one⏎", "two"]);
+    check(20, 5, "one\r\n\r\n  \r\ntwo\r\n", &["one⏎", "two⏎"]);
+    check(20, 5, "one  ", &["one"]);
+    check_chunks(
+        20,
+        5,
+        &["LISTEN", "ING\r", "\n"],
+        &["LISTEN", "LISTENING", "LISTENING⏎"],
+    );
+    check_chunks(20, 5, &["one", "", "\x1b[31m"], &["one"]);
+}
+
+#[test]
+fn a_wrapped_line_is_one_line() {
+    check(5, 5, "0123456789ab\r\n", &["0123456789ab⏎"]);
+    check(5, 2, "0123456789ab\r\nx", &["0123456789ab⏎", "x"]);
+    check(5, 2, "0123 56 89ab\r\n", &["0123 56 89ab⏎"]);
+    check(5, 5, "01234\r\n56", &["01234⏎", "56"]);
+    check_chunks(
+        5,
+        2,
+        &["0123456", "789abcdef", "g\r\n"],
+        &["0123456", "0123456789abcdef", "0123456789abcdefg⏎"],
+    );
+}
+
+#[test]
+fn colours_titles_and_strings_are_not_text() {
+    check(20, 5, "RE\x1b[1;32mAD\x1b[mY", &["READY"]);
+    check(20, 5, "a\x1b]0;title\x07b\x1b]8;;x\x1b\\c", &["abc"]);
+    check(
+        20,
+        5,
+        "a\x1bktitle\x1b\\b\x1b_apc\x1b\\c\x1b^pm\x1b\\d\x1bXsos\x1b\\e",
+        &["abcde"],
+    );
+    check(
+        20,
+        5,
+        "a\x1bPtmux;\x1b\x1b[2J\x1b\x1b\\text\x1b\\b",
+        &["ab"],
+    );
+    check(20, 5, "a\x1bP1;2qsixel\u{9c}\x18\x1b\\b", &["ab"]);
+    check(
+        20,
+        5,
+        "a\x1b]0;cut\x18b\x1bP1;2\x18c\x1bP:ig\x1b[31md",
+        &["abcd"],
+    );
+    check(20, 5, "a\x1b[31\x1b]0;t\x07mb\x1b(Bc\x7f\0", &["ambc"]);
+}
+
+#[test]
+fn utf8_is_put_together() {
+    let text = "§ 日本 🎉 e\u{301}";
+    check(20, 5, text, &[text]);
+    for cut in 0..text.len() {
+        let (before, after) = text.as_bytes().split_at(cut);
+        let mut terminal = Terminal::new(20, 5);
+        let told = told(&mut terminal, &[before, after]);
+        assert_eq!(told.last().map(String::as_str), Some(text), "{cut}");
+    }
+    let mut terminal = Terminal::new(20, 5);
+    let told = told(&mut terminal, &[b"a\xff\xe2\x82", b"b\xe2\x82\x1b[mc\x9b"]);
+    assert_eq!(told, ["a\u{fffd}", "a\u{fffd}\u{fffd}b\u{fffd}c"]);
+}
+
+#[test]
+fn every_state_of_a_rewritten_line_is_told() {
+    let mut bytes = String::new();
+    let mut expected = Vec::new();
+    for percent in 0..1000 {
+        bytes += &format!("\rwork {percent}");
+        expected.push(format!("work {percent}"));
+    }
+    bytes += "\rdone    \r\n";
+    expected.push("done⏎".into());
+    let mut terminal = Terminal::new(20, 5);
+    assert_eq!(told(&mut terminal, &[bytes.as_bytes()]), expected);
+
+    check(
+        20,
+        5,
+        "|\x08/\x08-\x08\\\x08 ok",
+        &["|", "/", "-", "\\", " ok"],
+    );
+    check(
+        20,
+        5,
+        "10%\r\x1b[K20%\x1b[2K\rdone",
+        &["10%", "20%", "done"],
+    );
+    check(20, 5, "READYxx\x1b[2D\x1b[K", &["READYxx", "READY"]);
+    check(20, 5, "READYxx\x1b[2D\x1b[P", &["READYxx", "READYx"]);
+    check(20, 5, "RED\x1b[2D\x1b[@x", &["RED", "R ED", "RxED"]);
+    check(20, 5, "RED\x1b[2D\x1b[4hx", &["RED", "RxED"]);
+    check(20, 5, "one\r\ntwo\x1b[A\x1b[L", &["one⏎", "two"]);
+    check(
+        20,
+        5,
+        "one\x1b[2;1Htwo\x1b[1;1H\x1b[Mx",
+        &["one", "two", "xwo"],
+    );
+    check(20, 5, "one\x1b[2;1Htwo\x1b[1;1H\x1b[M", &["one", "two"]);
+    check(
+        20,
+        2,
+        "one\x1b[2;1Htwo\x1b[1;1H\x1bMx",
+        &["two", "x", "one"],
+    );
+    check(20, 2, "one\x1b[2;1Htwo\x1bcx", &["one⏎", "two⏎", "x"]);
+}
+
+#[test]
+fn a_run_is_one_change_and_a_gap_is_none() {
+    check(20, 5, "abcdef\rxyz", &["abcdef", "xyzdef"]);
+    check(20, 5, "a\tb\x1b[5Cc", &["a       b     c"]);
+    check(20, 5, "    tail\rab", &["    tail", "ab  tail"]);
+}
+
+#[test]
+fn a_painted_screen_is_told_row_by_row() {
+    check(
+        20,
+        3,
+        "old\x1b[2J\x1b[1;1Hone\x1b[2;3Htwo",
+        &["old⏎", "one", "  two"],
+    );
+    check_chunks(
+        20,
+        3,
+        &["\x1b[1;1Hone\x1b[2;1Htwo", "\x1b[1;2HN"],
+        &["one", "two", "oNe"],
+    );
+    check(
+        5,
+        3,
+        "01234\x1b[3;1Hab\x1b[1;1H56789x",
+        &["01234", "56789x", "ab"],
+    );
+}
+
+#[test]
+fn the_alternate_screen_has_lines_of_its_own() {
+    check(
+        20,
+        3,
+        "shell$ vi\x1b[?1049h\x1b[1;1Htext\x1b[?1049l\r\nafter",
+        &["shell$ vi", "text", "shell$ vi⏎", "after"],
+    );
+    let mut terminal = Terminal::new(20, 2);
+    terminal.write(b"one\r\ntwo\x1b[?1049h", 1, &mut |_| {});
+    assert!(terminal.is_alternate());
+    assert_eq!(terminal.rows(), ["", ""]);
+    assert_eq!(told(&mut terminal, &[b"\r\n\r\n\r\nx\x1b[?1049l"]), ["x"]);
+    assert!(!terminal.is_alternate());
+    assert_eq!(terminal.rows(), ["one", "two"]);
+    assert_eq!(terminal.cursor(), (3, 1));
+    assert_eq!(terminal.scrolled(), 0);
+}
+
+#[test]
+fn an_alternate_screen_at_the_beginning_hides_what_is_not_known() {
+    let mut terminal = Terminal::seeded(20, 3, &["painted".into()], (0, 0), true);
+    assert!(terminal.is_alternate() && !terminal.is_guess());
+    assert_eq!(told(&mut terminal, &[b"\x1b[?1049lREADY"]), ["READY"]);
+    assert!(!terminal.is_alternate() && terminal.is_guess());
+    terminal.resize(20, 3, &["$ READY".into()], (7, 0));
+    assert!(!terminal.is_guess());
+    assert_eq!(told(&mut terminal, &[b"\r\n"]), ["$ READY⏎"]);
+}
+
+#[test]
+fn scroll_regions_scroll_lines_off() {
+    check(
+        20,
+        4,
+        "top\r\n\x1b[2;3r\x1b[2;1Hone\r\ntwo\r\nthree\r\nfour\x1b[4;1Hbar",
+        &["top⏎", "one⏎", "two⏎", "three⏎", "four", "bar"],
+    );
+    // A row that no line feed ended is told as complete when it scrolls off.
+    check(20, 2, "\x1b[1;1Hone\x1b[2;1Htwo\n\n", &["two⏎", "one⏎"]);
+}
+
+#[test]
+fn each_of_many_lines_is_told_once() {
+    let mut bytes = Vec::new();
+    for number in 0..50_000 {
+        bytes.extend_from_slice(format!("line {number}\r\n").as_bytes());
+    }
+    for size in [7, 4096, bytes.len()] {
+        let mut terminal = Terminal::new(40, 5);
+        let mut complete = Vec::new();
+        for (stamp, chunk) in (1..).zip(bytes.chunks(size)) {
+            terminal.write(chunk, stamp, &mut |line| {
+                if line.is_complete() {
+                    complete.push(line.text().to_owned());
+                }
+            });
+        }
+        assert_eq!(complete.len(), 50_000);
+        for (number, line) in complete.iter().enumerate() {
+            assert_eq!(*line, format!("line {number}"));
+        }
+        assert_eq!(terminal.scrolled(), 50_001 - 5);
+    }
+}
+
+#[test]
+fn a_line_without_end_is_told_in_pieces_that_overlap() {
+    let mut terminal = Terminal::new(80, 24);
+    let mut bytes: String = (0..40_000).map(|number| format!("{number} ")).collect();
+    bytes += "\r\n";
+    for size in [1000, 4096, bytes.len()] {
+        let mut covered = 0;
+        let mut longest = 0;
+        for (stamp, chunk) in (1..).zip(bytes.as_bytes().chunks(size)) {
+            terminal.write(chunk, stamp, &mut |line| {
+                let text = line.text_with_blanks();
+                longest = longest.max(text.len());
+                let first = if covered > 0 {
+                    text.find(' ').unwrap() + 1
+                } else {
+                    0
+                };
+                let at = bytes.find(&text[first..]).unwrap();
+                assert!(at <= covered, "{at} {covered}");
+                covered = covered.max(at + text.len() - first);
+            });
+        }
+        assert_eq!(covered, bytes.trim_end_matches(['\r', '\n']).len());
+        assert!(longest <= 2 * LINE_LIMIT + 80 * 24, "{longest}");
+    }
+}
