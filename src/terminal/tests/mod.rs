@@ -2,6 +2,7 @@ mod patterns;
 mod properties;
 mod sequences;
 mod telling;
+mod tmux;
 
 use super::*;
 
