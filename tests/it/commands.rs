@@ -408,7 +408,11 @@ fn a_file_that_is_no_socket_is_left_alone() {
         let words = ["-S", path].into_iter().chain(command);
         let refused = world.task(words.collect::<Vec<_>>());
         assert_eq!(refused.code, 1);
-        assert!(refused.err.contains("is not a tmux socket"), "{}", refused.err);
+        assert!(
+            refused.err.contains("is not a tmux socket"),
+            "{}",
+            refused.err
+        );
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
 }
