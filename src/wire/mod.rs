@@ -15,7 +15,7 @@ mod wait;
 pub use cloudevents::cloud_event;
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
-    LiveRecord, Message, RecordBody, StreamRecord,
+    LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
 };
 pub use saved::{SavedLife, SavedSession};
 pub use schema::feed_schema;

@@ -14,6 +14,7 @@ mod hostile;
 mod house;
 #[cfg(feature = "notice")]
 mod notices;
+mod prompts;
 mod replay;
 mod restart;
 mod runs;
