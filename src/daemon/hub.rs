@@ -174,6 +174,7 @@ impl Hub {
         [
             Some(self.pace.next_look()),
             self.engine.look_at().map(Instant::from_std),
+            self.watch.terminals.next_deadline().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
             self.waits.next_deadline().map(Instant::from_std),
@@ -219,13 +220,19 @@ impl Hub {
         let effects = self.engine.deliver_due(now());
         self.perform(effects).await;
         waiting::tick(self).await;
-        let look_due = self.pace.next_look() <= at
+        let engine = &self.engine;
+        let waits = |window| engine.prompt_of(window).is_some();
+        let teaching = engine.teaching();
+        let terminal_changed = self.watch.terminals.ask_due(waits, teaching, at.into_std());
+        let look_due = terminal_changed
+            || self.pace.next_look() <= at
             || self
                 .engine
                 .look_at()
                 .is_some_and(|due| Instant::from_std(due) <= at);
         if look_due {
-            let for_safety = self.watch.is_told()
+            let for_safety = !terminal_changed
+                && self.watch.is_told()
                 && self.pace.is_safety(at)
                 && self
                     .engine
@@ -254,7 +261,10 @@ impl Hub {
 
     async fn look_because(&mut self, why: Why, killed: &BTreeMap<WindowId, GoneReason>) {
         let at = now();
-        match self.watch.look(killed, at).await {
+        let engine = &self.engine;
+        let waits = |window| engine.prompt_of(window).is_some();
+        let quiet = engine.settings().quiet;
+        match self.watch.look(killed, waits, quiet, at).await {
             Ok(seen) => {
                 let name = self.watch.about().name.as_deref();
                 self.recorder.rename(name.unwrap_or(&seen.snapshot.session));
@@ -547,5 +557,6 @@ fn essence(look: &Snapshot) -> Snapshot {
     for task in essence.tasks.values_mut() {
         task.screen = crate::model::Screen::default();
     }
+    essence.terminals.clear();
     essence
 }

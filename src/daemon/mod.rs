@@ -14,6 +14,7 @@ mod scan;
 mod signals;
 mod startup;
 mod stream;
+mod terminals;
 mod waiting;
 mod waits;
 mod watch;

@@ -53,13 +53,9 @@ enum State {
 }
 
 impl Episodes {
-    /// Returns episodes that go by what a user has taught.
-    #[must_use]
-    pub fn with_teaching(teaching: Teaching) -> Self {
-        Self {
-            teaching,
-            ..Self::default()
-        }
+    /// Goes by what a user has taught.
+    pub fn teach(&mut self, teaching: Teaching) {
+        self.teaching = teaching;
     }
 
     /// Returns the `input` and `inputResolved` events that this look brings.
