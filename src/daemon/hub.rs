@@ -21,7 +21,7 @@ use super::{Options, commands, keeping, waiting};
 use crate::clock::now;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, GoneReason, Level, Millis, Snapshot, WindowId};
+use crate::model::{Body, EventKind, GoneReason, Level, Millis, Snapshot, WindowId};
 use crate::place::Place;
 use crate::wire::{
     DaemonStatus, Filter, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
@@ -416,6 +416,7 @@ impl Hub {
             }
             Request::Kill { windows } => (commands::kill(self, &windows).await, Next::GoOn),
             Request::KillAll => (commands::kill_all(self).await, Next::GoOn),
+            Request::Explain { window } => (commands::explain(self, &window).await, Next::GoOn),
             Request::Prune => (commands::prune(self).await, Next::GoOn),
             Request::Stop { cleanup } => {
                 if cleanup {
@@ -545,7 +546,14 @@ fn should_have_been_told(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool 
         Effect::Status(_) => &[],
     });
     records.into_iter().any(|record| match &record.body {
-        Body::Event(event) => !dead.contains(&event.task.window),
+        Body::Event(event) => match event.kind {
+            // That a program begins or ceases to wait need not show in its output.
+            EventKind::Input { .. } | EventKind::InputResolved { .. } => false,
+            EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Disappeared { .. } => !dead.contains(&event.task.window),
+        },
         Body::Notice { .. } | Body::FollowUp { .. } => false,
     })
 }

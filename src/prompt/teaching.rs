@@ -20,6 +20,26 @@ pub struct Teaching {
 }
 
 impl Teaching {
+    /// Returns what these texts of a user's teach: regular expressions for lines that ask and for
+    /// lines that do not, tasks and kinds to be silent about.
+    ///
+    /// # Errors
+    ///
+    /// When an expression is none.
+    pub fn new(
+        asks: &[String],
+        mutes: &[String],
+        muted_tasks: BTreeSet<String>,
+        muted_kinds: BTreeSet<PromptKind>,
+    ) -> Result<Self, regex::Error> {
+        Ok(Self {
+            asks: compile(asks)?,
+            mutes: compile(mutes)?,
+            muted_tasks,
+            muted_kinds,
+        })
+    }
+
     /// Whether one of the user's patterns says that this line asks.
     pub(super) fn asks(&self, line: &str) -> bool {
         self.asks.iter().any(|pattern| pattern.is_match(line))
@@ -38,4 +58,8 @@ impl Teaching {
             || self.muted_kinds.contains(&prompt.kind)
             || self.mutes_line(&prompt.text)
     }
+}
+
+fn compile(texts: &[String]) -> Result<Vec<Regex>, regex::Error> {
+    texts.iter().map(|text| Regex::new(text)).collect()
 }
