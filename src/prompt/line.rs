@@ -71,8 +71,9 @@ patterns! {
     DEFAULTED = r"[?？]\s*[\[(][^\[\]()]{1,60}[\])]\s*[:：>›]*$";
     DEFAULTED_FIELD = r"[:：]\s*[\[(][^\[\]()]{0,60}[\])]$";
     FIELD = r"[\p{L}\d)\]'\x22’»>?][\s\u{a0}]?[:：]$";
+    CHOOSE_FIELD = r"\b(?:select|selection|choose|choice|option|pick)\b";
     CHOOSE = r"\b(?:select|selection|choose|choice|option|pick|which|number)\b";
-    YES_OR_NO = r"^\W*(?:are|is|do|does|did|would|will|should|shall|can|may|have|has|was|were|ok|okay|continue|proceed|overwrite|replace|remove|delete|accept|apply|install|launch|send|save|retry|try|confirm|set up|create|update|upgrade|abort|ignore|really|allow|trust)\b";
+    YES_OR_NO = r"^\W*(?:[\w.-]+: )?(?:are|is|do|does|did|would|will|should|shall|can|may|have|has|was|were|ok|okay|continue|proceed|overwrite|replace|remove|delete|accept|apply|install|launch|send|save|retry|try|confirm|set up|create|update|upgrade|abort|ignore|really|allow|trust)\b";
     /// Progress and logs leave the cursor behind a colon too.
     NO_FIELD = concat!(
         r"^\W*(?:\p{L}+ing\b|(?:error|warn(?:ing)?|info|debug|note|notice|trace|fatal|hint|usage|step|remote|stderr|stdout|time|total|status|progress|done|result|output|elapsed|eta)\b)",
@@ -138,7 +139,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         return ask(PromptKind::Confirm, "usual words");
     }
     if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !NO_FIELD.is_match(text) {
-        let kind = if CHOOSE.is_match(text) {
+        let kind = if CHOOSE_FIELD.is_match(text) {
             PromptKind::Menu
         } else {
             PromptKind::Text

@@ -139,8 +139,8 @@ impl Case<'_> {
         }
         let is_raw = canonical != Some(true);
         if is_raw
-            && !self.is_hinted_list()
             && let Some(drawn) = full::drawn(self.screen, self.place)
+            && (drawn.kind != PromptKind::Menu || !self.is_hinted_list())
         {
             return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
         }
@@ -186,7 +186,7 @@ impl Case<'_> {
         let is_marked = text.starts_with("? ") || text.starts_with("[?] ");
         let ask = line::asks(asked)
             .or_else(|| line::asks(text))
-            .filter(|ask| ask.is_plain || behind || is_marked);
+            .filter(|ask| ask.is_plain || is_marked || (behind && !idle::is_idle_prompt(text)));
         if let Some(Ask {
             kind, secret, rule, ..
         }) = ask
