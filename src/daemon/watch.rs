@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ears::Ears;
+use super::terminals::Terminals;
 use crate::model::{
     Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId,
 };
@@ -49,6 +50,8 @@ pub(super) struct Watch {
     place: Place,
     /// Facts about the session itself, from the last look that saw it.
     about: About,
+    /// What the kernel tells of the tasks' terminals.
+    pub(super) terminals: Terminals,
     looks: u64,
     connections: u64,
 }
@@ -142,6 +145,7 @@ impl Watch {
             death_record: String::new(),
             place,
             about: About::default(),
+            terminals: Terminals::default(),
             looks: 0,
             connections: 0,
             name,
@@ -293,7 +297,8 @@ impl Watch {
         matches!(self.link, Link::Attached(_))
     }
 
-    /// Looks. `killed` are windows that a command of ours has just ended.
+    /// Looks. `killed` are windows that a command of ours has just ended, `waits` tells which
+    /// tasks were told as waiting, and a screen that has stood for `quiet` may wait.
     ///
     /// # Errors
     ///
@@ -301,6 +306,8 @@ impl Watch {
     pub(super) async fn look(
         &mut self,
         killed: &BTreeMap<WindowId, GoneReason>,
+        waits: impl Fn(WindowId) -> bool,
+        quiet: Duration,
         now: Now,
     ) -> Result<Seen, TmuxError> {
         self.looks += 1;
@@ -324,7 +331,9 @@ impl Watch {
         self.learn_ends(&mut evidence);
         evidence.gone = self.gone(look.as_ref(), killed).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
-        let snapshot = observed.snapshot;
+        let mut snapshot = observed.snapshot;
+        self.terminals
+            .add_to(&mut snapshot, look.as_ref(), waits, quiet, now.mono);
         self.alive = alive(&snapshot);
         self.watch_ends(&snapshot);
         let untidy = self.untidy(&snapshot, observed.write_runs);

@@ -291,6 +291,7 @@ fn an_episode_outlives_a_restart() {
             task,
             Prompt {
                 text,
+                kind: crate::model::PromptKind::Confirm,
                 secret: false,
             },
         );

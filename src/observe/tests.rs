@@ -103,6 +103,7 @@ fn row(text: &str) -> WindowRow {
         title: String::new(),
         current_command: None,
         in_mode: false,
+        tty: None,
         screen: Screen::default(),
     });
     let mut row = WindowRow {

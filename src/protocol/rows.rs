@@ -88,6 +88,8 @@ pub struct PaneRow {
     pub pid: Option<u32>,
     /// `None` while the process runs.
     pub dead: Option<DeadPane>,
+    /// Its terminal, `/dev/pts/4`.
+    pub tty: Option<String>,
     /// Its title, proven text.
     pub title: String,
     /// The command in its foreground; asked for only where no command is recorded.

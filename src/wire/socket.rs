@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
+use super::{Explanation, 
     EventFields, EventType, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
@@ -48,6 +48,11 @@ pub enum Request {
         window: String,
         /// Bytes as they come, instead of lines.
         raw: bool,
+    },
+    /// Why this task is or is not taken to wait for a person.
+    Explain {
+        /// The window's id.
+        window: String,
     },
     /// Leave.
     Stop {
@@ -144,6 +149,8 @@ pub enum Response {
         /// The tasks, by window.
         tasks: Vec<Ended>,
     },
+    /// Why a task is or is not taken to wait.
+    Explained(Box<Explanation>),
     /// It was not done.
     Refused(Refusal),
 }

@@ -14,6 +14,9 @@ mod hostile;
 mod house;
 #[cfg(feature = "notice")]
 mod notices;
+mod prompts;
+#[cfg(target_os = "linux")]
+mod prompts_live;
 mod replay;
 mod restart;
 mod runs;
