@@ -203,7 +203,7 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
             "feed     {} (last record {}:{})",
             status.feed, status.epoch, status.last_seq
         ),
-        format!("readers  {}", status.readers),
+        format!("readers  {}, {} waits", status.readers, status.waits),
         format!(
             "looks    {}, {} found what nothing had told",
             status.looks, status.found_late

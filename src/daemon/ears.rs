@@ -64,6 +64,11 @@ impl Ears {
         self.followed = panes.into_iter().collect();
     }
 
+    /// Follows this pane too.
+    pub(super) fn follow_also(&mut self, pane: PaneId) {
+        self.followed.insert(pane);
+    }
+
     /// Whether somebody wants all output of this pane.
     pub(super) fn follows(&self, pane: PaneId) -> bool {
         self.followed.contains(&pane)

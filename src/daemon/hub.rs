@@ -488,6 +488,7 @@ impl Hub {
             feed: self.place.feed().display().to_string(),
             log: self.place.log().display().to_string(),
             readers: self.n_readers(),
+            waits: self.waits.under_way(),
             looks: self.watch.looks(),
             found_late: self.found_late,
             running: counts.running,

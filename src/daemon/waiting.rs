@@ -45,9 +45,10 @@ async fn try_begin(
     let mut done = Vec::new();
     let mut output = None;
     if let (true, Some(pane)) = (spec.needs_output(), task.pane) {
+        hub.watch.follow_also(pane);
         match hub.watch.read_output(pane, History::Whole).await {
             Ok((read, before, after)) => {
-                done.extend(hear(hub, before));
+                done.extend(hear_until(hub, before));
                 since = hub.waits.hear(pane, &read);
                 hub.watch.follow(hub.waits.panes());
                 hub.backlog.extend(after);
@@ -55,6 +56,7 @@ async fn try_begin(
                 output = Some(read);
             }
             Err(error) => {
+                hub.watch.follow(hub.waits.panes());
                 let message = format!("cannot hear the task's output: {error}");
                 return Err((
                     reply,
@@ -160,6 +162,13 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
     done
 }
 
+/// The same for what was told before a reading: behind what waits to be heard.
+fn hear_until(hub: &mut Hub, before: Vec<Change>) -> Vec<Done> {
+    let mut told: Vec<Change> = hub.backlog.drain(..).collect();
+    told.extend(before);
+    hear(hub, told)
+}
+
 /// Takes output of a pane that somebody hears.
 pub(super) async fn printed(hub: &mut Hub, pane: PaneId, bytes: &[u8]) {
     let done = hub.waits.printed(pane, bytes, now());
@@ -168,14 +177,13 @@ pub(super) async fn printed(hub: &mut Hub, pane: PaneId, bytes: &[u8]) {
 
 /// Takes account of a look: all that was told before it is heard first.
 pub(super) async fn looked(hub: &mut Hub) {
-    let mut told: Vec<Change> = hub.backlog.drain(..).collect();
-    told.extend(hub.watch.take_changes());
+    let told = hub.watch.take_changes();
     let mut done = Vec::new();
     if hub.heard_connection != hub.watch.connections() {
         hub.heard_connection = hub.watch.connections();
         done.extend(hub.waits.lost());
     }
-    done.extend(hear(hub, told));
+    done.extend(hear_until(hub, told));
     if let Some(look) = hub.engine.before() {
         let engine = &hub.engine;
         let prompt_of = |window| engine.prompt_of(window).map(|prompt| prompt.text.as_str());
@@ -197,7 +205,7 @@ pub(super) async fn relayout(hub: &mut Hub) {
     for pane in hub.waits.panes() {
         match hub.watch.read_output(pane, History::LastRow).await {
             Ok((output, before, after)) => {
-                done.extend(hear(hub, before));
+                done.extend(hear_until(hub, before));
                 hub.waits.resized(pane, &output);
                 hub.backlog.extend(after);
             }
@@ -209,9 +217,7 @@ pub(super) async fn relayout(hub: &mut Hub) {
 
 /// Answers waits that have ended.
 async fn finish(hub: &mut Hub, done: Vec<Done>) {
-    if done.is_empty() {
-        return;
-    }
+    // Also when nobody is to be answered: an asker may have left.
     hub.watch.follow(hub.waits.panes());
     for done in done {
         let task = task_of(hub, done.window).filter(|task| task.run == done.run);
@@ -254,9 +260,10 @@ pub(super) async fn follow(
     let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
         return failed(RefusalKind::Missing, format!("no task {window}"));
     };
+    hub.watch.follow_also(pane);
     match hub.watch.read_output(pane, History::LastRow).await {
         Ok((output, before, after)) => {
-            let done = hear(hub, before);
+            let done = hear_until(hub, before);
             hub.waits.hear(pane, &output);
             let lines = hub.waits.follow(pane, &task, raw);
             hub.watch.follow(hub.waits.panes());
@@ -264,10 +271,13 @@ pub(super) async fn follow(
             finish(hub, done).await;
             Ok(lines)
         }
-        Err(error) => failed(
-            RefusalKind::Failed,
-            format!("cannot hear the task's output: {error}"),
-        ),
+        Err(error) => {
+            hub.watch.follow(hub.waits.panes());
+            failed(
+                RefusalKind::Failed,
+                format!("cannot hear the task's output: {error}"),
+            )
+        }
     }
 }
 

@@ -20,6 +20,9 @@ const LINE_CHARS: usize = 2000;
 /// How many pieces of output a reader may be behind.
 const BEHIND: usize = 10_000;
 
+/// How long tmux waits for the end of a string before it takes output for text again.
+const STRING_LASTS: Duration = Duration::from_secs(5);
+
 /// How many rows of the end of the output a result shows.
 const TAIL: usize = 10;
 
@@ -49,7 +52,8 @@ struct Follower {
     pane: PaneId,
     window: WindowId,
     run: Option<u32>,
-    raw: bool,
+    /// For one who wants bytes: the beginning of a character that is still to be told.
+    raw: Option<Vec<u8>>,
     lines: mpsc::Sender<String>,
 }
 
@@ -59,6 +63,16 @@ impl Follower {
     fn take(&self, piece: String) -> bool {
         self.lines.try_send(piece).is_ok()
     }
+
+    /// The same for output and the lines that it completes.
+    fn take_output(&mut self, bytes: &[u8], lines: &[String]) -> bool {
+        let Some(held) = &mut self.raw else {
+            return lines.iter().all(|line| self.take(line.clone()));
+        };
+        held.extend_from_slice(bytes);
+        let piece = whole_characters(held);
+        piece.is_empty() || self.take(piece)
+    }
 }
 
 /// One pane's output.
@@ -67,6 +81,26 @@ struct Stream {
     terminal: Terminal,
     /// Of the last chunk of output.
     stamp: Stamp,
+    /// Since when a string (a title, an image) has been waiting for its end.
+    in_string_since: Option<Instant>,
+    /// The line that was written last and is not ended, where somebody reads.
+    unfinished: Option<String>,
+}
+
+impl Stream {
+    /// Takes output.
+    fn write(&mut self, bytes: &[u8], now: Now, line: &mut dyn FnMut(&Line<'_>)) {
+        let given_up = |since: Instant| now.mono.saturating_duration_since(since) >= STRING_LASTS;
+        if self.in_string_since.is_some_and(given_up) {
+            self.terminal.abandon_string();
+        }
+        self.stamp += 1;
+        self.terminal.write(bytes, self.stamp, line);
+        self.in_string_since = self
+            .terminal
+            .is_in_string()
+            .then(|| self.in_string_since.unwrap_or(now.mono));
+    }
 }
 
 /// A wait that has ended: what there is to say of it, and to whom.
@@ -84,6 +118,12 @@ impl Waits {
         self.streams.keys().copied().collect()
     }
 
+    /// Returns how many waits somebody still waits for.
+    pub(super) fn under_way(&self) -> usize {
+        let waits = self.waits.iter();
+        waits.filter(|active| !active.reply.is_closed()).count()
+    }
+
     /// Begins to hear a pane whose screen stands so now, and returns the stamp of what is old.
     pub(super) fn hear(&mut self, pane: PaneId, output: &PaneOutput) -> Stamp {
         let stream = self.streams.entry(pane).or_insert_with(|| Stream {
@@ -95,6 +135,8 @@ impl Waits {
                 output.is_alternate,
             ),
             stamp: 0,
+            in_string_since: None,
+            unfinished: None,
         });
         stream.stamp
     }
@@ -125,7 +167,7 @@ impl Waits {
             pane,
             window: task.window,
             run: task.run,
-            raw,
+            raw: raw.then(Vec::new),
             lines,
         });
         receiver
@@ -136,29 +178,30 @@ impl Waits {
         let Some(stream) = self.streams.get_mut(&pane) else {
             return Vec::new();
         };
-        stream.stamp += 1;
         let waits = &mut self.waits;
         let mut lines = Vec::new();
         let is_read = self
             .followers
             .iter()
-            .any(|follower| follower.pane == pane && !follower.raw);
-        stream.terminal.write(bytes, stream.stamp, &mut |line| {
+            .any(|follower| follower.pane == pane && follower.raw.is_none());
+        let mut unfinished = stream.unfinished.take();
+        stream.write(bytes, now, &mut |line| {
             for active in waits.iter_mut().filter(|active| active.pane == Some(pane)) {
                 active.wait.line(line);
             }
-            if is_read && line.is_complete() {
-                lines.push(text::row(line.text().as_bytes()));
+            if is_read {
+                let text = text::row(line.text().as_bytes());
+                if line.is_complete() {
+                    lines.push(text);
+                    unfinished = None;
+                } else {
+                    unfinished = Some(text);
+                }
             }
         });
-        self.followers.retain(|follower| {
-            follower.pane != pane
-                || if follower.raw {
-                    follower.take(String::from_utf8_lossy(bytes).into_owned())
-                } else {
-                    lines.iter().all(|line| follower.take(line.clone()))
-                }
-        });
+        stream.unfinished = unfinished;
+        self.followers
+            .retain_mut(|follower| follower.pane != pane || follower.take_output(bytes, &lines));
         let done = self.take_done(|active| {
             if active.pane == Some(pane) {
                 active.wait.heard(now)
@@ -184,6 +227,12 @@ impl Waits {
         self.followers.retain(|follower| {
             let task = look.tasks.get(&follower.window);
             let goes_on = task.is_some_and(|task| task.is_alive() && task.run == follower.run);
+            let stream = self.streams.get(&follower.pane);
+            if let (false, None, Some(stream)) = (goes_on, &follower.raw, stream)
+                && let Some(line) = &stream.unfinished
+            {
+                follower.take(line.clone());
+            }
             goes_on && !follower.lines.is_closed()
         });
         self.forget_idle_streams();
@@ -307,6 +356,20 @@ impl Done {
         // An asker that has left needs no answer.
         drop(self.reply.send(Response::Waited(self.result)));
     }
+}
+
+/// Takes the bytes but for the beginning of a last character that is cut; what is no UTF-8 becomes
+/// U+FFFD.
+fn whole_characters(bytes: &mut Vec<u8>) -> String {
+    let is_start = |byte: &u8| *byte >= 0xc0;
+    let last = bytes.len() - bytes.len().min(3);
+    let cut = bytes[last..].iter().rposition(is_start).map(|at| last + at);
+    let is_cut = |at: &usize| {
+        std::str::from_utf8(&bytes[*at..]).is_err_and(|error| error.error_len().is_none())
+    };
+    let rest = bytes.split_off(cut.filter(is_cut).unwrap_or(bytes.len()));
+    let whole = std::mem::replace(bytes, rest);
+    String::from_utf8_lossy(&whole).into_owned()
 }
 
 fn name(outcome: &Outcome) -> OutcomeName {

@@ -272,6 +272,14 @@ impl Watch {
         Ok((output, before, changes(after)))
     }
 
+    /// Tells all output of this pane, too, from here on. To be called before the reading that it
+    /// begins with: what is told right behind that reading's answer is not lost then.
+    pub(super) fn follow_also(&mut self, pane: PaneId) {
+        if let Link::Attached(clients) = &mut self.link {
+            clients.ears.follow_also(pane);
+        }
+    }
+
     /// Tells all output of exactly these panes from here on.
     pub(super) fn follow(&mut self, panes: Vec<PaneId>) {
         if let Link::Attached(clients) = &mut self.link {

@@ -214,6 +214,9 @@ pub struct DaemonStatus {
     pub log: String,
     /// How many read the live feed.
     pub readers: usize,
+    /// How many waits are under way.
+    #[serde(default)]
+    pub waits: usize,
     /// How many looks were taken.
     pub looks: u64,
     /// How often a look that nothing had called for found something to tell. It should be never.
