@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Explanation, 
-    EventFields, EventType, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest, WaitResult,
+use super::{
+    EventFields, EventType, Explanation, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest,
+    WaitResult,
 };
 use crate::model::{Millis, Seq};
 
