@@ -102,7 +102,7 @@ pub(super) fn has_hints(screen: &Screen) -> bool {
             r"\bwatch usage\b|\bwatching for (?:file )?changes\b|\bwaiting for (?:file )?changes\b",
             r"|\bpress\s+[\x22'`\[(<]?(?:\w|\?|(?:\w|enter) \+ \w+|ctrl ?[-+ ] ?\w|control ?[-+ ] ?\w|\^\w)[\x22'`\])>]?\s*(?:to\b|for\b|│|\||·|$)",
             r"|\benter\s+[\x22'`]?rs[\x22'`]?|\b(?:quit|stop|exit)\b.{0,30}\b(?:ctrl|control)[-+ ]?c\b",
-            r"|\bpress\b.{0,20}\bto trigger\b|\besc to interrupt\b|\bwatch mode\b",
+            r"|\bctrl[-+ ]?d to exit\b|\benter to interrupt\b|\bpress\b.{0,20}\bto trigger\b|\besc to interrupt\b|\bwatch mode\b",
             r"|\bwatch(?:ing)? (?:mode|for)\b|\bpress\b.{0,12}\bto (?:rerun|re-run|restart|reload|show help|open (?:a )?browser)\b",
         ))
     });
@@ -163,6 +163,9 @@ mod tests {
             "Quit the server with CONTROL-C.",
             "Press Ctrl+C to quit",
             "Press q to quit",
+            "Waiting for changes to input files... (ctrl-d to exit)",
+            "Press [h] for more options>",
+            "Press [q] to stop, [?] for help",
         ] {
             assert!(hints(row), "{row}");
         }
