@@ -81,7 +81,6 @@ pub(super) async fn serve(socket: UnixStream, asks: mpsc::Sender<Ask>) {
             | Request::Kill { .. }
             | Request::KillAll
             | Request::Prune
-            | Request::Explain { .. }
             | Request::Wait(_)
             | Request::Cursor { .. }
             | Request::Explain { .. }

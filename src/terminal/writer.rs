@@ -454,6 +454,7 @@ impl<'a> Writer<'a> {
     fn break_after(&mut self, row: usize) {
         if self.grid.rows[row].is_joined() {
             self.tell(row, Tell::Changed);
+            self.grid.rows[row].changed = true; // It is a line of its own after that.
         }
         self.grid.rows[row].wrap = Wrap::No;
     }

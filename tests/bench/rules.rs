@@ -107,7 +107,6 @@ fn look(windows: u32, turn: u32) -> Look {
             title: "host".to_owned(),
             current_command: None,
             in_mode: false,
-            tty: None,
             screen: Screen {
                 rows: vec![ROW.to_owned(); ROWS],
                 cursor: Some(Cursor { x: 0, y: 23 }),
