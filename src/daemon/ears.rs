@@ -74,6 +74,12 @@ impl Ears {
         self.followed.contains(&pane)
     }
 
+    /// Takes note that tmux has hushed this pane of its own accord.
+    pub(super) fn paused(&mut self, pane: PaneId) {
+        self.hushed.insert(pane);
+        self.quiet.remove(&pane);
+    }
+
     /// Takes note that this pane was resumed apart from looks.
     pub(super) fn resumed(&mut self, pane: PaneId) {
         self.hushed.remove(&pane);

@@ -21,7 +21,7 @@ use super::{Options, commands, keeping, waiting};
 use crate::clock::now;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, EventKind, GoneReason, Level, Millis, Snapshot, WindowId};
+use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
 use crate::place::Place;
 use crate::wire::{
     DaemonStatus, Filter, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
@@ -50,6 +50,8 @@ pub(super) struct Hub {
     pub(super) backlog: VecDeque<Change>,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
     pub(super) is_layout_changed: bool,
+    /// Panes of which output was not read in time.
+    pub(super) paused: Vec<PaneId>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
     started_at: Millis,
@@ -104,6 +106,7 @@ impl Hub {
             waits: Waits::default(),
             backlog: VecDeque::new(),
             is_layout_changed: false,
+            paused: Vec::new(),
             heard_connection: 0,
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
@@ -199,6 +202,7 @@ impl Hub {
                     self.on_output().await;
                 }
             }
+            Change::Paused(pane) => waiting::paused(self, pane).await,
             Change::Layout => waiting::relayout(self).await,
         }
     }
@@ -300,6 +304,9 @@ impl Hub {
                     self.watch.forget_deaths().await;
                 }
                 waiting::looked(self).await;
+                while let Some(pane) = self.paused.pop() {
+                    waiting::paused(self, pane).await;
+                }
                 if self.is_layout_changed {
                     waiting::relayout(self).await;
                 }

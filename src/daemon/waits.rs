@@ -81,6 +81,8 @@ struct Stream {
     terminal: Terminal,
     /// Of the last chunk of output.
     stamp: Stamp,
+    /// How many rows of history there were when nothing had scrolled off this terminal.
+    scrolled_before: i64,
     /// Since when a string (a title, an image) has been waiting for its end.
     in_string_since: Option<Instant>,
     /// The line that was written last and is not ended, where somebody reads.
@@ -88,6 +90,26 @@ struct Stream {
 }
 
 impl Stream {
+    /// Shows what stands in the pane now.
+    fn show(&mut self, output: &PaneOutput) {
+        self.terminal
+            .resize(output.width, output.height, output.screen(), output.cursor);
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.scrolled_before = signed(output.history as u64) - signed(self.terminal.scrolled());
+    }
+
+    /// Returns where this terminal's cursor stands in the pane's history; `None` where rows do not
+    /// scroll.
+    fn anchor(&self) -> Option<Anchor> {
+        if self.terminal.is_alternate() {
+            return None;
+        }
+        let scrolled = i64::try_from(self.terminal.scrolled()).ok()?;
+        let top = usize::try_from(self.scrolled_before + scrolled).ok()?;
+        let (column, row) = self.terminal.cursor();
+        Some(Anchor::at(&self.terminal.rows(), top, top + row, column))
+    }
+
     /// Takes output.
     fn write(&mut self, bytes: &[u8], now: Now, line: &mut dyn FnMut(&Line<'_>)) {
         let given_up = |since: Instant| now.mono.saturating_duration_since(since) >= STRING_LASTS;
@@ -135,6 +157,7 @@ impl Waits {
                 output.is_alternate,
             ),
             stamp: 0,
+            scrolled_before: i64::try_from(output.history).unwrap_or(i64::MAX),
             in_string_since: None,
             unfinished: None,
         });
@@ -144,9 +167,7 @@ impl Waits {
     /// Takes account of a pane whose size has changed: what stands there now is old.
     pub(super) fn resized(&mut self, pane: PaneId, output: &PaneOutput) {
         if let Some(stream) = self.streams.get_mut(&pane) {
-            stream
-                .terminal
-                .resize(output.width, output.height, output.screen(), output.cursor);
+            stream.show(output);
         }
     }
 
@@ -242,6 +263,33 @@ impl Waits {
     /// Takes account of the time.
     pub(super) fn tick(&mut self, now: Now) -> Vec<Done> {
         let done = self.take_done(|active| active.wait.tick(now));
+        self.forget_idle_streams();
+        done
+    }
+
+    /// Takes up a pane of which output was not told, from where its terminal stands to where the
+    /// pane's history ends now. Where the terminal's place is not found again, output is missing.
+    pub(super) fn resumed(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<Done> {
+        // Readers cannot be given what they would have read: they see that they fell behind.
+        self.followers.retain(|follower| follower.pane != pane);
+        let anchor = self.streams.get(&pane).and_then(Stream::anchor);
+        let done = self.take_done(|active| {
+            if active.pane != Some(pane) {
+                return None;
+            }
+            let given = anchor
+                .as_ref()
+                .and_then(|anchor| give_since(&mut active.wait, anchor, output));
+            match given {
+                None => Some(Verdict::anchor_lost()),
+                Some(true) => active.wait.heard(now),
+                Some(false) => None,
+            }
+        });
+        if let Some(stream) = self.streams.get_mut(&pane) {
+            stream.stamp += 1;
+            stream.show(output);
+        }
         self.forget_idle_streams();
         done
     }

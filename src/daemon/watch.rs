@@ -91,6 +91,8 @@ pub(super) enum Change {
         /// Whether it is also the first output since the last look.
         is_first: bool,
     },
+    /// Output of a pane was not read in time: what it prints from there on is not told.
+    Paused(PaneId),
     /// Windows have other sizes than before.
     Layout,
 }
@@ -669,10 +671,13 @@ fn change(notice: Notice, ears: &mut Ears) -> Option<Change> {
             }
             is_first.then_some(Change::Output)
         }
+        Notice::Pause(pane) => {
+            ears.paused(pane);
+            Some(Change::Paused(pane))
+        }
         Notice::Other(line) if line.starts_with(b"%layout-change") => Some(Change::Layout),
         Notice::UnlinkedWindowAdd(_)
         | Notice::SessionsChanged
-        | Notice::Pause(_)
         | Notice::Continue(_)
         | Notice::Message(_)
         | Notice::Other(_) => None,
