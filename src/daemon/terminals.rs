@@ -21,7 +21,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 /// What asking about one terminal may take of a second of our time, with all others asked: it
 /// keeps the sum of all within two thousandths.
-const SHARE: Duration = Duration::from_millis(35);
+const SHARE: Duration = Duration::from_millis(60);
 
 /// Those that are due within this are asked together.
 const TOGETHER: Duration = Duration::from_millis(20);
