@@ -253,7 +253,7 @@ pub(super) async fn follow(
     hub: &mut Hub,
     window: &str,
     raw: bool,
-) -> Result<mpsc::Receiver<String>, Refusal> {
+) -> Result<mpsc::Receiver<Option<String>>, Refusal> {
     hub.look().await;
     let failed = |kind, message: String| Err(Refusal { kind, message });
     let task = window.parse().ok().and_then(|window| task_of(hub, window));

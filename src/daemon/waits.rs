@@ -54,20 +54,21 @@ struct Follower {
     run: Option<u32>,
     /// For one who wants bytes: the beginning of a character that is still to be told.
     raw: Option<Vec<u8>>,
-    lines: mpsc::Sender<String>,
+    /// Pieces of output, and nothing when its run has ended: without that it was not all.
+    lines: mpsc::Sender<Option<String>>,
 }
 
 impl Follower {
     /// Whether it could take this piece. One that is too far behind is let go: it sees that its
     /// task goes on without it, rather than output with holes.
     fn take(&self, piece: String) -> bool {
-        self.lines.try_send(piece).is_ok()
+        self.lines.try_send(Some(piece)).is_ok()
     }
 
     /// The same for output and the lines that it completes.
     fn take_output(&mut self, bytes: &[u8], lines: &[String]) -> bool {
         let Some(held) = &mut self.raw else {
-            return lines.iter().all(|line| self.take(line.clone()));
+            return lines.is_empty() || self.take(lines.join("\n"));
         };
         held.extend_from_slice(bytes);
         let piece = whole_characters(held);
@@ -161,7 +162,7 @@ impl Waits {
         pane: PaneId,
         task: &Task,
         raw: bool,
-    ) -> mpsc::Receiver<String> {
+    ) -> mpsc::Receiver<Option<String>> {
         let (lines, receiver) = mpsc::channel(BEHIND);
         self.followers.push(Follower {
             pane,
@@ -227,13 +228,17 @@ impl Waits {
         self.followers.retain(|follower| {
             let task = look.tasks.get(&follower.window);
             let goes_on = task.is_some_and(|task| task.is_alive() && task.run == follower.run);
-            let stream = self.streams.get(&follower.pane);
-            if let (false, None, Some(stream)) = (goes_on, &follower.raw, stream)
-                && let Some(line) = &stream.unfinished
-            {
-                follower.take(line.clone());
+            if goes_on {
+                return !follower.lines.is_closed();
             }
-            goes_on && !follower.lines.is_closed()
+            let stream = self.streams.get(&follower.pane);
+            let unfinished = stream.and_then(|stream| stream.unfinished.clone());
+            if let (None, Some(line)) = (&follower.raw, unfinished) {
+                follower.take(line);
+            }
+            // One that is too far behind sees the end without this.
+            drop(follower.lines.try_send(None));
+            false
         });
         self.forget_idle_streams();
         done

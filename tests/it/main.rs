@@ -12,6 +12,7 @@ mod feed;
 mod helper;
 mod hostile;
 mod house;
+mod logs;
 #[cfg(feature = "notice")]
 mod notices;
 mod replay;
@@ -21,4 +22,5 @@ mod scan;
 mod servers;
 mod session;
 mod support;
+mod waits;
 mod wire;
