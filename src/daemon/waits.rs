@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::{Exit, Now, PaneId, Snapshot, Task, WindowId, text};
-use crate::terminal::{Line, Pattern, Stamp, Terminal};
+use crate::terminal::{Line, Pattern, Stamp, Terminal, columns_of, split_at_column};
 use crate::tmux::PaneOutput;
 use crate::wait::{Anchor, Condition, Cursor, Located, Outcome, Spec, Verdict, Wait, locate};
 use crate::wire::{
@@ -86,9 +86,25 @@ struct Stream {
     in_string_since: Option<Instant>,
     /// The line that was written last and is not ended, where somebody reads.
     unfinished: Option<String>,
+    /// How many rows of history there were before the first that the terminal let go.
+    rows_before: usize,
 }
 
 impl Stream {
+    /// Returns where the output ends that was heard, if more of it stands in `output`.
+    fn end_if_short_of(&self, output: &PaneOutput) -> Option<Anchor> {
+        let rows = self.terminal.rows();
+        let rows: Vec<String> = rows.iter().map(|row| text::row(row.as_bytes())).collect();
+        let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
+        if shown.ends_with(known) && known.is_empty() == shown.is_empty() {
+            return None;
+        }
+        let scrolled = usize::try_from(self.terminal.scrolled()).unwrap_or(usize::MAX);
+        let first = self.rows_before.saturating_add(scrolled);
+        let (column, row) = self.terminal.cursor();
+        Some(Anchor::at(&rows, first, first.saturating_add(row), column))
+    }
+
     /// Takes output.
     fn write(&mut self, bytes: &[u8], now: Now, line: &mut dyn FnMut(&Line<'_>)) {
         let given_up = |since: Instant| now.mono.saturating_duration_since(since) >= STRING_LASTS;
@@ -138,6 +154,7 @@ impl Waits {
             stamp: 0,
             in_string_since: None,
             unfinished: None,
+            rows_before: output.history,
         });
         stream.stamp
     }
@@ -148,6 +165,8 @@ impl Waits {
             stream
                 .terminal
                 .resize(output.width, output.height, output.screen(), output.cursor);
+            let scrolled = usize::try_from(stream.terminal.scrolled()).unwrap_or(usize::MAX);
+            stream.rows_before = output.history.saturating_sub(scrolled);
         }
     }
 
@@ -212,6 +231,55 @@ impl Waits {
         });
         self.forget_idle_streams();
         done
+    }
+
+    /// Takes what a pane shows whose run has ended. tmux throws away what it has not told yet when
+    /// a pane's process ends: it stands there all the same, or nobody knows what it was.
+    pub(super) fn ended(
+        &mut self,
+        pane: PaneId,
+        run: Option<u32>,
+        output: &PaneOutput,
+        now: Now,
+    ) -> Vec<Done> {
+        let stream = self.streams.get_mut(&pane);
+        let Some((stream, anchor)) = stream.and_then(|stream| {
+            let anchor = stream.end_if_short_of(output)?;
+            Some((stream, anchor))
+        }) else {
+            return Vec::new();
+        };
+        let rest = match locate(&anchor, &output.rows, output.history, output.limit) {
+            Located::At(row) => Some((
+                output.lines_from(row, 0),
+                output.lines_from(row, anchor.column),
+            )),
+            Located::Lost => None,
+        };
+        stream.unfinished = None;
+        self.followers.retain_mut(|follower| {
+            if follower.pane != pane || follower.run != run {
+                return true;
+            }
+            match &rest {
+                Some((_, rest)) if follower.raw.is_some() => {
+                    follower.take_output(rest.join("\r\n").as_bytes(), &[])
+                }
+                Some((lines, _)) => follower.take_output(&[], lines),
+                None => false,
+            }
+        });
+        self.take_done(|active| {
+            let is_of_it = active.pane == Some(pane) && active.wait.entry().run == run;
+            if !is_of_it || !active.wait.spec().needs_text() {
+                return None;
+            }
+            match give_since(&mut active.wait, &anchor, output) {
+                None => Some(Verdict::anchor_lost()),
+                Some(true) => active.wait.heard(now),
+                Some(false) => None,
+            }
+        })
     }
 
     /// Takes a look; all output that came before it has been given.
@@ -476,6 +544,12 @@ pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) 
     }
 }
 
+/// Returns the rows without the blank ones at the end.
+fn without_blanks(rows: &[String]) -> &[String] {
+    let n = rows.iter().rposition(|row| !row.is_empty());
+    &rows[..n.map_or(0, |last| last + 1)]
+}
+
 /// A line of a capture.
 #[derive(Default)]
 struct Row {
@@ -500,7 +574,7 @@ impl Row {
 }
 
 /// Joins rows that were wrapped: a row that fills its width goes on in the next. The first `old`
-/// characters of the first row are old, everything else is new.
+/// columns of the first row are old, everything else is new.
 fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
     let mut lines: Vec<Row> = Vec::new();
     let mut goes_on = false;
@@ -510,10 +584,10 @@ fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
             lines.push(Row::default());
         }
         let line = lines.last_mut().expect("one was pushed");
-        let old_bytes = row.char_indices().nth(old).map_or(row.len(), |(at, _)| at);
-        line.push(&row[..old_bytes], 0);
-        line.push(&row[old_bytes..], 1);
-        goes_on = row.chars().count() >= width;
+        let (before, behind) = split_at_column(row, old);
+        line.push(before, 0);
+        line.push(behind, 1);
+        goes_on = columns_of(row) >= width;
         old = 0;
     }
     lines

@@ -386,6 +386,22 @@ fn the_last_words_of_a_run_count() {
     }
 }
 
+/// tmux throws away what it has not told yet of a pane whose process ends.
+#[test]
+fn a_burst_at_the_end_of_a_run_hides_no_line() {
+    let world = World::new();
+    let script = "seq 20000; echo READY; seq 100; exit 1";
+    for n in 0..3 {
+        let name = format!("api-{n}");
+        let (_, go_on) = steps(&world, &name, &["true", script]);
+        let waiting = begin(&world, &[&name, "--text", "READY"]);
+        let other = begin(&world, &[&name, "--text", "never"]);
+        go_on();
+        ends_with(&end(waiting), 0, "matched");
+        ends_with(&end(other), 5, "died");
+    }
+}
+
 #[test]
 fn what_becomes_of_a_task_ends_its_waits() {
     let world = World::new();
@@ -539,7 +555,7 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
     let world = World::new();
     let gate = world.gate("go");
     let line = format!(
-        "echo listening; {0}; printf 'more> '; {0}; printf later; exec sleep 1000",
+        "echo listening; {0}; printf '日本 more> '; {0}; printf later; exec sleep 1000",
         gate.wait()
     );
     let output = world.task(["run", "api", "--json", "--", &line]);
