@@ -130,24 +130,20 @@ async fn follow(session: &Session, task: &Task, pane: PaneId, args: &Logs) -> Re
             }
         };
         let Some(piece) = piece else { break };
-        let text: String = serde_json::from_str(&piece)
+        let text: Option<String> = serde_json::from_str(&piece)
             .map_err(|error| Failure::of(Kind::Failed, "logs", &error))?;
+        // The run has ended, and this was all of it.
+        let Some(text) = text else { return Ok(()) };
         if args.raw {
             output::text(&text)?
         } else {
             output::line(&text)?
         }
     }
-    let now = session.look("logs").await?;
-    let goes_on = now
-        .tasks
-        .get(&task.window)
-        .is_some_and(|now| now.is_alive() && now.run == task.run);
-    if goes_on {
-        let why = "output came faster than it was read; some of it was not shown";
-        return Err(Failure::new(Kind::Failed, "logs", why));
-    }
-    Ok(())
+    // The daemon has left, it lost its connection to tmux, or it let go of a reader too far behind.
+    let why = "the daemon tells no more of the task's output; the rest of it was not shown";
+    Err(Failure::new(Kind::Failed, "logs", why)
+        .with_hint("`tmux-task logs` shows what stands there"))
 }
 
 /// Prints the output of an earlier run, as it was kept when that ended.

@@ -21,7 +21,7 @@ pub(super) enum Ask {
     Follow {
         window: String,
         raw: bool,
-        reply: oneshot::Sender<Result<mpsc::Receiver<String>, Refusal>>,
+        reply: oneshot::Sender<Result<mpsc::Receiver<Option<String>>, Refusal>>,
     },
     /// A stream.
     Subscribe(
@@ -151,7 +151,8 @@ async fn subscribe(
     }
 }
 
-/// Passes a task's output on, each piece a JSON string on a line, until the run has ended.
+/// Passes a task's output on, each piece a JSON string on a line, until the run has ended: `null`
+/// says that it has, and that all of its output was told.
 async fn follow(
     reader: &mut Reader,
     writer: &mut Writer,
@@ -169,9 +170,9 @@ async fn follow(
         Ok(Ok(pieces)) => pieces,
     };
     let serve = async {
-        let mut piece = Some(FOLLOWING.to_owned());
+        let mut piece = Some(Some(FOLLOWING.to_owned()));
         while let Some(text) = piece {
-            let mut line = serde_json::to_vec(&text).expect("a string is plain data");
+            let mut line = serde_json::to_vec(&text).expect("text is plain data");
             line.push(b'\n');
             if writer.write_all(&line).await.is_err() {
                 return;

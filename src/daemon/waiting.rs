@@ -1,5 +1,7 @@
 //! Waits and readers of output, as the hub serves them.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
 
 use super::hub::Hub;
@@ -10,6 +12,9 @@ use crate::model::{PaneId, Task, WindowId};
 use crate::tmux::{History, PaneOutput};
 use crate::wait::{Anchor, Cursor, Verdict, Wait};
 use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
+
+/// How long tmux may take to read what a run wrote last, once the kernel has told of its end.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Begins a wait; the answer comes when it has ended, which may be at once.
 pub(super) async fn begin(hub: &mut Hub, request: WaitRequest, reply: oneshot::Sender<Response>) {
@@ -188,12 +193,51 @@ pub(super) async fn looked(hub: &mut Hub) {
         done.extend(hub.waits.lost());
     }
     done.extend(hear_until(hub, told));
+    done.extend(hear_last_words(hub).await);
     if let Some(look) = hub.engine.before() {
         let engine = &hub.engine;
         let prompt_of = |window| engine.prompt_of(window).map(|prompt| prompt.text.as_str());
         done.extend(hub.waits.looked(look, prompt_of));
     }
     finish(hub, done).await;
+}
+
+/// Reads what stands in panes whose runs have ended, where somebody heard them.
+async fn hear_last_words(hub: &mut Hub) -> Vec<Done> {
+    let heard = hub.waits.panes();
+    let tasks = hub
+        .engine
+        .before()
+        .into_iter()
+        .flat_map(|look| look.tasks.values());
+    let ended: Vec<(PaneId, Option<u32>)> = tasks
+        .filter(|task| !task.is_alive())
+        .filter_map(|task| Some((task.pane?, task.run)))
+        .filter(|(pane, _)| heard.contains(pane))
+        .collect();
+    let mut done = Vec::new();
+    for (pane, run) in ended {
+        let began = tokio::time::Instant::now();
+        loop {
+            match hub.watch.read_output(pane, History::Whole).await {
+                Ok((output, before, after)) => {
+                    done.extend(hear_until(hub, before));
+                    hub.backlog.extend(after);
+                    // The kernel may have told of the end before tmux has read all.
+                    if output.is_dead || began.elapsed() >= LAST_WORDS {
+                        done.extend(hub.waits.ended(pane, run, &output, now()));
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, %pane, "could not read what a run wrote last");
+                    break;
+                }
+            }
+        }
+    }
+    done
 }
 
 /// Takes account of the time.
@@ -275,7 +319,7 @@ pub(super) async fn follow(
     hub: &mut Hub,
     window: &str,
     raw: bool,
-) -> Result<mpsc::Receiver<String>, Refusal> {
+) -> Result<mpsc::Receiver<Option<String>>, Refusal> {
     hub.look().await;
     let failed = |kind, message: String| Err(Refusal { kind, message });
     let task = window.parse().ok().and_then(|window| task_of(hub, window));

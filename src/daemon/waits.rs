@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::{Exit, Now, PaneId, Snapshot, Task, WindowId, text};
-use crate::terminal::{Line, Pattern, Stamp, Terminal};
+use crate::terminal::{Line, Pattern, Stamp, Terminal, columns_of, split_at_column};
 use crate::tmux::PaneOutput;
 use crate::wait::{Anchor, Condition, Cursor, Located, Outcome, Spec, Verdict, Wait, locate};
 use crate::wire::{
@@ -54,20 +54,21 @@ struct Follower {
     run: Option<u32>,
     /// For one who wants bytes: the beginning of a character that is still to be told.
     raw: Option<Vec<u8>>,
-    lines: mpsc::Sender<String>,
+    /// Pieces of output, and nothing when its run has ended: without that it was not all.
+    lines: mpsc::Sender<Option<String>>,
 }
 
 impl Follower {
     /// Whether it could take this piece. One that is too far behind is let go: it sees that its
     /// task goes on without it, rather than output with holes.
     fn take(&self, piece: String) -> bool {
-        self.lines.try_send(piece).is_ok()
+        self.lines.try_send(Some(piece)).is_ok()
     }
 
     /// The same for output and the lines that it completes.
     fn take_output(&mut self, bytes: &[u8], lines: &[String]) -> bool {
         let Some(held) = &mut self.raw else {
-            return lines.iter().all(|line| self.take(line.clone()));
+            return lines.is_empty() || self.take(lines.join("\n"));
         };
         held.extend_from_slice(bytes);
         let piece = whole_characters(held);
@@ -107,7 +108,23 @@ impl Stream {
         let scrolled = i64::try_from(self.terminal.scrolled()).ok()?;
         let top = usize::try_from(self.scrolled_before + scrolled).ok()?;
         let (column, row) = self.terminal.cursor();
-        Some(Anchor::at(&self.terminal.rows(), top, top + row, column))
+        Some(Anchor::at(&self.proven_rows(), top, top + row, column))
+    }
+
+    /// Returns where the output ends that was heard, if more of it stands in `output`.
+    fn end_if_short_of(&self, output: &PaneOutput) -> Option<Anchor> {
+        let rows = self.proven_rows();
+        let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
+        if shown.ends_with(known) && known.is_empty() == shown.is_empty() {
+            return None;
+        }
+        self.anchor()
+    }
+
+    /// The rows as a capture gives them.
+    fn proven_rows(&self) -> Vec<String> {
+        let rows = self.terminal.rows();
+        rows.iter().map(|row| text::row(row.as_bytes())).collect()
     }
 
     /// Takes output.
@@ -182,7 +199,7 @@ impl Waits {
         pane: PaneId,
         task: &Task,
         raw: bool,
-    ) -> mpsc::Receiver<String> {
+    ) -> mpsc::Receiver<Option<String>> {
         let (lines, receiver) = mpsc::channel(BEHIND);
         self.followers.push(Follower {
             pane,
@@ -234,6 +251,55 @@ impl Waits {
         done
     }
 
+    /// Takes what a pane shows whose run has ended. tmux throws away what it has not told yet when
+    /// a pane's process ends: it stands there all the same, or nobody knows what it was.
+    pub(super) fn ended(
+        &mut self,
+        pane: PaneId,
+        run: Option<u32>,
+        output: &PaneOutput,
+        now: Now,
+    ) -> Vec<Done> {
+        let stream = self.streams.get_mut(&pane);
+        let Some((stream, anchor)) = stream.and_then(|stream| {
+            let anchor = stream.end_if_short_of(output)?;
+            Some((stream, anchor))
+        }) else {
+            return Vec::new();
+        };
+        let rest = match locate(&anchor, &output.rows, output.history, output.limit) {
+            Located::At(row) => Some((
+                output.lines_from(row, 0),
+                output.lines_from(row, anchor.column),
+            )),
+            Located::Lost => None,
+        };
+        stream.unfinished = None;
+        self.followers.retain_mut(|follower| {
+            if follower.pane != pane || follower.run != run {
+                return true;
+            }
+            match &rest {
+                Some((_, rest)) if follower.raw.is_some() => {
+                    follower.take_output(rest.join("\r\n").as_bytes(), &[])
+                }
+                Some((lines, _)) => follower.take_output(&[], lines),
+                None => false,
+            }
+        });
+        self.take_done(|active| {
+            let is_of_it = active.pane == Some(pane) && active.wait.entry().run == run;
+            if !is_of_it || !active.wait.spec().needs_text() {
+                return None;
+            }
+            match give_since(&mut active.wait, &anchor, output) {
+                None => Some(Verdict::anchor_lost()),
+                Some(true) => active.wait.heard(now),
+                Some(false) => None,
+            }
+        })
+    }
+
     /// Takes a look; all output that came before it has been given.
     pub(super) fn looked<'a>(
         &mut self,
@@ -248,13 +314,17 @@ impl Waits {
         self.followers.retain(|follower| {
             let task = look.tasks.get(&follower.window);
             let goes_on = task.is_some_and(|task| task.is_alive() && task.run == follower.run);
-            let stream = self.streams.get(&follower.pane);
-            if let (false, None, Some(stream)) = (goes_on, &follower.raw, stream)
-                && let Some(line) = &stream.unfinished
-            {
-                follower.take(line.clone());
+            if goes_on {
+                return !follower.lines.is_closed();
             }
-            goes_on && !follower.lines.is_closed()
+            let stream = self.streams.get(&follower.pane);
+            let unfinished = stream.and_then(|stream| stream.unfinished.clone());
+            if let (None, Some(line)) = (&follower.raw, unfinished) {
+                follower.take(line);
+            }
+            // One that is too far behind sees the end without this.
+            drop(follower.lines.try_send(None));
+            false
         });
         self.forget_idle_streams();
         done
@@ -519,6 +589,12 @@ pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) 
     }
 }
 
+/// Returns the rows without the blank ones at the end.
+fn without_blanks(rows: &[String]) -> &[String] {
+    let n = rows.iter().rposition(|row| !row.is_empty());
+    &rows[..n.map_or(0, |last| last + 1)]
+}
+
 /// A line of a capture.
 #[derive(Default)]
 struct Row {
@@ -543,7 +619,7 @@ impl Row {
 }
 
 /// Joins rows that were wrapped: a row that fills its width goes on in the next. The first `old`
-/// characters of the first row are old, everything else is new.
+/// columns of the first row are old, everything else is new.
 fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
     let mut lines: Vec<Row> = Vec::new();
     let mut goes_on = false;
@@ -553,10 +629,10 @@ fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
             lines.push(Row::default());
         }
         let line = lines.last_mut().expect("one was pushed");
-        let old_bytes = row.char_indices().nth(old).map_or(row.len(), |(at, _)| at);
-        line.push(&row[..old_bytes], 0);
-        line.push(&row[old_bytes..], 1);
-        goes_on = row.chars().count() >= width;
+        let (before, behind) = split_at_column(row, old);
+        line.push(before, 0);
+        line.push(behind, 1);
+        goes_on = columns_of(row) >= width;
         old = 0;
     }
     lines

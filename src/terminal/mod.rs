@@ -46,6 +46,7 @@ use writer::Writer;
 
 pub use line::{Line, Stamp};
 pub use pattern::{Pattern, PatternError};
+pub use row::{columns_of, split_at_column};
 
 /// How many bytes of a line are told around what changed on it, and kept of what scrolled off.
 pub const LINE_LIMIT: usize = 16 * 1024;

@@ -255,6 +255,24 @@ impl Row {
     }
 }
 
+/// How many columns a row of text takes.
+#[must_use]
+pub fn columns_of(text: &str) -> usize {
+    text.chars().map(width_of).sum()
+}
+
+/// Splits a row of text at a column: what begins before it comes first.
+#[must_use]
+pub fn split_at_column(text: &str, column: usize) -> (&str, &str) {
+    let mut at = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        let begins = at;
+        at += width_of(*c);
+        begins >= column && width_of(*c) > 0
+    });
+    text.split_at(end.map_or(text.len(), |(end, _)| end))
+}
+
 /// How many columns a character takes: none for one that is combined with the one before it.
 pub(super) fn width_of(c: char) -> usize {
     match c {

@@ -5,6 +5,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use crate::model::{PaneId, text};
 use crate::protocol::{Command, Frame};
+use crate::terminal::{columns_of, split_at_column};
 
 /// Where things stand in a pane.
 const SHAPE: &str = "#{history_size} #{history_limit} #{pane_width} #{pane_height} #{cursor_x} \
@@ -47,12 +48,12 @@ impl PaneOutput {
         let mut goes_on = false;
         for (index, text) in self.rows.iter().enumerate().skip(row) {
             let skipped = if index == row { column } else { 0 };
-            let rest: String = text.chars().skip(skipped).collect();
+            let (_, rest) = split_at_column(text, skipped);
             match lines.last_mut().filter(|_| goes_on) {
-                Some(line) => line.push_str(&rest),
-                None => lines.push(rest),
+                Some(line) => line.push_str(rest),
+                None => lines.push(rest.to_owned()),
             }
-            goes_on = text.chars().count() >= self.width;
+            goes_on = columns_of(text) >= self.width;
         }
         while lines.last().is_some_and(|line| line.trim().is_empty()) {
             lines.pop();

@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::model::{SessionLife, WindowId};
+use crate::terminal::split_at_column;
 
 /// A place in the output of one run of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,10 +166,8 @@ fn fingerprint(rows: &[String], row: usize, column: usize) -> u64 {
         .checked_sub(1)
         .and_then(|above| rows.get(above))
         .map_or("", String::as_str);
-    let old: String = rows
-        .get(row)
-        .map(|row| row.chars().take(column).collect())
-        .unwrap_or_default();
+    let row = rows.get(row).map_or("", String::as_str);
+    let (old, _) = split_at_column(row, column);
     fnv(above
         .trim_end()
         .bytes()

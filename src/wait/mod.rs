@@ -65,6 +65,13 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether it needs to know which texts the task prints.
+    #[must_use]
+    pub fn needs_text(&self) -> bool {
+        let is_text = |condition: &Condition| matches!(condition, Condition::Text(_));
+        !self.stops.is_empty() || self.conditions.iter().any(is_text)
+    }
+
     /// Whether it needs to hear what the task prints.
     #[must_use]
     pub fn needs_output(&self) -> bool {

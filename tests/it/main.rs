@@ -12,6 +12,7 @@ mod feed;
 mod helper;
 mod hostile;
 mod house;
+mod logs;
 #[cfg(feature = "notice")]
 mod notices;
 mod prompts;
@@ -24,4 +25,5 @@ mod scan;
 mod servers;
 mod session;
 mod support;
+mod waits;
 mod wire;

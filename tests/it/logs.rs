@@ -1,0 +1,224 @@
+//! Logs and `search`: a task's output, of its present run and of earlier ones.
+
+use serde_json::{Value, json};
+
+use crate::support::{SESSION, World};
+
+#[track_caller]
+fn logs_json(world: &World, args: &[&str]) -> Value {
+    let output = world.task([&["logs", "--json"], args].concat());
+    serde_json::from_str(output.ok()).unwrap()
+}
+
+#[test]
+fn following_shows_what_stands_there_and_what_comes() {
+    let world = World::new();
+    let gate = world.gate("go");
+    let line = format!(
+        "printf 'one\\ntwo\\n'; {0}; printf 'three\\nfour\\n'; {0}; printf 'bar 1%%\\rbar 2%%'",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_shows(&window, "two");
+    let mut following = world.start(["logs", "api", "-f", "-n", "1"]);
+    assert_eq!(following.line(), "two");
+    gate.open();
+    assert_eq!(following.line(), "three");
+    assert_eq!(following.line(), "four");
+    gate.open();
+    // The last line counts although nothing ended it.
+    assert_eq!(following.line(), "bar 2%");
+    assert_eq!(following.wait(), 0);
+}
+
+#[test]
+fn following_raw_is_what_the_task_wrote() {
+    let world = World::new();
+    let gate = world.gate("go");
+    let line = format!(
+        "{0}; printf '\\033[31mred\\033[m \\342'; {0}; printf '\\202\\254\\n'",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    let mut following = world.start(["logs", "api", "-f", "--raw"]);
+    world.until_true("it follows", || {
+        let children = format!("/proc/{}/task", following.pid().as_raw_nonzero());
+        std::fs::read_dir(children).is_ok()
+    });
+    gate.open();
+    world.until_shows(&window, "red");
+    gate.open();
+    let mut said = String::new();
+    while !said.contains('€') {
+        said.push_str(&following.line());
+    }
+    assert!(said.contains("red"), "{said:?}");
+    assert!(!said.contains('\u{fffd}'), "{said:?}");
+    assert_eq!(following.wait(), 0);
+}
+
+#[test]
+fn a_follower_sees_every_line_of_a_burst_in_order() {
+    let world = World::new();
+    let gate = world.gate("go");
+    let window = world.run("api", &format!("echo up; {}; seq 20000", gate.wait()));
+    world.until_shows(&window, "up");
+    let mut following = world.start(["logs", "api", "-f"]);
+    assert_eq!(following.line(), "up");
+    gate.open();
+    for n in 1..=20000 {
+        assert_eq!(following.line(), n.to_string());
+    }
+    assert_eq!(following.wait(), 0);
+}
+
+#[test]
+fn logs_go_on_from_a_cursor() {
+    let world = World::new();
+    let gate = world.gate("go");
+    let line = format!("seq 100; printf '$ '; {}; printf 'x\\nlast'", gate.wait());
+    let window = world.run("api", &line);
+    world.until_shows(&window, "$");
+    let before = logs_json(&world, &["api"]);
+    let cursor = before["cursor"].as_str().unwrap();
+    assert_eq!(
+        logs_json(&world, &["api", "--since", cursor])["lines"],
+        json!([])
+    );
+    gate.open();
+    world.until_ended(&window);
+    let after = logs_json(&world, &["api", "--since", cursor]);
+    assert_eq!(after["lines"], json!(["x", "last"]));
+    let end = after["cursor"].as_str().unwrap();
+    assert_eq!(
+        logs_json(&world, &["api", "--since", end])["lines"],
+        json!([])
+    );
+    assert_eq!(
+        world.task(["logs", "api", "--since", cursor]).ok(),
+        "x\nlast\n"
+    );
+}
+
+#[test]
+fn raw_logs_have_their_colours() {
+    let world = World::new();
+    let window = world.run("api", r"printf '\033[31mred\033[m\n'");
+    world.until_ended(&window);
+    assert_eq!(world.task(["logs", "api"]).ok(), "red\n");
+    let raw = world.task(["logs", "api", "--raw"]);
+    assert!(raw.ok().contains("\u{1b}[31mred"), "{raw}");
+}
+
+#[test]
+fn earlier_runs_are_kept() {
+    let world = World::new();
+    let window = world.run("api", "echo first; seq 100; exit 3");
+    world.until("its end", |records| !records.is_empty());
+    world.until_ended(&window);
+    // A live run that is replaced is kept as well, as far as it came.
+    world.run("api", "echo second; exec sleep 1000");
+    world.until_shows(&window, "second");
+    world.run("api", "echo third; exec sleep 1000");
+    world.until_shows(&window, "third");
+    let first = world.task(["logs", "api", "--run", "1"]);
+    assert!(first.ok().starts_with("first\n1\n2\n"), "{first}");
+    assert_eq!(
+        world.task(["logs", &window, "--run", "1", "-n", "1"]).ok(),
+        "100\n"
+    );
+    assert_eq!(world.task(["logs", "api", "--run", "2"]).ok(), "second\n");
+    assert_eq!(world.task(["logs", "api", "--run", "3"]).ok(), "third\n");
+    let kept = logs_json(&world, &["api", "--run", "2"]);
+    assert_eq!(
+        kept,
+        json!({"windowId": window, "windowName": "api", "run": 2, "lines": ["second"], "cursor": null})
+    );
+    world.task(["logs", "api", "--run", "4"]).fails(
+        3,
+        "tmux-task: logs: no output of run 4 of task `api` was kept",
+    );
+    // The window and the session may go.
+    world.tmux(["kill-session", "-t", SESSION]);
+    assert_eq!(world.task(["logs", "api", "--run", "2"]).ok(), "second\n");
+}
+
+#[test]
+fn kept_runs_say_what_they_were_and_are_bounded() {
+    let world = World::new();
+    let window = world.run("api", "echo up; exit 3");
+    world.until_ended(&window);
+    let folder = world.state(SESSION).join("runs");
+    world.until_true("it is kept", || {
+        folder.read_dir().is_ok_and(|files| files.count() == 1)
+    });
+    let only = folder.read_dir().unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&only).unwrap();
+    let (about, lines) = text.split_once('\n').unwrap();
+    let about: Value = serde_json::from_str(about).unwrap();
+    assert_eq!(about["currentCommand"], "echo up; exit 3");
+    assert_eq!(about["taskCwd"], world.project().display().to_string());
+    assert_eq!((&about["exitCode"], &about["run"]), (&json!(3), &json!(1)));
+    assert!(
+        about["startedAt"].as_u64() <= about["endedAt"].as_u64(),
+        "{about}"
+    );
+    assert_eq!(lines, "up\n");
+    // As many as there may be, all older than the next.
+    for n in 0..200 {
+        let old = folder.join(format!("old-{n}-1.log"));
+        std::fs::write(&old, "{}\n").unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        std::fs::File::options()
+            .write(true)
+            .open(&old)
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+    }
+    world.run("long", "seq 12000");
+    let kept = || {
+        world
+            .task(["logs", "long", "--run", "1"])
+            .out
+            .lines()
+            .count()
+    };
+    world.until_true("it is kept", || {
+        folder.read_dir().unwrap().count() == 200 && kept() == 10_000
+    });
+    assert!(only.exists());
+}
+
+#[test]
+fn search_says_where_it_is_already() {
+    let world = World::new();
+    let api = world.run("api", "printf 'one\\nlistening on 80\\n'; exec sleep 1000");
+    let web = world.run("web", "echo 'Listening on 81'");
+    world.until_shows(&api, "listening");
+    world.until_ended(&web);
+    assert_eq!(
+        world.task(["search", "listening on"]).ok(),
+        format!("{api} api:2: listening on 80\n")
+    );
+    assert_eq!(
+        world
+            .task(["search", "-i", "--regex", r"listening on \d+$"])
+            .ok(),
+        format!("{api} api:2: listening on 80\n{web} web:1: Listening on 81\n")
+    );
+    let output = world.task(["search", "81", "web", "--json"]);
+    let found: Value = serde_json::from_str(output.ok()).unwrap();
+    assert_eq!(
+        found,
+        json!([{"windowId": web, "windowName": "web", "run": 1, "lineNumber": 1, "line": "Listening on 81"}])
+    );
+    let output = world.task(["search", "81", "api"]);
+    assert_eq!(
+        (output.code, output.out.as_str(), output.err.as_str()),
+        (1, "", "")
+    );
+    assert_eq!(world.task(["search", "--regex", "("]).code, 2);
+    assert_eq!(world.task(["search", "x", "nobody"]).code, 3);
+    assert_eq!(world.task(["-s", "nobody", "search", "x"]).code, 3);
+}
