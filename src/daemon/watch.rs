@@ -285,6 +285,7 @@ impl Watch {
     /// Tells all output of exactly these panes from here on.
     pub(super) fn follow(&mut self, panes: Vec<PaneId>) {
         if let Link::Attached(clients) = &mut self.link {
+            clients.client.follow(&panes.iter().copied().collect());
             clients.ears.follow(panes);
         }
     }
