@@ -18,6 +18,10 @@ use crate::wire::{ConditionFields, OutcomeName, Request, Response, WaitRequest, 
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     tmux::check_name(&args.name).map_err(|error| launch_failure(&error))?;
+    if args.command.iter().all(|word| word.trim().is_empty()) {
+        let why = format!("no command given for task `{}`", args.name);
+        return Err(Failure::new(Kind::Usage, "run", why));
+    }
     let session = context.session("run")?;
     let cwd = directory(args.cwd)?;
     session
@@ -43,13 +47,21 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     let launching = session.place.lock_launches().await;
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
-    look(daemon.as_mut(), Some(&launch.name)).await?;
+    if look(daemon.as_mut(), Some(&launch.name)).await.is_err() {
+        // It has gone since it was found.
+        daemon = session.daemon_or_start("run").await?;
+        look(daemon.as_mut(), Some(&launch.name)).await?;
+    }
     let lock = session.lock_server("run").await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
     // After: the run is told at once, however short it is.
-    look(daemon.as_mut(), None).await?;
+    let told = look(daemon.as_mut(), None).await;
     let launched = launched.map_err(|error| launch_failure(&error))?;
+    if told.is_err() {
+        // It has gone, and the task is there all the same: the next daemon tells of it.
+        daemon = session.daemon_or_start("run").await.ok().flatten();
+    }
 
     drop(launching);
 

@@ -285,6 +285,7 @@ impl Watch {
     /// Tells all output of exactly these panes from here on.
     pub(super) fn follow(&mut self, panes: Vec<PaneId>) {
         if let Link::Attached(clients) = &mut self.link {
+            clients.client.follow(&panes.iter().copied().collect());
             clients.ears.follow(panes);
         }
     }
@@ -493,8 +494,10 @@ impl Watch {
         let rang = self.one_shot(Target::Id(id)).await?;
         // tmux can crash when a session comes or goes while a control client connects.
         let lock = self.place.lock_server().await;
-        let mut client = self.server.attach(id).await?;
+        // The waiter first: hooks queue their calls on the client that came last, and behind the
+        // waiter's own wait they would wait for themselves.
         let waiter = self.server.wait_on(id).await?;
+        let mut client = self.server.attach(id).await?;
         drop(lock);
         let client_pid = client.pid();
         let mut connection = Connection::Attached(&mut client);

@@ -1,6 +1,6 @@
 //! A control client that stays: commands and answers, and what tmux tells unasked.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::control_client::ControlClient;
 use super::error::TmuxError;
@@ -8,6 +8,10 @@ use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
 use crate::protocol::{Command, Frame, Item, Notice, control_line};
+
+/// A pane that prints this often while an answer is awaited is paused. tmux sends answers in line
+/// with output, and output slower than busy panes print it: the answer would come ever later.
+const DROWNING: u32 = 16;
 
 /// A control client attached to a session.
 ///
@@ -20,6 +24,8 @@ pub struct Client {
     told: VecDeque<Told>,
     /// How many lines were sent: names the mark that ends each answer.
     calls: u64,
+    /// Panes whose output is wanted, every byte of it: they are never paused.
+    followed: BTreeSet<PaneId>,
     life: Life,
 }
 
@@ -58,6 +64,7 @@ impl Server {
             control: self.attach_control(session)?,
             told: VecDeque::new(),
             calls: 0,
+            followed: BTreeSet::new(),
             life: Life::Usable,
         };
         tokio::time::timeout(TIME_LIMIT, client.greet(self))
@@ -101,25 +108,49 @@ impl Client {
         // that one's frames end.
         let mark = format!("end-of-call-{}", self.calls);
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
-        let Self { control, told, .. } = self;
+        let Self {
+            control,
+            told,
+            followed,
+            ..
+        } = self;
         let mut frames = Vec::new();
-        let talk = control.talk(&line, |item| match item {
-            Item::Frame(frame) if frame.flags & 1 == 0 => None,
-            Item::Frame(frame) if frame.body == [mark.as_bytes()] => {
-                Some(std::mem::take(&mut frames))
-            }
-            Item::Frame(frame) => {
-                if frames.is_empty() {
-                    // The line runs in one piece: its frames have nothing between them.
-                    told.push_back(Told::Answer);
+        let mut printed: BTreeMap<PaneId, u32> = BTreeMap::new();
+        // Pauses are said behind the mark: each is one frame more after it.
+        let mut is_answered = false;
+        let mut pauses = 0_usize;
+        let talk = control.talk(&line, |item, say| {
+            match item {
+                Item::Frame(frame) if frame.flags & 1 == 0 => return None,
+                Item::Frame(_) if is_answered => pauses = pauses.saturating_sub(1),
+                Item::Frame(frame) if frame.body == [mark.as_bytes()] => is_answered = true,
+                Item::Frame(frame) => {
+                    if frames.is_empty() {
+                        // The line runs in one piece: its frames have nothing between them.
+                        told.push_back(Told::Answer);
+                    }
+                    frames.push(frame);
                 }
-                frames.push(frame);
-                None
+                Item::Notice(notice) => {
+                    if let Notice::Output { pane, .. } | Notice::ExtendedOutput { pane, .. } =
+                        &notice
+                        && !is_answered
+                        && !followed.contains(pane)
+                    {
+                        let times = printed.entry(*pane).or_default();
+                        *times += 1;
+                        if *times == DROWNING
+                            && say
+                                .send(format!("{}\n", control_line(&[pause_command(*pane)])))
+                                .is_ok()
+                        {
+                            pauses += 1;
+                        }
+                    }
+                    told.push_back(Told::Notice(notice));
+                }
             }
-            Item::Notice(notice) => {
-                told.push_back(Told::Notice(notice));
-                None
-            }
+            (is_answered && pauses == 0).then(|| std::mem::take(&mut frames))
         });
         let frames = tokio::time::timeout(TIME_LIMIT, talk)
             .await
@@ -179,11 +210,13 @@ impl Client {
     ///
     /// When tmux refuses or has gone.
     pub async fn hush(&mut self, panes: &[PaneId]) -> Result<(), TmuxError> {
-        let pause = |pane: &PaneId| {
-            Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])
-        };
-        let pauses: Vec<Command> = panes.iter().map(pause).collect();
+        let pauses: Vec<Command> = panes.iter().copied().map(pause_command).collect();
         Connection::Attached(self).run(&pauses).await.map(drop)
+    }
+
+    /// From here on pauses none of these panes, however much they print.
+    pub fn follow(&mut self, panes: &BTreeSet<PaneId>) {
+        self.followed.clone_from(panes);
     }
 
     /// Returns the client's process.
@@ -238,4 +271,8 @@ impl Connection<'_> {
             }
         }
     }
+}
+
+fn pause_command(pane: PaneId) -> Command {
+    Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])
 }

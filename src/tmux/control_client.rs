@@ -9,6 +9,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
@@ -88,11 +89,12 @@ impl ControlClient {
     }
 
     /// Says lines to tmux and reads meanwhile, handing each item to `take` until that has what it
-    /// wants: tmux may have to write before it can read all of a long line.
+    /// wants: tmux may have to write before it can read all of a long line. With the item goes what
+    /// takes further lines to say.
     pub(super) async fn talk<T>(
         &mut self,
         lines: &str,
-        mut take: impl FnMut(Item) -> Option<T>,
+        mut take: impl FnMut(Item, &UnboundedSender<String>) -> Option<T>,
     ) -> Result<T, TmuxError> {
         let Running {
             stdin,
@@ -100,17 +102,22 @@ impl ControlClient {
             parser,
             ..
         } = self.running.as_mut().ok_or(TmuxError::Closed)?;
+        let (say, mut further) = unbounded_channel::<String>();
         let write = async {
-            stdin
-                .write_all(lines.as_bytes())
-                .await
-                .map_err(|_| TmuxError::Closed)
+            let written = stdin.write_all(lines.as_bytes()).await;
+            written.map_err(|_| TmuxError::Closed)?;
+            while let Some(lines) = further.recv().await {
+                let written = stdin.write_all(lines.as_bytes()).await;
+                written.map_err(|_| TmuxError::Closed)?;
+            }
+            Ok(())
         };
-        let read = async {
+        // It owns what says further lines: when it is done there are none.
+        let read = async move {
             loop {
                 match next(stdout, parser).await? {
                     Some(item) => {
-                        if let Some(taken) = take(item) {
+                        if let Some(taken) = take(item, &say) {
                             return Ok(taken);
                         }
                     }

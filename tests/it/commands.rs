@@ -104,6 +104,9 @@ fn bad_task_names_are_refused_before_tmux_is_touched() {
             "{name:?} {output}"
         );
     }
+    world
+        .task(["run", "a", "--", " "])
+        .fails(2, "tmux-task: run: no command given for task `a`");
     world.task(["run", "a b", "--", "exit 0"]).fails(
         2,
         "tmux-task: run: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \

@@ -245,6 +245,23 @@ fn a_bell_is_a_follow_up() {
 }
 
 #[test]
+fn a_bell_that_prints_nothing_is_told_by_its_hook() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &gate.wait());
+    world.until_deliveries(1);
+    // No look is due for seconds when it rings, and no output calls for one.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    for bells in 1..=3 {
+        world.tmux(["set-hook", "-gR", "-t", &window, "alert-bell"]);
+        world.until_deliveries(1 + bells);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+    let status = world.daemon_status();
+    assert_eq!(status["foundLate"], 0, "{status}");
+}
+
+#[test]
 fn a_bell_with_the_end_is_one_text() {
     let world = World::new();
     let gate = world.gate("gate");

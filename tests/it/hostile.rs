@@ -208,3 +208,19 @@ fn a_title_for_the_conversation_cannot_forge_lines() {
     check_feed(&records);
     assert_eq!(records[0]["events"], Value::Array(Vec::new()));
 }
+
+#[test]
+fn tasks_that_print_without_end_hold_up_nobody() {
+    let world = World::new();
+    for name in ["one", "two", "three"] {
+        world.run(name, "yes");
+    }
+    world.run("last", "exit 3");
+    world.until("the end of the last", |records| {
+        let mut events = records.iter().filter(|record| record["type"] == "exited");
+        events.any(|exited| exited["task"]["exitCode"] == 3)
+    });
+    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(!log.contains("did not answer"), "{log}");
+}
