@@ -8,6 +8,7 @@ use crate::model::{
     Body, Delivered, Delivery, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot,
     StatusCounts, Task, WindowId,
 };
+use crate::prompt::{Judgement, Teaching};
 use crate::route::{Reach, reach, route};
 
 /// How long the engine waits before it judges.
@@ -99,6 +100,13 @@ impl Engine {
         }
     }
 
+    /// Goes by what a user has taught about prompts.
+    #[must_use]
+    pub fn with_teaching(mut self, teaching: Teaching) -> Self {
+        self.episodes.teach(teaching);
+        self
+    }
+
     /// Takes one look. What was due before it is delivered first, without what it brings.
     pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<Effect> {
         let mut effects = self.deliver_due(now);
@@ -144,9 +152,19 @@ impl Engine {
 
     /// Delivers what was gathered, due or not.
     pub fn deliver(&mut self, now: Now) -> Vec<Effect> {
-        let Some(gathering) = self.gathering.take() else {
+        let Some(mut gathering) = self.gathering.take() else {
             return Vec::new();
         };
+        // What was muted meanwhile is not delivered any more.
+        let teaching = self.episodes.teaching();
+        gathering.events.retain(|told| match &told.event.kind {
+            EventKind::Input { prompt } => !teaching.mutes(&told.event.task, prompt),
+            EventKind::InputResolved { .. }
+            | EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Disappeared { .. } => true,
+        });
         let events: Vec<&Event> = gathering.events.iter().map(|told| &told.event).collect();
         let body = match route(&events) {
             None => return Vec::new(),
@@ -189,6 +207,29 @@ impl Engine {
     #[must_use]
     pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes.prompt_of(window)
+    }
+
+    /// Returns how a task was judged, since when its screen has stood, and since when it has been
+    /// told as waiting.
+    #[must_use]
+    pub fn judgement_of(&self, window: WindowId) -> Option<(&Judgement, Instant, Option<Now>)> {
+        Some((
+            self.episodes.judgement_of(window)?,
+            self.episodes.still_since(window)?,
+            self.episodes.told_since(window),
+        ))
+    }
+
+    /// Returns what a user has taught about prompts.
+    #[must_use]
+    pub fn teaching(&self) -> &Teaching {
+        self.episodes.teaching()
+    }
+
+    /// Returns how long it waits before it judges.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.settings
     }
 
     /// Returns the counts that were last told; `None` before the first look.

@@ -48,6 +48,17 @@ need dbus-run-session dbus
 need dunst dunst
 need Xvfb xvfb
 need python3 python3
+# Programs that ask, for the tests of prompts.
+need ssh-keygen openssh-client
+need less less
+need vim vim-tiny
+need whiptail whiptail
+need fzf fzf
+need gdb gdb
+need npm npm
+need top procps
+need make make
+need curl curl
 need_linker
 install_missing "$install"
 

@@ -64,6 +64,10 @@ pub(crate) enum Command {
     Wait(Wait),
     /// Wake those who wait on a channel
     Signal(Signal),
+    /// Say why a task is or is not taken to wait for a person
+    Explain(Explain),
+    /// Type into a task
+    Send(Send),
     /// End a task and remove its window
     Kill(Kill),
     /// End the task session with all its tasks
@@ -353,6 +357,35 @@ pub(crate) struct Signal {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The task, by name or window id
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// The task, by name or window id
+    pub(crate) name: String,
+    /// What to type, the words joined by blanks; Enter follows
+    #[arg(conflicts_with_all = ["key", "secret"], value_name = "TEXT")]
+    pub(crate) text: Vec<String>,
+    /// A key by tmux's name, Enter, C-c or Up; may be given more than once
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with = "secret", value_parser = parse_key)]
+    pub(crate) key: Vec<String>,
+    /// Read the text from standard input and show it nowhere
+    #[arg(long)]
+    pub(crate) secret: bool,
+    /// No Enter behind the text
+    #[arg(long)]
+    pub(crate) no_enter: bool,
+    /// Only if the task waits for exactly this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) if_prompt: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// The task, by name or window id
     pub(crate) name: String,
@@ -376,6 +409,14 @@ pub(crate) struct Replay {
     /// Records are JSON lines anyway
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+fn parse_key(text: &str) -> Result<String, String> {
+    if crate::tmux::is_key(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("tmux has no such key; keys are called Enter, Escape, Up, C-c, M-x, F1".to_owned())
+    }
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {

@@ -255,6 +255,7 @@ pub(super) fn tmux(what: &str, error: &TmuxError) -> Failure {
         }
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
+        TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
         TmuxError::NoSuchSession { .. }
         | TmuxError::Rejected { .. }
         | TmuxError::Confused { .. }

@@ -3,6 +3,7 @@
 mod args;
 mod context;
 mod daemon;
+mod explain;
 mod failure;
 mod feed;
 mod kill;
@@ -12,6 +13,7 @@ mod output;
 mod replay;
 mod run;
 mod search;
+mod send;
 mod session_name;
 mod status;
 mod wait;
@@ -67,6 +69,8 @@ async fn command(cli: Cli) -> Result<(), Failure> {
         Command::Search(args) => search::run(&context, args).await,
         Command::Wait(args) => wait::wait(&context, args).await,
         Command::Signal(args) => wait::signal(&context, args).await,
+        Command::Explain(args) => explain::run(&context, args).await,
+        Command::Send(args) => send::run(&context, args).await,
         Command::Kill(args) => kill::kill(&context, args).await,
         Command::KillAll(args) => kill::kill_all(&context, args).await,
         Command::Prune(args) => kill::prune(&context, args).await,

@@ -79,6 +79,18 @@ pub enum ConfigError {
         /// What may: `"desktop" and "tmux"`.
         allowed: String,
     },
+    /// A value is of the right type and makes no sense.
+    #[error("{}:{line}: `{key}`: {why}", .path.display())]
+    BadValue {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u32,
+        /// The key, with the tables around it.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 impl ConfigError {
@@ -92,7 +104,8 @@ impl ConfigError {
             | Self::Syntax { path, .. }
             | Self::UnknownKey { path, .. }
             | Self::WrongType { path, .. }
-            | Self::UnknownWord { path, .. } => path,
+            | Self::UnknownWord { path, .. }
+            | Self::BadValue { path, .. } => path,
         }
     }
 
@@ -105,7 +118,8 @@ impl ConfigError {
             | Self::Syntax { line, .. }
             | Self::UnknownKey { line, .. }
             | Self::WrongType { line, .. }
-            | Self::UnknownWord { line, .. } => Some(*line),
+            | Self::UnknownWord { line, .. }
+            | Self::BadValue { line, .. } => Some(*line),
         }
     }
 
@@ -119,7 +133,8 @@ impl ConfigError {
             | Self::Syntax { .. } => None,
             Self::UnknownKey { key, .. }
             | Self::WrongType { key, .. }
-            | Self::UnknownWord { key, .. } => Some(key),
+            | Self::UnknownWord { key, .. }
+            | Self::BadValue { key, .. } => Some(key),
         }
     }
 }

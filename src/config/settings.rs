@@ -2,15 +2,51 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use super::ConfigError;
 use super::table::{Document, Table};
+use crate::model::PromptKind;
 
 /// What the file says, with defaults for what it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where notices go: key `notices`. Empty means nowhere.
     pub notices: BTreeSet<NoticeSink>,
+    /// What is taken for a prompt and told: table `input`.
+    pub input: InputConfig,
+}
+
+/// What is taken for a prompt, and which are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputConfig {
+    /// Regular expressions for lines that ask: key `ask`.
+    pub ask: Vec<String>,
+    /// Regular expressions for lines that do not: key `ignore`.
+    pub ignore: Vec<String>,
+    /// Tasks, by name or window id, whose waiting is not told: key `mute-tasks`.
+    pub mute_tasks: BTreeSet<String>,
+    /// Kinds of prompts that are not told: key `mute-kinds`.
+    pub mute_kinds: BTreeSet<PromptKind>,
+    /// How long a screen must have stood before its prompt is told: key `quiet`.
+    pub quiet: Duration,
+}
+
+/// What `quiet` is without the file, and within what bounds it may be set.
+const QUIET: Duration = Duration::from_millis(200);
+const LEAST_QUIET: Duration = Duration::from_millis(50);
+const MOST_QUIET: Duration = Duration::from_secs(3600);
+
+impl Default for InputConfig {
+    fn default() -> Self {
+        Self {
+            ask: Vec::new(),
+            ignore: Vec::new(),
+            mute_tasks: BTreeSet::new(),
+            mute_kinds: BTreeSet::new(),
+            quiet: QUIET,
+        }
+    }
 }
 
 /// A way to tell a person something.
@@ -29,6 +65,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             notices: NOTICE_SINKS.iter().map(|(_, sink)| *sink).collect(),
+            input: InputConfig::default(),
         }
     }
 }
@@ -45,8 +82,54 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
             notices: top
                 .words("notices", NOTICE_SINKS)?
                 .unwrap_or(defaults.notices),
+            input: top.table("input", input)?,
         })
     })
+}
+
+fn input(table: &mut Table<'_>) -> Result<InputConfig, ConfigError> {
+    let plain = |text: &str| Ok(text.to_owned());
+    Ok(InputConfig {
+        ask: table.texts("ask", "regular expressions", expression)?,
+        ignore: table.texts("ignore", "regular expressions", expression)?,
+        mute_tasks: table
+            .texts("mute-tasks", "names of tasks", plain)?
+            .into_iter()
+            .collect(),
+        mute_kinds: table
+            .words("mute-kinds", &PromptKind::NAMES)?
+            .unwrap_or_default(),
+        quiet: table
+            .text("quiet", "a duration like \"200ms\" or \"2s\"", duration)?
+            .unwrap_or(QUIET),
+    })
+}
+
+fn expression(text: &str) -> Result<String, String> {
+    match regex::Regex::new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => {
+            let message = error.to_string();
+            let last = message.lines().last().unwrap_or_default();
+            Err(format!("not a regular expression: {last}"))
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration like 200ms or 2s, from 50ms to 1h");
+    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(at);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let duration = match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs),
+        _ => None,
+    };
+    duration
+        .filter(|duration| (LEAST_QUIET..=MOST_QUIET).contains(duration))
+        .ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -78,6 +161,36 @@ mod tests {
         check("notices = [\"tmux\", \"desktop\"]", &[Desktop, Tmux]);
         check("notices = [\n  \"tmux\", # here\n  \"tmux\",\n]\n", &[Tmux]);
         check("\"notices\" = [\"desktop\"]\r\n", &[Desktop]);
+    }
+
+    #[test]
+    fn prompts_can_be_taught_and_muted() {
+        let text = "[input]\nask = ['^ready> $']\nignore = ['beta']\nmute-tasks = ['web', '@3']\nmute-kinds = ['pager', 'editor']\nquiet = '2s'\n";
+        let input = parse(Path::new("c.toml"), text).unwrap().input;
+        assert_eq!(input.ask, ["^ready> $"]);
+        assert_eq!(input.ignore, ["beta"]);
+        assert!(input.mute_tasks.contains("@3"));
+        assert_eq!(
+            input.mute_kinds,
+            [PromptKind::Pager, PromptKind::Editor].into()
+        );
+        assert_eq!(input.quiet, Duration::from_secs(2));
+        check_error(
+            "[input]\nask = ['(']",
+            "c.toml:2: `input.ask`: not a regular expression: error: unclosed group",
+        );
+        check_error(
+            "[input]\nquiet = 'soon'",
+            "c.toml:2: `input.quiet`: `soon` is not a duration like 200ms or 2s, from 50ms to 1h",
+        );
+        check_error(
+            "[input]\nmute_kinds = []",
+            "c.toml:2: unknown key `input.mute_kinds`; did you mean `mute-kinds`?",
+        );
+        check_error(
+            "input = 3",
+            "c.toml:1: `input` must be a table, found an integer",
+        );
     }
 
     #[test]

@@ -124,6 +124,81 @@ impl<'a> Table<'a> {
         Ok(Some(set))
     }
 
+    /// Returns what `read` makes of the table `key`; an empty one when it is not set.
+    pub(super) fn table<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, ConfigError>,
+    ) -> Result<T, ConfigError> {
+        let prefix = format!("{}.", self.full(key));
+        let entries = match self.take(key) {
+            None => DeTable::new(),
+            Some((_, DeValue::Table(entries))) => entries,
+            Some((line, other)) => return Err(self.wrong_type(line, key, "a table", &other)),
+        };
+        Table::read(self.document, prefix, entries, read)
+    }
+
+    /// Returns what `parse` makes of each text of the list `key`, none when it is not set;
+    /// `what` each is is said when one is not.
+    pub(super) fn texts<T>(
+        &mut self,
+        key: &'static str,
+        what: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, ConfigError> {
+        let expected = format!("a list of {what}");
+        let items = match self.take(key) {
+            None => return Ok(Vec::new()),
+            Some((_, DeValue::Array(items))) => items,
+            Some((line, other)) => return Err(self.wrong_type(line, key, &expected, &other)),
+        };
+        let mut texts = Vec::new();
+        for item in items {
+            let line = self.document.line(item.span());
+            let DeValue::String(text) = item.get_ref() else {
+                return Err(self.wrong_type(line, key, &expected, item.get_ref()));
+            };
+            texts.push(parse(text).map_err(|why| self.bad_value(line, key, &why))?);
+        }
+        Ok(texts)
+    }
+
+    /// Returns what `parse` makes of the text `key`; `None` when it is not set.
+    pub(super) fn text<T>(
+        &mut self,
+        key: &'static str,
+        what: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, ConfigError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some((line, DeValue::String(text))) => parse(&text)
+                .map(Some)
+                .map_err(|why| self.bad_value(line, key, &why)),
+            Some((line, other)) => Err(self.wrong_type(line, key, what, &other)),
+        }
+    }
+
+    fn wrong_type(&self, line: u32, key: &str, expected: &str, found: &DeValue<'_>) -> ConfigError {
+        ConfigError::WrongType {
+            path: self.document.path.to_owned(),
+            line,
+            key: self.full(key),
+            expected: expected.to_owned(),
+            found: type_of(found).to_owned(),
+        }
+    }
+
+    fn bad_value(&self, line: u32, key: &str, why: &str) -> ConfigError {
+        ConfigError::BadValue {
+            path: self.document.path.to_owned(),
+            line,
+            key: self.full(key),
+            why: quotable(why),
+        }
+    }
+
     /// Takes the value of `key` out of the table, with the line of the key.
     fn take(&mut self, key: &'static str) -> Option<(u32, DeValue<'a>)> {
         self.asked.push(key);

@@ -3,7 +3,7 @@
 use super::hub::Hub;
 use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
 use crate::tmux::{self, TmuxError};
-use crate::wire::{Ended, Refusal, RefusalKind, Response};
+use crate::wire::{Ended, ExplainedState, Explanation, Refusal, RefusalKind, Response};
 
 /// Ends tasks and removes their windows.
 pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
@@ -28,6 +28,34 @@ pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
         }
         Err(error) => refused(RefusalKind::Failed, error.to_string()),
     }
+}
+
+/// Tells why a task is or is not taken to wait for a person.
+pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
+    hub.look().await;
+    let known = window.parse().ok().and_then(|window| task(hub, window));
+    let Some(task) = known else {
+        return refused(RefusalKind::Missing, format!("no task {window}"));
+    };
+    let terminal = hub
+        .engine
+        .before()
+        .and_then(|look| look.terminals.get(&task.window));
+    let judged = hub.engine.judgement_of(task.window);
+    let mut explanation = Explanation::new(&task, judged.map(|(judged, ..)| judged), terminal);
+    if let Some((judged, since, told)) = judged {
+        let found = judged.found.as_ref();
+        let is_muted = found.is_some_and(|found| hub.engine.teaching().mutes(&task, &found.prompt));
+        if is_muted {
+            explanation.state = ExplainedState::Muted;
+        }
+        explanation.waiting_since = told.map(|now| now.wall);
+        explanation.quiet_ms = u64::try_from(since.elapsed().as_millis()).ok();
+    }
+    if hub.engine.prompt_of(task.window).is_some() {
+        explanation.state = ExplainedState::Waiting;
+    }
+    Response::Explained(Box::new(explanation))
 }
 
 /// Ends the task session.

@@ -83,6 +83,7 @@ pub(super) async fn serve(socket: UnixStream, asks: mpsc::Sender<Ask>) {
             | Request::Prune
             | Request::Wait(_)
             | Request::Cursor { .. }
+            | Request::Explain { .. }
             | Request::Stop { .. }) => ask(&mut reader, &mut writer, &asks, request).await,
         };
         if !goes_on {

@@ -13,8 +13,10 @@ const NOISY: u32 = 4;
 pub(super) struct Ears {
     /// How often each pane has told since the last look.
     told: BTreeMap<PaneId, u32>,
-    /// Panes that print without telling since the last look.
+    /// Panes that print without telling, until a look finds them quiet and the next one resumes them.
     hushed: BTreeSet<PaneId>,
+    /// Those of them that the last look found quiet.
+    quiet: BTreeSet<PaneId>,
     /// Panes whose output somebody wants, every byte of it: they are never hushed.
     followed: BTreeSet<PaneId>,
 }
@@ -48,8 +50,13 @@ impl Ears {
     }
 
     /// Returns the panes that the next look is to resume.
-    pub(super) fn hushed(&self) -> BTreeSet<PaneId> {
-        self.hushed.clone()
+    pub(super) fn to_resume(&self) -> BTreeSet<PaneId> {
+        self.quiet.clone()
+    }
+
+    /// Whether there are panes that only looks can see.
+    pub(super) fn is_hushed(&self) -> bool {
+        !self.hushed.is_empty()
     }
 
     /// Follows exactly these panes from here on.
@@ -67,10 +74,31 @@ impl Ears {
         self.followed.contains(&pane)
     }
 
-    /// A look has resumed them: what follows is heard again.
-    pub(super) fn resumed(&mut self) {
+    /// Takes note that tmux has hushed this pane of its own accord.
+    pub(super) fn paused(&mut self, pane: PaneId) {
+        self.hushed.insert(pane);
+        self.quiet.remove(&pane);
+    }
+
+    /// Takes note that this pane was resumed apart from looks.
+    pub(super) fn resumed(&mut self, pane: PaneId) {
+        self.hushed.remove(&pane);
+        self.quiet.remove(&pane);
+    }
+
+    /// Takes account of a look: those that it resumed are heard again, and of the others `is_quiet`
+    /// says which have not printed for a while. What is hushed and still printing stays so: to
+    /// resume it would only let its output in the way of everything else that tmux tells.
+    pub(super) fn looked(&mut self, is_quiet: impl Fn(PaneId) -> bool) {
         self.told.clear();
-        self.hushed.clear();
+        let resumed = std::mem::take(&mut self.quiet);
+        self.hushed.retain(|pane| !resumed.contains(pane));
+        self.quiet = self
+            .hushed
+            .iter()
+            .copied()
+            .filter(|pane| is_quiet(*pane))
+            .collect();
     }
 }
 
@@ -79,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_output_is_news_and_noise_is_hushed_until_the_next_look() {
+    fn the_first_output_is_news_and_noise_is_hushed_until_it_is_over() {
         let mut ears = Ears::default();
         let pane = PaneId(1);
         assert!(ears.heard(pane));
@@ -91,9 +119,13 @@ mod tests {
         assert_eq!(ears.take_noisy(), []);
         // What was under way when it was hushed.
         assert!(!ears.heard(pane));
-        assert_eq!(ears.hushed(), BTreeSet::from([pane]));
-        ears.resumed();
-        assert_eq!(ears.hushed(), BTreeSet::new());
+        ears.looked(|_| false);
+        assert!(ears.is_hushed());
+        assert_eq!(ears.to_resume(), BTreeSet::new());
+        ears.looked(|_| true);
+        assert_eq!(ears.to_resume(), BTreeSet::from([pane]));
+        ears.looked(|_| true);
+        assert!(!ears.is_hushed());
         assert!(ears.heard(pane));
     }
 }

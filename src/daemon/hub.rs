@@ -21,7 +21,7 @@ use super::{Options, commands, keeping, waiting};
 use crate::clock::now;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, GoneReason, Level, Millis, Snapshot, WindowId};
+use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
 use crate::place::Place;
 use crate::wire::{
     DaemonStatus, Filter, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
@@ -50,6 +50,8 @@ pub(super) struct Hub {
     pub(super) backlog: VecDeque<Change>,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
     pub(super) is_layout_changed: bool,
+    /// Panes of which output was not read in time.
+    pub(super) paused: Vec<PaneId>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
     started_at: Millis,
@@ -104,6 +106,7 @@ impl Hub {
             waits: Waits::default(),
             backlog: VecDeque::new(),
             is_layout_changed: false,
+            paused: Vec::new(),
             heard_connection: 0,
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
@@ -174,6 +177,7 @@ impl Hub {
         [
             Some(self.pace.next_look()),
             self.engine.look_at().map(Instant::from_std),
+            self.watch.terminals.next_deadline().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
             self.waits.next_deadline().map(Instant::from_std),
@@ -198,6 +202,7 @@ impl Hub {
                     self.on_output().await;
                 }
             }
+            Change::Paused(pane) => waiting::paused(self, pane).await,
             Change::Layout => waiting::relayout(self).await,
         }
     }
@@ -219,13 +224,19 @@ impl Hub {
         let effects = self.engine.deliver_due(now());
         self.perform(effects).await;
         waiting::tick(self).await;
-        let look_due = self.pace.next_look() <= at
+        let engine = &self.engine;
+        let waits = |window| engine.prompt_of(window).is_some();
+        let teaching = engine.teaching();
+        let terminal_changed = self.watch.terminals.ask_due(waits, teaching, at.into_std());
+        let look_due = terminal_changed
+            || self.pace.next_look() <= at
             || self
                 .engine
                 .look_at()
                 .is_some_and(|due| Instant::from_std(due) <= at);
         if look_due {
-            let for_safety = self.watch.is_told()
+            let for_safety = !terminal_changed
+                && self.watch.is_told()
                 && self.pace.is_safety(at)
                 && self
                     .engine
@@ -254,7 +265,10 @@ impl Hub {
 
     async fn look_because(&mut self, why: Why, killed: &BTreeMap<WindowId, GoneReason>) {
         let at = now();
-        match self.watch.look(killed, at).await {
+        let engine = &self.engine;
+        let waits = |window| engine.prompt_of(window).is_some();
+        let quiet = engine.settings().quiet;
+        match self.watch.look(killed, waits, quiet, at).await {
             Ok(seen) => {
                 let name = self.watch.about().name.as_deref();
                 self.recorder.rename(name.unwrap_or(&seen.snapshot.session));
@@ -274,6 +288,9 @@ impl Hub {
                 }
                 self.pace
                     .looked(found, changed || !effects.is_empty(), seen.unsettled);
+                if self.watch.is_hushed() {
+                    self.pace.printed();
+                }
                 let ended = keeping::ended(&effects);
                 self.perform(effects).await;
                 // Readers are served before anything that can wait.
@@ -287,6 +304,9 @@ impl Hub {
                     self.watch.forget_deaths().await;
                 }
                 waiting::looked(self).await;
+                while let Some(pane) = self.paused.pop() {
+                    waiting::paused(self, pane).await;
+                }
                 if self.is_layout_changed {
                     waiting::relayout(self).await;
                 }
@@ -406,6 +426,7 @@ impl Hub {
             }
             Request::Kill { windows } => (commands::kill(self, &windows).await, Next::GoOn),
             Request::KillAll => (commands::kill_all(self).await, Next::GoOn),
+            Request::Explain { window } => (commands::explain(self, &window).await, Next::GoOn),
             Request::Prune => (commands::prune(self).await, Next::GoOn),
             Request::Stop { cleanup } => {
                 if cleanup {
@@ -536,7 +557,14 @@ fn should_have_been_told(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool 
         Effect::Status(_) => &[],
     });
     records.into_iter().any(|record| match &record.body {
-        Body::Event(event) => !dead.contains(&event.task.window),
+        Body::Event(event) => match event.kind {
+            // That a program begins or ceases to wait need not show in its output.
+            EventKind::Input { .. } | EventKind::InputResolved { .. } => false,
+            EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Disappeared { .. } => !dead.contains(&event.task.window),
+        },
         Body::Notice { .. } | Body::FollowUp { .. } => false,
     })
 }
@@ -548,5 +576,6 @@ fn essence(look: &Snapshot) -> Snapshot {
     for task in essence.tasks.values_mut() {
         task.screen = crate::model::Screen::default();
     }
+    essence.terminals.clear();
     essence
 }

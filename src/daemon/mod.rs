@@ -14,6 +14,7 @@ mod scan;
 mod signals;
 mod startup;
 mod stream;
+mod terminals;
 mod waiting;
 mod waits;
 mod watch;
@@ -32,6 +33,7 @@ use crate::engine::{Engine, Settings};
 use crate::feed::FeedError;
 use crate::model::Seq;
 use crate::place::{Place, PlaceError};
+use crate::prompt::Teaching;
 use crate::tmux::{Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use hub::Hub;
@@ -130,7 +132,24 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         options.place.clone(),
         beginning.memory.before.as_ref(),
     );
-    let engine = Engine::new(Settings::LIVE, beginning.memory, crate::clock::now());
+    let input = &options.notices.input;
+    let settings = Settings {
+        quiet: input.quiet,
+        ..Settings::LIVE
+    };
+    let teaching = Teaching::new(
+        &input.ask,
+        &input.ignore,
+        input.mute_tasks.clone(),
+        input.mute_kinds.clone(),
+    )
+    .unwrap_or_else(|error| {
+        // The configuration was read with the same eyes.
+        tracing::error!(%error, "a pattern that was good is not any more");
+        Teaching::default()
+    });
+    let engine =
+        Engine::new(settings, beginning.memory, crate::clock::now()).with_teaching(teaching);
     let recorder = Recorder::new(beginning.journal, context, last_seq);
     let mut hub = Hub::new(&options, watch, engine, recorder);
     let mut tasks = JoinSet::new();

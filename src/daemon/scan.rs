@@ -63,7 +63,13 @@ pub(super) async fn scan(hub: &mut Hub, project: Option<&Path>) {
 async fn other_sessions(hub: &mut Hub, root: &str) -> Result<Vec<SessionListed>, TmuxError> {
     let ours = hub.watch.life().map(|life| life.id);
     let mut listed = tmux::list_sessions(&mut hub.watch.connection()).await?;
-    listed.retain(|session| session.root.as_deref() == Some(root) && Some(session.id) != ours);
+    // Ours may have come since the first look: then only its name is known.
+    let our_name = &hub.recorder.context().session_name;
+    listed.retain(|session| {
+        session.root.as_deref() == Some(root)
+            && Some(session.id) != ours
+            && session.name != *our_name
+    });
     Ok(listed)
 }
 

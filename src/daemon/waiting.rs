@@ -161,6 +161,10 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
             }
             Change::Output => hub.pace.printed(),
             Change::Task => hub.pace.at_once(),
+            Change::Paused(pane) => {
+                hub.pace.printed();
+                hub.paused.push(pane);
+            }
             Change::Layout => hub.is_layout_changed = true,
         }
     }
@@ -240,6 +244,24 @@ async fn hear_last_words(hub: &mut Hub) -> Vec<Done> {
 pub(super) async fn tick(hub: &mut Hub) {
     let done = hub.waits.tick(now());
     finish(hub, done).await;
+}
+
+/// Takes up the output of a pane that came faster than it was read: what was not told still stands
+/// in the pane's history, or is lost.
+pub(super) async fn paused(hub: &mut Hub, pane: PaneId) {
+    hub.pace.printed();
+    if !hub.waits.panes().contains(&pane) {
+        return;
+    }
+    match hub.watch.read_output(pane, History::Whole).await {
+        Ok((output, before, after)) => {
+            let mut done = hear_until(hub, before);
+            done.extend(hub.waits.resumed(pane, &output, now()));
+            hub.backlog.extend(after);
+            finish(hub, done).await;
+        }
+        Err(error) => tracing::debug!(%error, %pane, "could not read what a pane had printed"),
+    }
 }
 
 /// Takes up the sizes of panes that may have changed.

@@ -82,27 +82,46 @@ struct Stream {
     terminal: Terminal,
     /// Of the last chunk of output.
     stamp: Stamp,
+    /// How many rows of history there were when nothing had scrolled off this terminal.
+    scrolled_before: i64,
     /// Since when a string (a title, an image) has been waiting for its end.
     in_string_since: Option<Instant>,
     /// The line that was written last and is not ended, where somebody reads.
     unfinished: Option<String>,
-    /// How many rows of history there were before the first that the terminal let go.
-    rows_before: usize,
 }
 
 impl Stream {
-    /// Returns where the output ends that was heard, if more of it stands in `output`.
-    fn end_if_short_of(&self, output: &PaneOutput) -> Option<Anchor> {
-        let rows = self.terminal.rows();
-        let rows: Vec<String> = rows.iter().map(|row| text::row(row.as_bytes())).collect();
+    /// Whether more stands in the pane than was heard.
+    fn is_short_of(&self, output: &PaneOutput) -> bool {
+        let rows = self.rows();
         let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
-        if shown.ends_with(known) && known.is_empty() == shown.is_empty() {
+        !shown.ends_with(known) || known.is_empty() != shown.is_empty()
+    }
+
+    /// Returns the terminal's rows as a capture has them.
+    fn rows(&self) -> Vec<String> {
+        let rows = self.terminal.rows();
+        rows.iter().map(|row| text::row(row.as_bytes())).collect()
+    }
+
+    /// Shows what stands in the pane now.
+    fn show(&mut self, output: &PaneOutput) {
+        self.terminal
+            .resize(output.width, output.height, output.screen(), output.cursor);
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.scrolled_before = signed(output.history as u64) - signed(self.terminal.scrolled());
+    }
+
+    /// Returns where this terminal's cursor stands in the pane's history; `None` where rows do not
+    /// scroll.
+    fn anchor(&self) -> Option<Anchor> {
+        if self.terminal.is_alternate() {
             return None;
         }
-        let scrolled = usize::try_from(self.terminal.scrolled()).unwrap_or(usize::MAX);
-        let first = self.rows_before.saturating_add(scrolled);
+        let scrolled = i64::try_from(self.terminal.scrolled()).ok()?;
+        let top = usize::try_from(self.scrolled_before + scrolled).ok()?;
         let (column, row) = self.terminal.cursor();
-        Some(Anchor::at(&rows, first, first.saturating_add(row), column))
+        Some(Anchor::at(&self.rows(), top, top + row, column))
     }
 
     /// Takes output.
@@ -152,9 +171,9 @@ impl Waits {
                 output.is_alternate,
             ),
             stamp: 0,
+            scrolled_before: i64::try_from(output.history).unwrap_or(i64::MAX),
             in_string_since: None,
             unfinished: None,
-            rows_before: output.history,
         });
         stream.stamp
     }
@@ -162,11 +181,7 @@ impl Waits {
     /// Takes account of a pane whose size has changed: what stands there now is old.
     pub(super) fn resized(&mut self, pane: PaneId, output: &PaneOutput) {
         if let Some(stream) = self.streams.get_mut(&pane) {
-            stream
-                .terminal
-                .resize(output.width, output.height, output.screen(), output.cursor);
-            let scrolled = usize::try_from(stream.terminal.scrolled()).unwrap_or(usize::MAX);
-            stream.rows_before = output.history.saturating_sub(scrolled);
+            stream.show(output);
         }
     }
 
@@ -243,18 +258,19 @@ impl Waits {
         now: Now,
     ) -> Vec<Done> {
         let stream = self.streams.get_mut(&pane);
-        let Some((stream, anchor)) = stream.and_then(|stream| {
-            let anchor = stream.end_if_short_of(output)?;
-            Some((stream, anchor))
-        }) else {
+        let Some(stream) = stream.filter(|stream| stream.is_short_of(output)) else {
             return Vec::new();
         };
-        let rest = match locate(&anchor, &output.rows, output.history, output.limit) {
-            Located::At(row) => Some((
-                output.lines_from(row, 0),
-                output.lines_from(row, anchor.column),
-            )),
-            Located::Lost => None,
+        let anchor = stream.anchor();
+        let located = anchor.as_ref().map(|anchor| {
+            let row = locate(anchor, &output.rows, output.history, output.limit);
+            (row, anchor.column)
+        });
+        let rest = match located {
+            Some((Located::At(row), column)) => {
+                Some((output.lines_from(row, 0), output.lines_from(row, column)))
+            }
+            Some((Located::Lost, _)) | None => None,
         };
         stream.unfinished = None;
         self.followers.retain_mut(|follower| {
@@ -274,7 +290,10 @@ impl Waits {
             if !is_of_it || !active.wait.spec().needs_text() {
                 return None;
             }
-            match give_since(&mut active.wait, &anchor, output) {
+            let given = anchor
+                .as_ref()
+                .and_then(|anchor| give_since(&mut active.wait, anchor, output));
+            match given {
                 None => Some(Verdict::anchor_lost()),
                 Some(true) => active.wait.heard(now),
                 Some(false) => None,
@@ -315,6 +334,33 @@ impl Waits {
     /// Takes account of the time.
     pub(super) fn tick(&mut self, now: Now) -> Vec<Done> {
         let done = self.take_done(|active| active.wait.tick(now));
+        self.forget_idle_streams();
+        done
+    }
+
+    /// Takes up a pane of which output was not told, from where its terminal stands to where the
+    /// pane's history ends now. Where the terminal's place is not found again, output is missing.
+    pub(super) fn resumed(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<Done> {
+        // Readers cannot be given what they would have read: they see that they fell behind.
+        self.followers.retain(|follower| follower.pane != pane);
+        let anchor = self.streams.get(&pane).and_then(Stream::anchor);
+        let done = self.take_done(|active| {
+            if active.pane != Some(pane) {
+                return None;
+            }
+            let given = anchor
+                .as_ref()
+                .and_then(|anchor| give_since(&mut active.wait, anchor, output));
+            match given {
+                None => Some(Verdict::anchor_lost()),
+                Some(true) => active.wait.heard(now),
+                Some(false) => None,
+            }
+        });
+        if let Some(stream) = self.streams.get_mut(&pane) {
+            stream.stamp += 1;
+            stream.show(output);
+        }
         self.forget_idle_streams();
         done
     }

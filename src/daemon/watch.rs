@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ears::Ears;
+use super::terminals::Terminals;
 use crate::model::{
     Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId,
 };
@@ -49,6 +50,8 @@ pub(super) struct Watch {
     place: Place,
     /// Facts about the session itself, from the last look that saw it.
     about: About,
+    /// What the kernel tells of the tasks' terminals.
+    pub(super) terminals: Terminals,
     looks: u64,
     connections: u64,
 }
@@ -88,6 +91,8 @@ pub(super) enum Change {
         /// Whether it is also the first output since the last look.
         is_first: bool,
     },
+    /// Output of a pane was not read in time: what it prints from there on is not told.
+    Paused(PaneId),
     /// Windows have other sizes than before.
     Layout,
 }
@@ -142,6 +147,7 @@ impl Watch {
             death_record: String::new(),
             place,
             about: About::default(),
+            terminals: Terminals::default(),
             looks: 0,
             connections: 0,
             name,
@@ -250,6 +256,7 @@ impl Watch {
         };
         let Clients { client, ears, .. } = &mut **clients;
         let mut told: Vec<Told> = client.take_told().into();
+        ears.resumed(pane);
         // The last answer is that of the reading.
         let at = told
             .iter()
@@ -287,12 +294,21 @@ impl Watch {
         self.connections
     }
 
+    /// Whether panes print without telling, so that only looks can see what they print.
+    pub(super) fn is_hushed(&self) -> bool {
+        match &self.link {
+            Link::Attached(clients) => clients.ears.is_hushed(),
+            Link::Apart { .. } => false,
+        }
+    }
+
     /// Whether changes are told, so that looks need not be taken to find them.
     pub(super) fn is_told(&self) -> bool {
         matches!(self.link, Link::Attached(_))
     }
 
-    /// Looks. `killed` are windows that a command of ours has just ended.
+    /// Looks. `killed` are windows that a command of ours has just ended, `waits` tells which
+    /// tasks were told as waiting, and a screen that has stood for `quiet` may wait.
     ///
     /// # Errors
     ///
@@ -300,6 +316,8 @@ impl Watch {
     pub(super) async fn look(
         &mut self,
         killed: &BTreeMap<WindowId, GoneReason>,
+        waits: impl Fn(WindowId) -> bool,
+        quiet: Duration,
         now: Now,
     ) -> Result<Seen, TmuxError> {
         self.looks += 1;
@@ -323,7 +341,9 @@ impl Watch {
         self.learn_ends(&mut evidence);
         evidence.gone = self.gone(look.as_ref(), killed).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
-        let snapshot = observed.snapshot;
+        let mut snapshot = observed.snapshot;
+        self.terminals
+            .add_to(&mut snapshot, look.as_ref(), waits, quiet, now.mono);
         self.alive = alive(&snapshot);
         self.watch_ends(&snapshot);
         let untidy = self.untidy(&snapshot, observed.write_runs);
@@ -398,12 +418,16 @@ impl Watch {
             return None;
         };
         let target = Target::Id(life.id);
-        let hushed = clients.ears.hushed();
+        let resume = clients.ears.to_resume();
         self.captures.expect(clients.ears.told(), &self.ended);
         let mut connection = Connection::Attached(&mut clients.client);
-        match tmux::look(&mut connection, &target, &mut self.captures, &hushed).await {
+        match tmux::look(&mut connection, &target, &mut self.captures, &resume).await {
             Ok(look) => {
-                clients.ears.resumed();
+                let quiet = look
+                    .iter()
+                    .flat_map(Look::quiet_panes)
+                    .collect::<BTreeSet<_>>();
+                clients.ears.looked(|pane| quiet.contains(&pane));
                 Some(look)
             }
             Err(error) => {
@@ -647,10 +671,13 @@ fn change(notice: Notice, ears: &mut Ears) -> Option<Change> {
             }
             is_first.then_some(Change::Output)
         }
+        Notice::Pause(pane) => {
+            ears.paused(pane);
+            Some(Change::Paused(pane))
+        }
         Notice::Other(line) if line.starts_with(b"%layout-change") => Some(Change::Layout),
         Notice::UnlinkedWindowAdd(_)
         | Notice::SessionsChanged
-        | Notice::Pause(_)
         | Notice::Continue(_)
         | Notice::Message(_)
         | Notice::Other(_) => None,

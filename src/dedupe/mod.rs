@@ -6,15 +6,32 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::model::{Event, EventKind, Life, Now, Prompt, Snapshot, Task, WindowId};
-use crate::prompt::{self, Found};
+use crate::model::{
+    Event, EventKind, Life, Now, Prompt, Screen, Snapshot, Task, TtyEvidence, WindowId,
+};
+use crate::prompt::{self, Found, Judgement, Teaching};
 
 mod anew;
 
 /// The prompts of every task, across looks.
 #[derive(Debug, Clone, Default)]
 pub struct Episodes {
+    seen: BTreeMap<WindowId, Seen>,
     watched: BTreeMap<WindowId, Watched>,
+    teaching: Teaching,
+}
+
+/// What the last look showed of a task. Judging takes a while, so it is done when something has
+/// changed.
+#[derive(Debug, Clone)]
+struct Seen {
+    screen: Screen,
+    terminal: Option<TtyEvidence>,
+    judgement: Option<Judgement>,
+    /// The first look at these very rows.
+    since: Instant,
+    /// Whether another look has found them the same.
+    is_still: bool,
 }
 
 /// A prompt that stands on a task's screen.
@@ -31,16 +48,23 @@ struct Watched {
 enum State {
     /// Seen, and not told yet. `since` is the first look at this very screen.
     Candidate { since: Instant },
-    /// Told as `input`.
-    Told,
+    /// Told as `input`, at `since`.
+    Told { since: Option<Now> },
 }
 
 impl Episodes {
+    /// Goes by what a user has taught.
+    pub fn teach(&mut self, teaching: Teaching) {
+        self.teaching = teaching;
+    }
+
     /// Returns the `input` and `inputResolved` events that this look brings.
     ///
     /// The screen must have stood for `quiet`, and through two looks at least.
     pub fn admit(&mut self, look: &Snapshot, quiet: Duration, now: Now) -> Vec<Event> {
         let mut events = Vec::new();
+        self.seen
+            .retain(|window, _| look.tasks.contains_key(window));
         let gone: Vec<Watched> = self
             .watched
             .extract_if(.., |window, _| !look.tasks.contains_key(window))
@@ -51,9 +75,31 @@ impl Episodes {
         }
         for task in look.tasks.values() {
             let before = self.watched.remove(&task.window);
-            if let Some(watched) = admit_task(before, task, quiet, now, &mut events) {
+            let terminal = look.terminals.get(&task.window);
+            let seen = see(
+                self.seen.remove(&task.window),
+                task,
+                terminal,
+                &self.teaching,
+                now,
+            );
+            let found = seen
+                .judgement
+                .as_ref()
+                .and_then(|judgement| judgement.found.clone())
+                .filter(|found| !self.teaching.mutes(task, &found.prompt))
+                .or_else(|| still_stands(before.as_ref()?, task, terminal));
+            let turn = Turn {
+                task,
+                found,
+                seen: &seen,
+                quiet,
+                now,
+            };
+            if let Some(watched) = turn.admit(before, &mut events) {
                 self.watched.insert(task.window, watched);
             }
+            self.seen.insert(task.window, seen);
         }
         events
     }
@@ -61,6 +107,7 @@ impl Episodes {
     /// Forgets every prompt, telling the end of those that had been told.
     pub fn end_all(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
+        self.seen.clear();
         for watched in std::mem::take(&mut self.watched).into_values() {
             resolve(watched, &mut events);
         }
@@ -70,7 +117,7 @@ impl Episodes {
     /// Takes up an episode that was told before a restart, as `task` showed it then.
     pub fn restore(&mut self, task: Task, prompt: Prompt) {
         let found = prompt::find(&task.screen)
-            .filter(|found| found.prompt == prompt)
+            .filter(|found| found.prompt.text == prompt.text)
             .unwrap_or(Found {
                 prompt,
                 row: usize::MAX,
@@ -80,7 +127,7 @@ impl Episodes {
             Watched {
                 task,
                 found,
-                state: State::Told,
+                state: State::Told { since: None },
             },
         );
     }
@@ -97,9 +144,39 @@ impl Episodes {
         self.watched
             .get(&window)
             .and_then(|watched| match watched.state {
-                State::Told => Some(&watched.found.prompt),
+                State::Told { .. } => Some(&watched.found.prompt),
                 State::Candidate { .. } => None,
             })
+    }
+
+    /// Returns since when this task has been told as waiting; `None` where it is not, or where
+    /// it was told before a restart.
+    #[must_use]
+    pub fn told_since(&self, window: WindowId) -> Option<Now> {
+        self.watched
+            .get(&window)
+            .and_then(|watched| match watched.state {
+                State::Told { since } => since,
+                State::Candidate { .. } => None,
+            })
+    }
+
+    /// Returns how the last look at this task was judged.
+    #[must_use]
+    pub fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
+        self.seen.get(&window)?.judgement.as_ref()
+    }
+
+    /// Returns since when this task's rows have stood unchanged.
+    #[must_use]
+    pub fn still_since(&self, window: WindowId) -> Option<Instant> {
+        self.seen.get(&window).map(|seen| seen.since)
+    }
+
+    /// Returns what users have taught.
+    #[must_use]
+    pub fn teaching(&self) -> &Teaching {
+        &self.teaching
     }
 
     /// Returns when the next look can tell a prompt that stands and is not told yet.
@@ -110,65 +187,127 @@ impl Episodes {
             .values()
             .filter_map(|watched| match watched.state {
                 State::Candidate { since } => Some(since + quiet),
-                State::Told => None,
+                State::Told { .. } => None,
             });
         since.min()
     }
 }
 
-/// Returns what to watch of this task from here on.
-fn admit_task(
-    before: Option<Watched>,
+/// Takes note of what a look shows of a task.
+fn see(
+    before: Option<Seen>,
     task: &Task,
+    terminal: Option<&TtyEvidence>,
+    teaching: &Teaching,
+    now: Now,
+) -> Seen {
+    let is_open = task.is_alive() && is_known(task);
+    let judge = || is_open.then(|| prompt::judge(&task.screen, terminal, teaching));
+    match before {
+        Some(before) if before.screen.rows == task.screen.rows => {
+            let is_same = before.screen == task.screen
+                && before.terminal.as_ref() == terminal
+                && before.judgement.is_some() == is_open;
+            Seen {
+                judgement: if is_same { before.judgement } else { judge() },
+                screen: Screen {
+                    rows: before.screen.rows,
+                    cursor: task.screen.cursor,
+                    alternate: task.screen.alternate,
+                },
+                terminal: terminal.cloned(),
+                since: before.since,
+                is_still: true,
+            }
+        }
+        Some(_) | None => Seen {
+            judgement: judge(),
+            screen: task.screen.clone(),
+            terminal: terminal.cloned(),
+            since: now.mono,
+            is_still: false,
+        },
+    }
+}
+
+/// One task at one look.
+struct Turn<'a> {
+    task: &'a Task,
+    found: Option<Found>,
+    seen: &'a Seen,
     quiet: Duration,
     now: Now,
-    events: &mut Vec<Event>,
-) -> Option<Watched> {
-    let Some(found) = find(task) else {
-        let before = before?;
-        if is_known(task) || task.is_new_run_after(&before.task) {
-            resolve(before, events);
-            return None;
+}
+
+impl Turn<'_> {
+    /// Returns what to watch of this task from here on.
+    fn admit(self, before: Option<Watched>, events: &mut Vec<Event>) -> Option<Watched> {
+        let Some(found) = &self.found else {
+            let before = before?;
+            if is_known(self.task) || self.task.is_new_run_after(&before.task) {
+                resolve(before, events);
+                return None;
+            }
+            return unseen(before, self.task);
+        };
+        let watch = |found: &Found, state| {
+            Some(Watched {
+                task: self.task.clone(),
+                found: found.clone(),
+                state,
+            })
+        };
+        let told = match before {
+            Some(before) if goes_on(&before, self.task, found) => match before.state {
+                State::Told { .. } => {
+                    // Who types changes the row, not the question.
+                    let found = Found {
+                        prompt: before.found.prompt,
+                        row: found.row,
+                    };
+                    return watch(&found, before.state);
+                }
+                State::Candidate { .. } => self.is_due(),
+            },
+            Some(before) => {
+                resolve(before, events);
+                false
+            }
+            // Evidence comes for screens that have stood already.
+            None => self.seen.terminal.is_some() && self.is_due(),
+        };
+        if !told {
+            return watch(
+                found,
+                State::Candidate {
+                    since: self.seen.since,
+                },
+            );
         }
-        return unseen(before, task);
-    };
-    let watch = |state| {
-        Some(Watched {
-            task: task.clone(),
-            found: found.clone(),
-            state,
-        })
-    };
-    let fresh = State::Candidate { since: now.mono };
-    let Some(before) = before else {
-        return watch(fresh);
-    };
-    if !goes_on(&before, task, &found) {
-        resolve(before, events);
-        return watch(fresh);
+        let kind = EventKind::Input {
+            prompt: found.prompt.clone(),
+        };
+        events.push(Event {
+            kind,
+            task: self.task.clone(),
+        });
+        watch(
+            found,
+            State::Told {
+                since: Some(self.now),
+            },
+        )
     }
-    match before.state {
-        State::Told => watch(State::Told),
-        // The output moved: quiet begins anew.
-        State::Candidate { .. } if before.task.screen.rows != task.screen.rows => watch(fresh),
-        State::Candidate { since } if now.mono < since + quiet => watch(before.state),
-        State::Candidate { .. } => {
-            let kind = EventKind::Input {
-                prompt: found.prompt.clone(),
-            };
-            events.push(Event {
-                kind,
-                task: task.clone(),
-            });
-            watch(State::Told)
-        }
+
+    fn is_due(&self) -> bool {
+        self.seen.is_still && self.now.mono >= self.seen.since + self.quiet
     }
 }
 
 /// Nothing is known of the pane: what was told may stand still, but two looks in a row it is not.
 fn unseen(before: Watched, task: &Task) -> Option<Watched> {
     match before.state {
-        State::Told => Some(Watched {
+        State::Told { .. } => Some(Watched {
             task: Task {
                 screen: before.task.screen,
                 ..task.clone()
@@ -189,18 +328,32 @@ fn is_known(task: &Task) -> bool {
     }
 }
 
-fn find(task: &Task) -> Option<Found> {
-    if task.is_alive() && is_known(task) {
-        prompt::find(&task.screen)
-    } else {
-        None
+/// Without a cursor and without evidence, what was told stands while its very row is there: a
+/// clock may have been drawn below it.
+fn still_stands(before: &Watched, task: &Task, terminal: Option<&TtyEvidence>) -> Option<Found> {
+    let is_told = match before.state {
+        State::Told { .. } => true,
+        State::Candidate { .. } => false,
+    };
+    let is_blind = terminal.is_none() && task.screen.cursor.is_none();
+    if !is_told || !is_blind || !task.is_alive() || !is_known(task) {
+        return None;
     }
+    let asked = before.task.screen.rows.get(before.found.row)?;
+    let row = task.screen.rows.iter().rposition(|row| row == asked)?;
+    Some(Found {
+        prompt: before.found.prompt.clone(),
+        row,
+    })
 }
 
-/// Whether the prompt that `task` shows is the one that stood there before.
+/// Whether the prompt that `task` shows is the one that stood there before, perhaps with a part
+/// of the answer behind it.
 fn goes_on(before: &Watched, task: &Task, found: &Found) -> bool {
-    !task.is_new_run_after(&before.task)
-        && before.found.prompt == found.prompt
+    let (old, new) = (&before.found.prompt.text, &found.prompt.text);
+    let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
+    is_same
+        && !task.is_new_run_after(&before.task)
         && !anew::written_anew(
             (&before.task.screen, before.found.row),
             (&task.screen, found.row),
@@ -209,7 +362,7 @@ fn goes_on(before: &Watched, task: &Task, found: &Found) -> bool {
 
 fn resolve(watched: Watched, events: &mut Vec<Event>) {
     match watched.state {
-        State::Told => {
+        State::Told { .. } => {
             let kind = EventKind::InputResolved {
                 prompt: watched.found.prompt,
             };

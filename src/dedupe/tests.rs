@@ -291,6 +291,7 @@ fn an_episode_outlives_a_restart() {
             task,
             Prompt {
                 text,
+                kind: crate::model::PromptKind::Confirm,
                 secret: false,
             },
         );
@@ -392,4 +393,93 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_thousand_looks_at_what_is_no_prompt_tell_nothing() {
+    let spins = |n: usize| {
+        format!(
+            "@1 a running cursor=17,0 : {} Proceed? [y/N]",
+            ["/", "-", "x"][n % 3]
+        )
+    };
+    let tails = |n: usize| {
+        let rows: Vec<String> = (n..n + 8)
+            .map(|n| format!("{n} {}", ["Continue?", "password:", "Go on? [y/n]"][n % 3]))
+            .collect();
+        format!("@1 a running cursor=0,8 : {}|", rows.join("|"))
+    };
+    let idles = |_: usize| "@1 a running cursor=2,2 : Continue? [y/N] y|password:|$".to_owned();
+    let builds = |_: usize| "@1 a running cursor=0,2 : Go on? [y/n] y|building|".to_owned();
+    let looks: [&dyn Fn(usize) -> String; 4] = [&spins, &tails, &idles, &builds];
+    for look in looks {
+        let mut now = start();
+        let mut episodes = Episodes::default();
+        for n in 0..1000 {
+            now = now.after(Duration::from_millis(100));
+            let events = episodes.admit(&snapshot(&look(n)), Duration::from_millis(200), now);
+            assert_eq!(events, [], "{}", look(n));
+        }
+    }
+}
+
+#[test]
+fn evidence_overrules_text_and_tells_what_text_cannot() {
+    use crate::model::{Reader, TtyEvidence};
+
+    let reading = |reader, echo| TtyEvidence {
+        reader,
+        echo: Some(echo),
+        canonical: Some(true),
+        ..TtyEvidence::default()
+    };
+    let with = |look: &str, evidence: TtyEvidence| {
+        let mut look = snapshot(look);
+        look.terminals.insert(WindowId(1), evidence);
+        look
+    };
+    let told = |looks: &[Snapshot]| -> Vec<String> {
+        let mut now = start();
+        let mut episodes = Episodes::default();
+        looks
+            .iter()
+            .flat_map(|look| {
+                now = now.after(Duration::from_millis(250));
+                episodes.admit(look, Duration::from_millis(200), now)
+            })
+            .map(|event| describe(&event))
+            .collect()
+    };
+    // Nobody reads, whatever it says.
+    let asks = "@1 a running cursor=11,0 : Go? [y/n]";
+    let nobody = with(asks, reading(Reader::Elsewhere, true));
+    assert_eq!(told(&[snapshot(asks), nobody.clone(), nobody]), [""; 0]);
+    // Somebody reads: told at the look at which that is known, for the screen has stood already.
+    let word = "@1 a running cursor=7,0 : guess>";
+    let reads = with(word, reading(Reader::Reading, true));
+    assert_eq!(
+        told(&[snapshot(word), reads.clone(), reads.clone()]),
+        ["input @1: guess>"]
+    );
+    // Typing is no new question, and the end is told.
+    let typed = with(
+        "@1 a running cursor=9,0 : guess> 42",
+        reading(Reader::Reading, true),
+    );
+    let done = with(
+        "@1 a running cursor=0,1 : guess> 42|",
+        reading(Reader::Elsewhere, true),
+    );
+    assert_eq!(
+        told(&[snapshot(word), reads, typed.clone(), typed, done]),
+        ["input @1: guess>", "resolved @1: guess>"]
+    );
+    // A secret that is answered without a word.
+    let hidden = "@1 a running cursor=5,0 : Word";
+    let hides = with(hidden, reading(Reader::Reading, false));
+    let goes_on = with(hidden, reading(Reader::Elsewhere, true));
+    assert_eq!(
+        told(&[snapshot(hidden), hides, goes_on]),
+        ["input @1!: Word", "resolved @1!: Word"]
+    );
 }

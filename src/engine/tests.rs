@@ -548,6 +548,7 @@ fn an_episode_goes_on_after_a_restart() {
         let text = "Go? [y/n]".to_owned();
         let prompt = Prompt {
             text,
+            kind: crate::model::PromptKind::Confirm,
             secret: false,
         };
         Memory {

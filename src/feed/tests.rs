@@ -91,6 +91,7 @@ fn waiting(kind: fn(Prompt) -> EventKind) -> Event {
     Event {
         kind: kind(Prompt {
             text,
+            kind: crate::model::PromptKind::Confirm,
             secret: false,
         }),
         task: task("@1 a running : Go? [y/n]"),

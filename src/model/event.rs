@@ -49,10 +49,66 @@ pub enum EventKind {
 /// What a task waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The line that asks, one line of proven text.
+    /// The line that asks, one line of proven text; empty when the task waits without a word.
     pub text: String,
+    /// What sort of answer it wants.
+    pub kind: PromptKind,
     /// Whether the answer must not be shown.
     pub secret: bool,
+}
+
+/// What sort of answer is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PromptKind {
+    /// Yes or no.
+    Confirm,
+    /// A line of text.
+    Text,
+    /// A line that must not be shown.
+    Password,
+    /// One of several choices.
+    Menu,
+    /// A key, to go on.
+    Key,
+    /// Reading on, or leaving a pager.
+    Pager,
+    /// Editing, and leaving the editor.
+    Editor,
+    /// The buttons and fields of a dialog.
+    Dialog,
+    /// Commands for a debugger.
+    Debugger,
+}
+
+impl PromptKind {
+    /// Every kind, with the word for it.
+    pub const NAMES: [(&str, Self); 9] = [
+        ("confirm", Self::Confirm),
+        ("text", Self::Text),
+        ("password", Self::Password),
+        ("menu", Self::Menu),
+        ("key", Self::Key),
+        ("pager", Self::Pager),
+        ("editor", Self::Editor),
+        ("dialog", Self::Dialog),
+        ("debugger", Self::Debugger),
+    ];
+
+    /// Returns the word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confirm => "confirm",
+            Self::Text => "text",
+            Self::Password => "password",
+            Self::Menu => "menu",
+            Self::Key => "key",
+            Self::Pager => "pager",
+            Self::Editor => "editor",
+            Self::Dialog => "dialog",
+            Self::Debugger => "debugger",
+        }
+    }
 }
 
 /// Who put an end to a live run by starting the next one.

@@ -12,10 +12,12 @@ pub(crate) mod sketch;
 mod snapshot;
 mod task;
 pub mod text;
+mod tty;
 
-pub use event::{Event, EventKind, GoneReason, Level, Prompt, ReplacedBy};
+pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};
 pub use record::{Body, Delivered, Delivery, Record, Seq};
 pub use snapshot::{SessionLife, Snapshot, StatusCounts};
 pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
+pub use tty::{Foreground, Reader, TtyEvidence};

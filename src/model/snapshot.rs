@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GoneReason, Millis, SessionId, Task, WindowId};
+use super::{GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
 
 /// Everything observed of the task session at one instant, taken atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub gone: BTreeMap<WindowId, GoneReason>,
     /// The pid of the run that our launcher put an end to, by the window it did it in.
     pub launcher_replaced: BTreeMap<WindowId, u32>,
+    /// What the kernel told of the terminals of tasks whose screens have stood still.
+    pub terminals: BTreeMap<WindowId, TtyEvidence>,
 }
 
 impl Snapshot {

@@ -89,6 +89,7 @@ fn look(windows: &[&str], deaths: &str) -> Look {
         windows: windows.iter().map(|text| row(text)).collect(),
         deaths: Death::parse_record(deaths),
         death_record: String::new(),
+        time: 0,
     }
 }
 
@@ -102,6 +103,7 @@ fn row(text: &str) -> WindowRow {
         title: String::new(),
         current_command: None,
         in_mode: false,
+        tty: None,
         screen: Screen::default(),
     });
     let mut row = WindowRow {

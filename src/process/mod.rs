@@ -1,11 +1,13 @@
 //! The edge to processes: what the kernel knows of them.
 
 mod ends;
+mod evidence;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 
 pub use ends::{Ended, Ends};
+pub use evidence::terminal;
 
 use crate::model::{Exit, Millis, Signal};
 
@@ -53,6 +55,13 @@ impl Stat {
     fn field(&self, number: usize) -> Option<&str> {
         let (_, fields) = self.text.rsplit_once(')')?;
         fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+    }
+
+    /// Returns the name of the program, cut by the kernel.
+    #[cfg(target_os = "linux")]
+    fn name(&self) -> &str {
+        let name = self.text.split_once('(').map_or("", |(_, rest)| rest);
+        name.rsplit_once(')').map_or("", |(name, _)| name)
     }
 }
 

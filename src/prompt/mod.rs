@@ -1,25 +1,27 @@
-//! Does a screen show a question to a person, and which line asks it?
+//! Does a task wait for a person, and for what?
 //!
-//! One function, so that how it decides can change without anybody noticing. For now it goes by
-//! what such lines usually say.
+//! Two sorts of signs are weighed: what the kernel knows of the terminal and its foreground
+//! programs, and what the screen shows. Where the kernel says that nobody reads, no text counts;
+//! where it says that somebody is blocked reading, any text does; between the two the text has to
+//! say so by its shape and stand where an answer would be typed. `docs/input.md` tells it in full.
 
-use std::sync::LazyLock;
+mod full;
+mod idle;
+mod line;
+mod place;
+mod teaching;
 
-use regex::{Regex, RegexBuilder};
+pub use teaching::Teaching;
 
-use crate::model::{Prompt, Screen, text};
-
-/// How many of the last rows with text are looked at.
-const ROWS: usize = 8;
+use crate::model::{Foreground, Prompt, PromptKind, Reader, Screen, TtyEvidence, text};
+use line::Ask;
+use place::{Place, is_blank};
 
 /// The longest prompt that is told, in characters.
 const MAX_CHARS: usize = 300;
 
-/// What lines that ask usually say; `\b` keeps `confirmed` and `proceeding` out.
-const ASKS: &str = r"\[y/n\]|\(y/n\)|\bconfirm\b|\bare you sure\b|\bproceed\b|\bcontinue\?|\bpress enter to continue\b|\bpassword:|\bpassphrase:|\bselect an option\b|\bchoose\b.*:|\bchoice:";
-
-/// What lines say that ask for something not to be shown.
-const SECRET: &str = r"\bpassword:|\bpassphrase:";
+/// How many rows above a prompt tell which sort of answer it wants.
+const CONTEXT: usize = 12;
 
 /// A question on a screen and the row it stands on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,109 +32,258 @@ pub struct Found {
     pub row: usize,
 }
 
-/// Returns the latest line of the last rows that asks something.
-#[must_use]
-pub fn find(screen: &Screen) -> Option<Found> {
-    static PATTERN: LazyLock<Regex> = LazyLock::new(|| ignoring_case(ASKS));
-    static SECRET_PATTERN: LazyLock<Regex> = LazyLock::new(|| ignoring_case(SECRET));
-
-    let rows = screen.rows.iter().enumerate().rev();
-    rows.filter(|(_, row)| !row.trim().is_empty())
-        .take(ROWS)
-        .find(|(_, row)| PATTERN.is_match(row))
-        .map(|(index, row)| Found {
-            prompt: Prompt {
-                text: text::one_line(row.as_bytes(), MAX_CHARS),
-                secret: SECRET_PATTERN.is_match(row),
-            },
-            row: index,
-        })
+/// What was decided of a screen, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// What is asked; `None` when nobody waits for a person.
+    pub found: Option<Found>,
+    /// The rule that decided.
+    pub rule: &'static str,
+    /// The row that was looked at, where there was one.
+    pub row: Option<usize>,
 }
 
-fn ignoring_case(pattern: &str) -> Regex {
-    RegexBuilder::new(pattern)
-        .case_insensitive(true)
-        .build()
-        .expect("a constant pattern compiles")
+/// Returns whether this screen waits for a person, by all that is known.
+#[must_use]
+pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &Teaching) -> Judgement {
+    let case = Case {
+        screen,
+        place: Place::of(screen),
+        teaching,
+    };
+    let judgement = match terminal {
+        None => case.by_text(None),
+        Some(terminal) => case.by_terminal(terminal),
+    };
+    match &judgement.found {
+        Some(found) if teaching.mutes_line(&found.prompt.text) => case.none("muted by a pattern"),
+        Some(_) | None => judgement,
+    }
+}
+
+/// Returns what the screen asks, by its text alone.
+#[must_use]
+pub fn find(screen: &Screen) -> Option<Found> {
+    judge(screen, None, &Teaching::default()).found
+}
+
+/// A screen to judge.
+struct Case<'a> {
+    screen: &'a Screen,
+    place: Place,
+    teaching: &'a Teaching,
+}
+
+impl Case<'_> {
+    fn by_terminal(&self, terminal: &TtyEvidence) -> Judgement {
+        if terminal.foreground == Foreground::Idle {
+            return self.none("idle shell or interpreter");
+        }
+        match (terminal.canonical, terminal.reader) {
+            (Some(true) | None, Reader::Elsewhere) => self.none("nobody reads the terminal"),
+            (Some(true), Reader::Reading | Reader::Polling | Reader::Unknown)
+                if terminal.echo == Some(false) =>
+            {
+                self.secret()
+            }
+            (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
+            (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true)),
+            (Some(false), _) | (None, Reader::Reading | Reader::Polling | Reader::Unknown) => {
+                self.by_text(terminal.canonical)
+            }
+        }
+    }
+
+    /// What is typed is a line that is not shown.
+    fn secret(&self) -> Judgement {
+        let rule = "line input that is not shown";
+        self.waits(self.place.row(), PromptKind::Password, true, rule)
+    }
+
+    /// Somebody is blocked reading a line.
+    fn by_reading(&self, programs: &[String]) -> Judgement {
+        let Some(row) = self.place.row() else {
+            if idle::has_hints(self.screen) {
+                return self.none("hints of a program at work");
+            }
+            return self.waits(None, PromptKind::Text, false, "blocked reading a line");
+        };
+        let line = self.screen.rows[row].as_str();
+        let is_below = matches!(self.place, Place::Below(_));
+        if is_below && idle::has_hints(self.screen) {
+            return self.none("hints of a program at work");
+        }
+        if !is_below
+            && line::asks(line).is_none()
+            && idle::is_idle_prompt(line)
+            && idle::is_of_interpreter(line, programs)
+            && self.question_above(row).is_none()
+        {
+            return self.none("an interpreter's prompt for commands");
+        }
+        let ask = line::asks(line);
+        let kind = ask.map_or(PromptKind::Text, |ask| ask.kind);
+        let kind = self.kind_in_context(row, kind);
+        // It is shown as it is typed, so it is no password whatever it is called.
+        self.waits(Some(row), kind, false, "blocked reading a line")
+    }
+
+    /// By the text, where the terminal may or must say more: `canonical` is whether it gathers
+    /// lines, when that is known.
+    fn by_text(&self, canonical: Option<bool>) -> Judgement {
+        if let Some(row) = self.place.row()
+            && self.teaching.asks(self.screen.rows[row].trim())
+        {
+            let kind = line::asks(&self.screen.rows[row]).map_or(PromptKind::Text, |ask| ask.kind);
+            return self.waits(Some(row), kind, false, "pattern of the user");
+        }
+        let is_raw = canonical != Some(true);
+        if is_raw
+            && let Some(drawn) = full::drawn(self.screen, self.place)
+            && (drawn.kind != PromptKind::Menu || !self.is_hinted_list())
+        {
+            return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+        }
+        match self.place {
+            Place::Behind(row) => self.anchored(row, true),
+            Place::On(row) => {
+                let text = place::unframed(&self.screen.rows[row]);
+                if text.starts_with("? ") || text.starts_with("[?] ") {
+                    self.anchored(row, false)
+                } else {
+                    self.none("the cursor does not stand behind a question")
+                }
+            }
+            Place::Below(Some(row)) => {
+                let line = self.screen.rows[row].as_str();
+                let is_last_raw = canonical == Some(false)
+                    && !idle::has_hints(self.screen)
+                    && line::asks(line).is_some_and(|ask| ask.is_plain);
+                if is_last_raw {
+                    let ask = line::asks(line);
+                    let kind = ask.map_or(PromptKind::Key, |ask| ask.kind);
+                    return self.waits(Some(row), kind, false, "keys are wanted below a question");
+                }
+                if line::is_key_line(line) && !idle::has_hints(self.screen) {
+                    return self.waits(Some(row), PromptKind::Key, false, "asks for a key");
+                }
+                if line::is_request(line) {
+                    let kind = PromptKind::Text;
+                    return self.waits(Some(row), kind, false, "asks to type below");
+                }
+                self.none("the cursor stands on a fresh line")
+            }
+            Place::Below(None) | Place::Unknown(None) => self.none("no text by the cursor"),
+            Place::Unknown(Some(row)) => self.anchored(row, false),
+        }
+    }
+
+    /// The text of the row in which one would answer, `behind` which the cursor stands.
+    fn anchored(&self, row: usize, behind: bool) -> Judgement {
+        let line = self.screen.rows[row].as_str();
+        let text = place::unframed(line);
+        let asked = place::question(line);
+        let is_marked = text.starts_with("? ") || text.starts_with("[?] ");
+        let ask = line::asks(asked)
+            .or_else(|| line::asks(text))
+            .filter(|ask| ask.is_plain || is_marked || (behind && !idle::is_idle_prompt(text)));
+        if let Some(Ask {
+            kind, secret, rule, ..
+        }) = ask
+        {
+            let kind = self.kind_in_context(row, kind);
+            return self.waits(Some(row), kind, secret, rule);
+        }
+        if is_marked && asked.chars().any(char::is_alphanumeric) {
+            return self.waits(Some(row), PromptKind::Text, false, "marked as a question");
+        }
+        // A bare mark waits for what the rows above it ask.
+        let is_mark = matches!(
+            text,
+            ">" | ">>" | ">>>" | "#?" | "->" | "=>" | "==>" | ":" | "?" | "›" | "❯"
+        );
+        if is_mark && let Some((kind, _)) = self.question_above(row) {
+            return self.waits(Some(row), kind, false, "a mark below a question");
+        }
+        self.none("the line asks nothing")
+    }
+
+    /// Returns what the rows right above a bare mark ask: a question, or a numbered list.
+    fn question_above(&self, row: usize) -> Option<(PromptKind, usize)> {
+        let above = (0..row)
+            .rev()
+            .find(|above| !is_blank(&self.screen.rows[*above]))
+            .filter(|above| above + 2 >= row)?;
+        let line = self.screen.rows[above].as_str();
+        if is_numbered(line) {
+            return Some((PromptKind::Menu, above));
+        }
+        line::asks(line)
+            .filter(|ask| ask.is_plain)
+            .map(|ask| (ask.kind, above))
+    }
+
+    /// A line that wants any text may want a choice of what stands above it.
+    fn kind_in_context(&self, row: usize, kind: PromptKind) -> PromptKind {
+        if kind != PromptKind::Text {
+            return kind;
+        }
+        let above = &self.screen.rows[row.saturating_sub(CONTEXT)..row];
+        let numbered = above.iter().rev().take(4).filter(|row| is_numbered(row));
+        if numbered.count() >= 1 && above.iter().filter(|row| is_numbered(row)).count() >= 2 {
+            return PromptKind::Menu;
+        }
+        let yes = above.iter().rev().take(5).any(|row| row.contains("'yes'"));
+        if yes { PromptKind::Confirm } else { kind }
+    }
+
+    /// Whether a list is one of hints, not of choices.
+    fn is_hinted_list(&self) -> bool {
+        self.screen.alternate != Some(true) && idle::has_hints(self.screen)
+    }
+
+    fn waits(
+        &self,
+        row: Option<usize>,
+        kind: PromptKind,
+        secret: bool,
+        rule: &'static str,
+    ) -> Judgement {
+        let line = row.map_or("", |row| self.screen.rows[row].as_str());
+        let asked = place::question(line);
+        let shown = if asked.is_empty() { line } else { asked };
+        Judgement {
+            found: Some(Found {
+                prompt: Prompt {
+                    text: text::one_line(shown.as_bytes(), MAX_CHARS),
+                    kind,
+                    secret,
+                },
+                row: row.unwrap_or(usize::MAX),
+            }),
+            rule,
+            row,
+        }
+    }
+
+    fn none(&self, rule: &'static str) -> Judgement {
+        Judgement {
+            found: None,
+            rule,
+            row: self.place.row(),
+        }
+    }
+}
+
+/// Whether a row begins with the number of a choice: `1) Install`, ` 2. Quit`, `(3) Other`.
+fn is_numbered(row: &str) -> bool {
+    let row = row.trim_start().trim_start_matches(['(', '[']);
+    let digits = row.chars().take_while(char::is_ascii_digit).count();
+    let rest = &row[digits..];
+    (1..=3).contains(&digits)
+        && rest.starts_with([')', '.', ':', ']'])
+        && rest[1..].starts_with(char::is_whitespace)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(screen: &str, expected: Option<&str>) {
-        let rows = screen.split('\n').map(str::to_owned).collect();
-        let found = find(&Screen {
-            rows,
-            ..Screen::default()
-        });
-        assert_eq!(
-            found.map(|found| found.prompt.text).as_deref(),
-            expected,
-            "{screen:?}"
-        );
-    }
-
-    #[test]
-    fn every_usual_question_is_found() {
-        for line in [
-            "Proceed? [y/N]",
-            "Go on [Y/n]",
-            "really [y/n]?",
-            "Overwrite (y/n)",
-            "Overwrite (Y/n)",
-            "Overwrite (y/N) ",
-            "Please CONFIRM",
-            "Are you sure?",
-            "proceed",
-            "Continue?",
-            "Press Enter to continue",
-            "[sudo] password: ",
-            "Enter passphrase:",
-            "Select an option",
-            "Choose a colour:",
-            "Your choice:",
-        ] {
-            check(line, Some(line.trim()));
-        }
-    }
-
-    #[test]
-    fn statements_are_not_questions() {
-        for line in [
-            "",
-            "building...",
-            "confirmed",
-            "proceeding",
-            "password changed",
-            "continue",
-        ] {
-            check(line, None);
-        }
-    }
-
-    #[test]
-    fn the_latest_of_the_last_eight_rows_with_text_wins() {
-        check("Proceed? [y/N]\nPassword:", Some("Password:"));
-        check(
-            "Proceed? [y/N]\n\n\n1\n2\n3\n4\n5\n6\n7",
-            Some("Proceed? [y/N]"),
-        );
-        check("Proceed? [y/N]\n1\n2\n3\n4\n5\n6\n7\n8", None);
-    }
-
-    #[test]
-    fn only_passwords_are_secret() {
-        let secret = |line: &str| {
-            let screen = Screen {
-                rows: vec![line.into()],
-                ..Screen::default()
-            };
-            find(&screen).map(|found| found.prompt.secret)
-        };
-        assert_eq!(secret("Password:"), Some(true));
-        assert_eq!(secret("Enter passphrase:"), Some(true));
-        assert_eq!(secret("Proceed? [y/N]"), Some(false));
-    }
-}
+mod tests;

@@ -5,6 +5,8 @@ use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 /// Everything one atomic look showed of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
+    /// The server's clock, seconds since 1970.
+    pub time: i64,
     /// The session itself.
     pub session: SessionRow,
     /// Its windows by id, each once, also when it is linked twice.
@@ -15,7 +17,20 @@ pub struct Look {
     pub death_record: String,
 }
 
+/// A window that has printed nothing for this many seconds is quiet. tmux counts whole seconds, so
+/// it is at least one of them.
+const QUIET_SECS: i64 = 2;
+
 impl Look {
+    /// Returns the primary panes of the windows that have printed nothing for a while.
+    pub fn quiet_panes(&self) -> impl Iterator<Item = PaneId> {
+        let quiet = self
+            .windows
+            .iter()
+            .filter(|window| window.activity + QUIET_SECS <= self.time);
+        quiet.filter_map(|window| Some(window.pane.as_ref()?.pane))
+    }
+
     /// Returns the processes of the windows' primary panes.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.windows
@@ -73,6 +88,8 @@ pub struct PaneRow {
     pub pid: Option<u32>,
     /// `None` while the process runs.
     pub dead: Option<DeadPane>,
+    /// Its terminal, `/dev/pts/4`.
+    pub tty: Option<String>,
     /// Its title, proven text.
     pub title: String,
     /// The command in its foreground; asked for only where no command is recorded.

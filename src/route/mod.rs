@@ -134,6 +134,7 @@ pub fn text_of(event: &Event) -> String {
             replaced: Some(ReplacedBy::Launcher | ReplacedBy::Other),
         } => with_output("was replaced by a new run", task),
         EventKind::Notify { .. } => with_output("sent a terminal notification", task),
+        EventKind::Input { prompt } if prompt.text.is_empty() => line(task, "is waiting for input"),
         EventKind::Input { prompt } => {
             line(task, &format!("is waiting for input: {}", prompt.text))
         }

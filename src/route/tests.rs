@@ -38,6 +38,7 @@ fn check_events(events: &[Event], expected: &str) {
 fn input(sketch: &str, text: &str) -> Event {
     let prompt = Prompt {
         text: text.to_owned(),
+        kind: crate::model::PromptKind::Confirm,
         secret: false,
     };
     Event {

@@ -69,9 +69,9 @@ const SIZE_LIMIT: usize = 10_000;
 /// let ready = Pattern::literal("READY", false);
 /// let mut found = Vec::new();
 /// terminal.write(b"unrelated\r\n\x1b[32mREA", 1, &mut |line| found.extend(ready.find(line, 0)));
-/// assert_eq!(found, []);
+/// assert!(found.is_empty());
 /// terminal.write(b"DY\x1b[m", 2, &mut |line| found.extend(ready.find(line, 0)));
-/// assert_eq!(found, [0..5]);
+/// assert_eq!(found, vec![0..5]);
 /// ```
 pub struct Terminal {
     strings: Strings,

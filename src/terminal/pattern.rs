@@ -7,6 +7,11 @@ use super::line::{Line, Stamp};
 /// How large a compiled pattern may be, in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
+/// How many bytes of old matches of one line are looked into for newer ones that begin within
+/// them. Beyond it the search goes on behind each match, so that a pattern like `a.*b` cannot
+/// take the square of a line's length.
+const OVERLAP_BUDGET: usize = 1 << 20;
+
 /// What is looked for in lines.
 #[derive(Debug, Clone)]
 pub struct Pattern {
@@ -89,13 +94,18 @@ impl Pattern {
 
     fn find_in(&self, text: &str, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {
         let mut from = 0;
+        let mut budget = OVERLAP_BUDGET;
         while from <= text.len() {
             let found = self.regex.find_at(text, from)?;
             if line.is_fresh(found.range(), since) {
                 return Some(found.range());
             }
-            let next = text[found.start()..].chars().next()?;
-            from = found.start() + next.len_utf8();
+            budget = budget.saturating_sub(found.len());
+            let first = text[found.start()..].chars().next()?;
+            from = match budget {
+                0 => found.end().max(found.start() + first.len_utf8()),
+                _ => found.start() + first.len_utf8(),
+            };
         }
         None
     }

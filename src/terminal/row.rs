@@ -196,16 +196,29 @@ impl Row {
         self.changed = !self.cells.is_empty();
     }
 
-    /// Makes room for `count` columns; what is pushed beyond the width is lost.
+    /// Makes room for `count` columns; what is pushed beyond the width is lost. As in tmux, room
+    /// that nothing can be moved out of is not made, or only in part.
     pub(super) fn insert(&mut self, at: usize, count: usize, width: usize) {
-        self.used |= at + count < width;
-        if at < self.cells.len() {
-            let count = count.min(width - at);
-            let room = std::iter::repeat_n(Cell::BLANK, count);
-            self.cells.splice(at..at, room);
-            self.cells.truncate(width);
-            self.changed = true;
+        if at + 1 == width {
+            self.erase(at, width, width);
+            return;
         }
+        let moved = width.saturating_sub(at + count);
+        self.used |= moved > 0;
+        if moved == 0 || at >= self.cells.len() {
+            return;
+        }
+        self.cells.resize(width, Cell::BLANK);
+        for from in (at..at + moved).rev() {
+            self.cells.swap(from, from + count);
+        }
+        self.cells[at..at + moved.min(count)].fill(Cell::BLANK);
+        while self
+            .cells
+            .pop_if(|last| last.content == Content::Blank)
+            .is_some()
+        {}
+        self.changed = true;
     }
 
     /// Takes columns out; what is right of them moves to the left.

@@ -259,6 +259,9 @@ impl<'a> Writer<'a> {
                 self.grid.head.clear();
             }
             self.move_row(top, bottom);
+            if top + 1 == bottom && self.grid.is_alternate() {
+                self.grid.rows[top].wrap = Wrap::No; // As tmux does, for no reason.
+            }
             self.count_scrolled(1);
         }
     }
@@ -267,37 +270,63 @@ impl<'a> Writer<'a> {
         let (top, bottom) = self.grid.region;
         self.grid.jumped = true;
         if top < bottom {
-            self.insert_rows(top, bottom, count);
+            for _ in 0..count.min(bottom - top + 1) {
+                self.insert_rows(top, bottom, 1);
+            }
         }
     }
 
     pub(super) fn insert_lines(&mut self, count: usize) {
-        let bottom = self.end_of_lines();
-        self.insert_rows(self.grid.row, bottom, count);
-    }
-
-    pub(super) fn delete_lines(&mut self, count: usize) {
-        let top = self.grid.row;
-        let bottom = self.end_of_lines();
-        self.break_before(top);
-        for _ in 0..count.min(bottom - top + 1) {
-            self.tell(top, Tell::Changed);
-            self.move_row(top, bottom);
+        let (top, bottom) = self.grid.region;
+        let row = self.grid.row;
+        if (top..=bottom).contains(&row) {
+            self.insert_rows(row, bottom, count);
+        } else {
+            self.insert_rows_outside(row, count);
         }
     }
 
-    /// The last row that inserting and deleting lines at the cursor moves.
-    fn end_of_lines(&self) -> usize {
+    /// Inserts below or above the scroll region as tmux does: rows that would have to move
+    /// beyond the bottom stay where they are, unless others replace them.
+    fn insert_rows_outside(&mut self, top: usize, count: usize) {
+        let moved = self.grid.height.saturating_sub(top + count);
+        if moved == 0 {
+            return;
+        }
+        self.tell_all_changed();
+        self.break_before(top);
+        self.break_after(top + count - 1); // tmux forgets it when it moves the row.
+        for from in (top..top + moved).rev() {
+            self.grid.rows.swap(from, from + count);
+        }
+        for row in self.grid.rows.range_mut(top..top + moved.min(count)) {
+            row.clear();
+        }
+    }
+
+    pub(super) fn delete_lines(&mut self, count: usize) {
         let (top, bottom) = self.grid.region;
-        match (top..=bottom).contains(&self.grid.row) {
+        let bottom = match (top..=bottom).contains(&self.grid.row) {
             true => bottom,
             false => self.grid.height - 1,
+        };
+        let top = self.grid.row;
+        self.break_before(top);
+        let count = count.min(bottom - top + 1);
+        for _ in 0..count {
+            self.tell(top, Tell::Changed);
+            self.move_row(top, bottom);
+        }
+        if bottom - top >= count {
+            self.break_after(bottom - count); // What it went on in stays behind.
         }
     }
 
     fn insert_rows(&mut self, top: usize, bottom: usize, count: usize) {
+        let count = count.min(bottom - top + 1);
         self.break_before(top);
-        for _ in 0..count.min(bottom - top + 1) {
+        self.break_after(top + count - 1); // tmux forgets it when it moves the row.
+        for _ in 0..count {
             self.tell(bottom, Tell::Changed);
             self.move_row(bottom, top);
         }
@@ -418,8 +447,16 @@ impl<'a> Writer<'a> {
                 }
                 self.grid.head.clear();
             }
-            row => self.grid.rows[row - 1].wrap = Wrap::No,
+            row => self.break_after(row - 1),
         }
+    }
+
+    fn break_after(&mut self, row: usize) {
+        if self.grid.rows[row].is_joined() {
+            self.tell(row, Tell::Changed);
+            self.grid.rows[row].changed = true; // It is a line of its own after that.
+        }
+        self.grid.rows[row].wrap = Wrap::No;
     }
 
     /// Clears the main screen as tmux does: what stands there, down to the last row in use, goes
@@ -439,9 +476,7 @@ impl<'a> Writer<'a> {
     pub(super) fn insert_characters(&mut self, count: usize) {
         let (column, row) = self.grid.cursor();
         let width = self.grid.width;
-        if column + 1 == width {
-            self.erase(row, column..width);
-        } else if column < width {
+        if column < width {
             self.tell(row, Tell::Changed);
             self.grid.rows[row].insert(column, count, width);
         }
@@ -449,7 +484,9 @@ impl<'a> Writer<'a> {
 
     pub(super) fn delete_characters(&mut self, count: usize) {
         let (column, row) = self.grid.cursor();
-        if column < self.grid.width {
+        if column == 0 && count >= self.grid.width {
+            self.erase_line();
+        } else if column < self.grid.width {
             self.tell(row, Tell::Changed);
             self.grid.rows[row].delete(column, count, self.grid.width);
         }

@@ -32,6 +32,10 @@ pub enum Told {
     Answer,
 }
 
+/// How old untold output may be, in seconds, before tmux pauses its pane. Without a bound tmux would
+/// store it for five minutes and then drop the client.
+const BEHIND_SECS: u32 = 2;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
     Usable,
@@ -155,14 +159,16 @@ impl Client {
         std::mem::take(&mut self.told)
     }
 
-    /// From here on tells what panes print, as [`Notice::Output`]; [`Client::hush`] and a look that
-    /// resumes a pane say of which.
+    /// From here on tells what panes print, as [`Notice::ExtendedOutput`]; [`Client::hush`] and a
+    /// look that resumes a pane say of which. A pane whose output is not read in time is paused by
+    /// tmux, which says [`Notice::Pause`]: what it prints from then on is not told.
     ///
     /// # Errors
     ///
     /// When tmux refuses or has gone.
     pub async fn listen(&mut self) -> Result<(), TmuxError> {
-        let listen = Command::new("refresh-client").args(["-f", "!no-output"]);
+        let flags = format!("pause-after={BEHIND_SECS},!no-output");
+        let listen = Command::new("refresh-client").args(["-f", &flags]);
         Connection::Attached(self).run(&[listen]).await.map(drop)
     }
 

@@ -28,6 +28,12 @@ pub enum TmuxError {
         /// The socket.
         socket: PathBuf,
     },
+    /// The socket's path is a file of another sort, which tmux would delete to make its own.
+    #[error("{} is not a tmux socket but something else", .path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
     /// The server has no such session.
     #[error("tmux has no such session ({reply})")]
     NoSuchSession {
@@ -66,6 +72,7 @@ impl TmuxError {
         match self {
             Self::NoServer { .. } | Self::NoSuchSession { .. } => true,
             Self::ProgramMissing { .. }
+            | Self::NotASocket { .. }
             | Self::TooOld { .. }
             | Self::Rejected { .. }
             | Self::Confused { .. }

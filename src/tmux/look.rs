@@ -122,6 +122,7 @@ impl Answer {
         }
         captures.keep_only(&present, self.time);
         Look {
+            time: self.time,
             session: self.session,
             windows: self.windows.into_values().collect(),
             deaths: Death::parse_record(&self.record),
@@ -352,6 +353,7 @@ fn pane_format() -> String {
         "#{cursor_y}",
         "#{alternate_on}",
         "#{pane_in_mode}",
+        "#{pane_tty}",
         "#{pane_title}",
         // Asked only where nothing is recorded: it makes the server read in /proc.
         "#{?@tmux_task_command,,#{?@pi_task_command,,#{pane_current_command}}}",
@@ -387,6 +389,7 @@ fn read_pane(fields: &mut Fields<'_>) -> Option<(WindowId, FoundPane)> {
         pid,
         dead: is_dead.then_some(dead),
         in_mode: fields.flag()?,
+        tty: fields.some_text()?,
         title: fields.text()?,
         current_command: fields.some_text()?,
         screen: Screen::default(),

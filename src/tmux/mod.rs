@@ -7,6 +7,7 @@ mod control;
 mod control_client;
 mod error;
 mod hooks;
+mod keys;
 mod launch;
 mod look;
 mod nonce;
@@ -28,6 +29,7 @@ pub use control::{
 };
 pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
+pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Target, look};
 pub use output::{History, Log, PaneOutput, Style, read_log, read_output};

@@ -39,6 +39,20 @@ impl Server {
     /// When the program or the server is missing, or there is no answer in time. A command that
     /// failed is a frame that is not `ok`.
     pub async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+        self.one_shot_with(commands, None).await
+    }
+
+    /// The same, with something for the commands to read from `-`: what must not stand on a
+    /// command line, where everybody can see it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::one_shot`].
+    pub async fn one_shot_with(
+        &self,
+        commands: &[Command],
+        given: Option<String>,
+    ) -> Result<Vec<Frame>, TmuxError> {
         let time = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| {
@@ -53,8 +67,8 @@ impl Server {
             })
             .collect();
         let mut words = argv(&marked);
-        let mut input = None;
-        if words.iter().map(|word| word.len() + 1).sum::<usize>() > ARGV_LIMIT {
+        let mut input = given;
+        if input.is_none() && words.iter().map(|word| word.len() + 1).sum::<usize>() > ARGV_LIMIT {
             let mut read = vec![Command::new("source-file").arg("-")];
             if commands.first().map(Command::name) == Some("new-session") {
                 read.insert(0, Command::new("start-server"));

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -35,6 +35,7 @@ impl Server {
     ///
     /// # Errors
     ///
+    /// [`TmuxError::NotASocket`] when the path is taken by something else: tmux would delete it.
     /// When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
     pub fn locate(
         choice: &ServerChoice,
@@ -54,11 +55,12 @@ impl Server {
                 None => default_folder(set("TMUX_TMPDIR"))?.join("default"),
             },
         };
-        let socket = std::path::absolute(socket).map_err(TmuxError::Io)?;
-        Ok(Self {
-            program,
-            socket: canonical(socket),
-        })
+        let socket = canonical(std::path::absolute(socket).map_err(TmuxError::Io)?);
+        let is_other = std::fs::metadata(&socket).is_ok_and(|found| !found.file_type().is_socket());
+        if is_other {
+            return Err(TmuxError::NotASocket { path: socket });
+        }
+        Ok(Self { program, socket })
     }
 
     /// Returns the server's socket, an absolute path.

@@ -4,6 +4,7 @@
 //! types). Fields are camelCase; readers ignore fields and kinds they do not know.
 
 mod cloudevents;
+mod explain;
 mod record;
 mod saved;
 mod schema;
@@ -13,9 +14,10 @@ mod task;
 mod wait;
 
 pub use cloudevents::cloud_event;
+pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
-    LiveRecord, Message, RecordBody, StreamRecord,
+    LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
 };
 pub use saved::{SavedLife, SavedSession};
 pub use schema::feed_schema;

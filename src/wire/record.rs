@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
-    Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, Record, ReplacedBy, Seq,
-    StatusCounts, text,
+    Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record, ReplacedBy,
+    Seq, StatusCounts, text,
 };
 
 /// What every record of one feed shares.
@@ -182,6 +182,10 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub secret: Option<bool>,
+    /// `input`: what sort of answer is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PromptKindName")]
+    pub prompt_kind: Option<PromptKindName>,
     /// `notify`: how often it rang since the look before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
@@ -199,6 +203,62 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub rerun: Option<bool>,
+}
+
+/// What sort of answer is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PromptKindName {
+    /// Yes or no.
+    Confirm,
+    /// A line of text.
+    Text,
+    /// A line that must not be shown.
+    Password,
+    /// One of several choices.
+    Menu,
+    /// A key, to go on.
+    Key,
+    /// Reading on, or leaving a pager.
+    Pager,
+    /// Editing, and leaving the editor.
+    Editor,
+    /// The buttons and fields of a dialog.
+    Dialog,
+    /// Commands for a debugger.
+    Debugger,
+}
+
+impl From<PromptKind> for PromptKindName {
+    fn from(kind: PromptKind) -> Self {
+        match kind {
+            PromptKind::Confirm => Self::Confirm,
+            PromptKind::Text => Self::Text,
+            PromptKind::Password => Self::Password,
+            PromptKind::Menu => Self::Menu,
+            PromptKind::Key => Self::Key,
+            PromptKind::Pager => Self::Pager,
+            PromptKind::Editor => Self::Editor,
+            PromptKind::Dialog => Self::Dialog,
+            PromptKind::Debugger => Self::Debugger,
+        }
+    }
+}
+
+impl From<PromptKindName> for PromptKind {
+    fn from(kind: PromptKindName) -> Self {
+        match kind {
+            PromptKindName::Confirm => Self::Confirm,
+            PromptKindName::Text => Self::Text,
+            PromptKindName::Password => Self::Password,
+            PromptKindName::Menu => Self::Menu,
+            PromptKindName::Key => Self::Key,
+            PromptKindName::Pager => Self::Pager,
+            PromptKindName::Editor => Self::Editor,
+            PromptKindName::Dialog => Self::Dialog,
+            PromptKindName::Debugger => Self::Debugger,
+        }
+    }
 }
 
 /// Why a run ended or a task left.
@@ -439,6 +499,7 @@ impl From<&Event> for EventFields {
             task: TaskFields::from(&event.task),
             prompt: None,
             secret: None,
+            prompt_kind: None,
             bells: None,
             reason: None,
             replaced_by: None,
@@ -462,6 +523,7 @@ impl From<&Event> for EventFields {
                 fields.event_type = EventType::Input;
                 fields.prompt = Some(prompt.text.clone());
                 fields.secret = Some(prompt.secret);
+                fields.prompt_kind = Some(prompt.kind.into());
             }
             EventKind::InputResolved { prompt } => {
                 fields.event_type = EventType::InputResolved;
@@ -486,6 +548,12 @@ impl EventFields {
         let prompt = || Prompt {
             text: self.prompt.clone().unwrap_or_default(),
             secret: self.secret.unwrap_or(false),
+            kind: match (self.prompt_kind, self.secret) {
+                (Some(kind), _) => kind.into(),
+                // Records of earlier versions say no more.
+                (None, Some(true)) => PromptKind::Password,
+                (None, Some(false) | None) => PromptKind::Text,
+            },
         };
         let kind = match self.event_type {
             EventType::Started => EventKind::Started {

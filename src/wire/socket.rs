@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EventFields, EventType, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest, WaitResult,
+    EventFields, EventType, Explanation, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest,
+    WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -48,6 +49,11 @@ pub enum Request {
         window: String,
         /// Bytes as they come, instead of lines.
         raw: bool,
+    },
+    /// Why this task is or is not taken to wait for a person.
+    Explain {
+        /// The window's id.
+        window: String,
     },
     /// Leave.
     Stop {
@@ -144,6 +150,8 @@ pub enum Response {
         /// The tasks, by window.
         tasks: Vec<Ended>,
     },
+    /// Why a task is or is not taken to wait.
+    Explained(Box<Explanation>),
     /// It was not done.
     Refused(Refusal),
 }

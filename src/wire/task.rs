@@ -60,15 +60,23 @@ pub struct TaskFields {
     /// The cursor's column, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32")]
+    #[serde(deserialize_with = "place")]
     pub cursor_x: Option<u32>,
     /// The cursor's row within `outputPreview`, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32")]
+    #[serde(deserialize_with = "place")]
     pub cursor_y: Option<u32>,
     /// Whether a full-screen program has the alternate screen.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub alternate_on: Option<bool>,
+}
+
+/// Reads a cursor's column or row. One that lies outside of what is shown is not known.
+fn place<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let place: Option<i64> = Option::deserialize(deserializer)?;
+    Ok(place.and_then(|place| u32::try_from(place).ok()))
 }
 
 impl From<&Task> for TaskFields {

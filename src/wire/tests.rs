@@ -6,8 +6,8 @@ use crate::diff::diff;
 use crate::engine::{Effect, Engine, Memory, Settings};
 use crate::model::sketch::{snapshot, task};
 use crate::model::{
-    Body, Delivered, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, Record,
-    ReplacedBy, Seq, Signal, Task,
+    Body, Delivered, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
+    Record, ReplacedBy, Seq, Signal, Task,
 };
 
 fn context() -> Context {
@@ -48,6 +48,7 @@ fn check_event(kind: EventKind, sketch: &str, expected: serde_json::Value) {
 fn each_event_has_the_fields_of_its_type() {
     let prompt = || Prompt {
         text: "Password:".to_owned(),
+        kind: PromptKind::Password,
         secret: true,
     };
     check_event(
@@ -82,7 +83,7 @@ fn each_event_has_the_fields_of_its_type() {
     check_event(
         EventKind::Input { prompt: prompt() },
         "@1 a running",
-        json!({"type": "input", "level": "warning", "prompt": "Password:", "secret": true}),
+        json!({"type": "input", "level": "warning", "prompt": "Password:", "promptKind": "password", "secret": true}),
     );
     check_event(
         EventKind::InputResolved { prompt: prompt() },
@@ -457,8 +458,10 @@ fn hostile_fields() -> impl Strategy<Value = TaskFields> {
 
 fn any_event() -> impl Strategy<Value = Event> {
     let prompt = || {
-        (hostile(), any::<bool>()).prop_map(|(text, secret)| Prompt {
+        let kind = prop::sample::select(PromptKind::NAMES.to_vec());
+        (hostile(), kind, any::<bool>()).prop_map(|(text, (_, kind), secret)| Prompt {
             text: crate::model::text::one_line(text.as_bytes(), 300),
+            kind,
             secret,
         })
     };

@@ -99,6 +99,7 @@ fn look(windows: u32, turn: u32) -> Look {
         let pane = PaneRow {
             pane: PaneId(n),
             pid: Some(1000 + n),
+            tty: Some(format!("/dev/pts/{n}")),
             dead: has_ended.then(|| DeadPane {
                 exit: Exit::with_code(2),
                 time: Some(1_795_167_259),
@@ -127,6 +128,7 @@ fn look(windows: u32, turn: u32) -> Look {
         }
     };
     Look {
+        time: 0,
         session: SessionRow {
             life: SessionLife {
                 server_pid: 1,

@@ -399,6 +399,25 @@ fn logs_are_of_the_present_run() {
 }
 
 #[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let world = World::new();
+    let file = world.path("precious");
+    std::fs::write(&file, "text").unwrap();
+    let path = file.to_str().unwrap();
+    for command in [vec!["run", "api", "--", "true"], vec!["ls"], vec!["daemon"]] {
+        let words = ["-S", path].into_iter().chain(command);
+        let refused = world.task(words.collect::<Vec<_>>());
+        assert_eq!(refused.code, 1);
+        assert!(
+            refused.err.contains("is not a tmux socket"),
+            "{}",
+            refused.err
+        );
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
+}
+
+#[test]
 fn a_stale_socket_is_no_daemon() {
     let world = World::new();
     world.daemon();

@@ -419,12 +419,11 @@ fn tasks_are_started_without_a_daemon_too() {
 fn what_happens_is_told_however_seldom_looks_are_asked_for() {
     let world = World::new();
     world.daemon_with(&["--interval", "1h"]);
-    let (ring, ask, end) = (world.gate("ring"), world.gate("ask"), world.gate("end"));
+    let (ring, ask) = (world.gate("ring"), world.gate("ask"));
     let line = format!(
-        "{}; printf '\\a'; {}; printf 'Proceed? [y/N] '; {}; exit 3",
+        "{}; printf '\\a'; {}; read -r -p 'Proceed? [y/N] ' _; exit 3",
         ring.wait(),
-        ask.wait(),
-        end.wait()
+        ask.wait()
     );
     world.run("api", &line);
     world.until_deliveries(1);
@@ -432,7 +431,7 @@ fn what_happens_is_told_however_seldom_looks_are_asked_for() {
     world.until_deliveries(2);
     ask.open();
     world.until_deliveries(3);
-    end.open();
+    world.task(["send", "api", "y"]).ok();
     world.until_deliveries(4);
     let records = world.finish();
     let told: Vec<&str> = events(&records)

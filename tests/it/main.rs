@@ -15,6 +15,9 @@ mod house;
 mod logs;
 #[cfg(feature = "notice")]
 mod notices;
+mod prompts;
+#[cfg(target_os = "linux")]
+mod prompts_live;
 mod replay;
 mod restart;
 mod runs;

@@ -103,14 +103,11 @@ fn a_daemon_carries_on_from_one_that_was_killed() {
 #[track_caller]
 fn check_says_nothing_new(leaves: Leaves) {
     let world = World::new();
-    let (on, asks) = (world.gate("on"), world.gate("asks"));
+    let on = world.gate("on");
     world.run("on", &format!("{}; printf '\\a'; {}", on.wait(), on.wait()));
     world.until_deliveries(1);
     on.open();
-    world.run(
-        "asks",
-        &format!("printf 'Proceed? [y/N] '; {}", asks.wait()),
-    );
+    world.run("asks", "read -r -p 'Proceed? [y/N] ' _");
     world.run("over", "exit 1");
     world.until("all of it", |records| {
         let types: Vec<&str> = events(records)
@@ -130,7 +127,7 @@ fn check_says_nothing_new(leaves: Leaves) {
     assert_eq!(story(&world.records()), story(&before));
     // What was told as waiting is still known, and its end is told.
     world.daemon();
-    asks.open();
+    world.task(["send", "asks", "y"]).ok();
     world.until("the answer", |records| {
         events(records)
             .iter()

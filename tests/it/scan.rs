@@ -1,9 +1,10 @@
 //! The start-up scan: what other conversations of the project have left over.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{World, content, deliveries, story};
+use crate::support::{Output, World, content, deliveries, story, window_of};
 
 /// A world in which nothing starts a daemon unasked.
 fn quiet() -> World {
@@ -188,4 +189,35 @@ fn a_daemon_alone_does_not_have_a_session_in_view() {
     let records = world.until_deliveries(1);
     assert_eq!(content(&records[0]), cleaned(&world, 1));
     assert_eq!(sessions(&world), ["work"]);
+}
+
+#[test]
+fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
+    let mut world = World::new();
+    // A tmux that takes its time to list sessions.
+    let gate = world.gate("gate");
+    let slow = world.path("slow-tmux");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *list-sessions*) {} ;; esac\nexec tmux \"$@\"\n",
+        gate.wait()
+    );
+    fs::write(&slow, script).unwrap();
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    world.set("TMUX_TASK_TMUX", slow.to_str().unwrap());
+    world.daemon();
+    world.set("TMUX_TASK_TMUX", "");
+
+    // The helper with tmux alone: the daemon is busy with its scan.
+    let mut helper = world.command(World::helper());
+    helper.args(["api", "--", "exit 3"]);
+    let window = window_of(Output::of(helper).ok());
+    world.until_ended(&window);
+    gate.open();
+    let records = world.until("its end", |records| {
+        records.iter().any(|record| record["type"] == "exited")
+    });
+    assert_eq!(story(&records)[0], "exited api 3");
+    assert_eq!(sessions(&world), ["work"]);
+    let records = world.finish();
+    assert_eq!(deliveries(&records).len(), 1);
 }

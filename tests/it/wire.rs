@@ -91,7 +91,9 @@ fn every_frozen_durable_record_is_understood() {
         };
         let record = read.to_record().unwrap_or_else(|e| panic!("{line}: {e}"));
         let written = DurableRecord::new(&record, read.more, &context);
-        assert_eq!(written, read, "{line}");
+        // What later versions tell besides may be added, for it has a meaning without it.
+        let written = serde_json::to_value(&written).expect("plain data");
+        assert!(is_kept(&line, &written), "{line}\n{written}");
         assert_eq!(
             cloud_event(&read)["data"],
             serde_json::to_value(&read).expect("plain data")

@@ -1,6 +1,7 @@
 mod patterns;
 mod properties;
 mod sequences;
+mod speed;
 mod telling;
 mod tmux;
 

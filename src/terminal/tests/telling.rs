@@ -140,6 +140,24 @@ fn a_run_is_one_change_and_a_gap_is_none() {
 }
 
 #[test]
+fn a_line_is_told_whole_before_its_rows_part() {
+    check(5, 4, "0123456789\x1b[2;1H\x1b[M", &["0123456789", "01234"]);
+    check(
+        5,
+        4,
+        "0123456789\x1b[2;1H\x1b[Lx",
+        &["0123456789", "01234", "x"],
+    );
+    check(
+        5,
+        4,
+        "0123456789\x1b[2;1H\x1b[Kx",
+        &["0123456789", "01234", "x"],
+    );
+    check(5, 4, "0123456789\x1b[2;1H\x1b[J", &["0123456789", "01234"]);
+}
+
+#[test]
 fn a_painted_screen_is_told_row_by_row() {
     check(
         20,

@@ -1,4 +1,8 @@
 //! The same output in a real tmux and here gives the same screen.
+//!
+//! `TERMINAL_SEEDS=1000` tries more mixes than usual. A handful then differ in the corners where
+//! tmux's own accounts break: a wide character with wrapping off in a pane of two columns, or
+//! half overwritten in the first column.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,9 +20,7 @@ struct Private {
 impl Private {
     fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("it-").tempdir();
-        let private = Self { dir: dir.unwrap() };
-        private.print("keep", 5, 5, b"");
-        private
+        Self { dir: dir.unwrap() }
     }
 
     fn path(&self) -> &Path {
@@ -125,13 +127,13 @@ impl Dice {
 }
 
 /// A mix of the sequences that are done the tmux way.
-fn mix(dice: &mut Dice, width: u64, height: u64) -> Vec<String> {
-    let mut bytes = Vec::new();
+fn mix(dice: &mut Dice, width: u64, height: u64) -> String {
+    let mut bytes = String::new();
     for _ in 0..150 {
         let column = dice.below(width + 2);
         let row = dice.below(height + 2);
         let few = dice.below(5);
-        bytes.push(match dice.below(34) {
+        bytes += &match dice.below(34) {
             0..=7 => {
                 let length = dice.below(width + 3);
                 (0..length)
@@ -179,7 +181,7 @@ fn mix(dice: &mut Dice, width: u64, height: u64) -> Vec<String> {
                     "\x1bc",
                 ])
                 .to_owned(),
-        });
+        };
     }
     bytes
 }
@@ -189,13 +191,13 @@ fn random_mixes_show_what_tmux_shows() {
     let seeds = std::env::var("TERMINAL_SEEDS")
         .ok()
         .and_then(|seeds| seeds.parse().ok());
-    let seeds: u64 = seeds.unwrap_or(60);
+    let seeds: u64 = seeds.unwrap_or(40);
     let private = Private::new();
     let mut cases = Vec::new();
     for seed in 0..seeds {
         let mut dice = Dice(seed);
         let (width, height) = (2 + dice.below(20), 1 + dice.below(8));
-        let bytes = mix(&mut dice, width, height).concat();
+        let bytes = mix(&mut dice, width, height);
         let (width, height) = (width as usize, height as usize);
         let name = format!("seed{seed}");
         private.print(&name, width, height, bytes.as_bytes());
@@ -211,52 +213,4 @@ fn random_mixes_show_what_tmux_shows() {
         }
     }
     assert_eq!(different, 0);
-}
-
-#[test]
-fn shrink() {
-    let private = Private::new();
-    let mut n = 0;
-    for seed in std::env::var("SHRINK").unwrap().split(',') {
-        let seed: u64 = seed.parse().unwrap();
-        let mut dice = Dice(seed);
-        let (width, height) = (2 + dice.below(20), 1 + dice.below(8));
-        let mut tokens = mix(&mut dice, width, height);
-        let (width, height) = (width as usize, height as usize);
-        let mut size = tokens.len() / 2;
-        loop {
-            let mut at = 0;
-            while at < tokens.len() {
-                let mut fewer = tokens.clone();
-                fewer.drain(at..(at + size).min(tokens.len()));
-                let bytes = fewer.concat();
-                n += 1;
-                let name = format!("s{n}");
-                private.print(&name, width, height, bytes.as_bytes());
-                let there = private.shown(&name);
-                private.tmux(&["kill-session", "-t", &format!("={name}")]);
-                if there != shown_here(width, height, bytes.as_bytes()) {
-                    tokens = fewer;
-                } else {
-                    at += size;
-                }
-                if n % 50 == 0 {
-                    private.print(&format!("keep{n}"), 5, 5, b"");
-                }
-            }
-            if size == 1 {
-                break;
-            }
-            size = (size / 2).max(1);
-        }
-        let bytes = tokens.concat();
-        n += 1;
-        let name = format!("s{n}");
-        private.print(&name, width, height, bytes.as_bytes());
-        eprintln!(
-            "SHRUNK {seed} {width}x{height} {bytes:?}\n  there {:?}\n  here  {:?}",
-            private.shown(&name),
-            shown_here(width, height, bytes.as_bytes())
-        );
-    }
 }

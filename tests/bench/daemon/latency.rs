@@ -30,9 +30,9 @@ type Samples = BTreeMap<&'static str, Vec<Option<Duration>>>;
 pub(crate) fn run(effort: Effort) {
     heading("Latency: from the act to the line, in milliseconds");
     for windows in [5, 100] {
-        let daemon = measure(Who::Daemon, windows, 1, effort.pick(10, 60));
+        let daemon = measure(Who::Daemon, windows, 1, effort.pick(10, 40));
         // Lanes side by side, for each sample takes seconds.
-        let poller = measure(Who::Poller, windows, 6, effort.pick(1, 4));
+        let poller = measure(Who::Poller, windows, 6, effort.pick(1, 2));
         println!("{windows} windows:\n");
         print(&daemon, &poller);
         println!();

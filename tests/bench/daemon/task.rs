@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 pub(crate) const PART: &str = "part-of-task";
@@ -20,6 +21,12 @@ pub(crate) fn run(path: &str) {
     // For writing as well: then it never ends.
     let orders = OpenOptions::new().read(true).write(true).open(path);
     let at = File::create(format!("{path}.at")).unwrap();
+    // Who does not listen to its terminal asks nobody.
+    thread::spawn(|| {
+        let stdin = std::io::stdin();
+        let mut files = [PollFd::new(&stdin, PollFlags::IN)];
+        poll(&mut files, None).unwrap();
+    });
     let tell = |text: &str| {
         note_time(&at);
         print(text);

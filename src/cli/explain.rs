@@ -1,0 +1,151 @@
+//! `explain`: why a task is or is not taken to wait for a person.
+
+use std::path::Path;
+
+use super::args::Explain;
+use super::context::{self, Context, Session};
+use super::failure::{Failure, Kind};
+use super::output;
+use crate::clock;
+use crate::config;
+use crate::model::{Task, text};
+use crate::process;
+use crate::prompt::{self, Teaching};
+use crate::tmux;
+use crate::wire::{ExplainedState, Explanation, Request, Response};
+
+/// The longest line that is shown, in characters.
+const LINE: usize = 200;
+
+pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
+    let session = context.session("explain")?;
+    let task = session.task("explain", &args.name).await?;
+    let explanation = explain(&session, &task, "explain").await?;
+    if args.json.json {
+        return output::json(&explanation);
+    }
+    let lines = lines(&explanation, clock::now().wall);
+    output::lines(lines.iter().map(String::as_str))
+}
+
+/// Returns the daemon's explanation; without one, what a single look shows.
+pub(super) async fn explain(
+    session: &Session,
+    task: &Task,
+    what: &str,
+) -> Result<Explanation, Failure> {
+    if let Some(mut daemon) = session.daemon(what).await? {
+        let request = Request::Explain {
+            window: task.window.to_string(),
+        };
+        return match daemon.ask(&request).await {
+            Ok(Response::Explained(explanation)) => Ok(*explanation),
+            Ok(_) => Err(Failure::new(
+                Kind::Failed,
+                what,
+                "the daemon answered something else",
+            )),
+            Err(error) => Err(context::client(what, &error)),
+        };
+    }
+    let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
+        return Ok(Explanation::new(task, None, None));
+    };
+    let input = config::load(&context::lookup)
+        .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?
+        .input;
+    let teaching = Teaching::new(
+        &input.ask,
+        &input.ignore,
+        input.mute_tasks,
+        input.mute_kinds,
+    )
+    .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    let tty = tmux::tty_of(&mut session.connection(), pane)
+        .await
+        .map_err(|error| context::tmux(what, &error))?;
+    let terminal = process::terminal(pid, Path::new(&tty));
+    let judgement = prompt::judge(&task.screen, terminal.as_ref(), &teaching);
+    let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
+    let mutes = |found: prompt::Found| teaching.mutes(task, &found.prompt);
+    if judgement.found.is_some_and(mutes) {
+        explanation.state = ExplainedState::Muted;
+    }
+    Ok(explanation)
+}
+
+fn lines(explanation: &Explanation, now: i64) -> Vec<String> {
+    let line = |name: &str, value: String| format!("{name:<9} {value}");
+    let state = match explanation.state {
+        ExplainedState::Ended => "has ended".to_owned(),
+        ExplainedState::Waiting => {
+            let since = explanation.waiting_since.map_or_else(String::new, |since| {
+                format!(", for {}", seconds(now - since))
+            });
+            format!("waits for input{since}")
+        }
+        ExplainedState::Muted => "waits for input; the configuration keeps it quiet".to_owned(),
+        ExplainedState::Asking => "asks for input; not told (yet)".to_owned(),
+        ExplainedState::Working => "does not wait for input".to_owned(),
+    };
+    let mut lines = vec![
+        line(
+            "task",
+            format!("{} ({})", explanation.window_id, explanation.window_name),
+        ),
+        line("state", state),
+        line("rule", explanation.rule.clone()),
+    ];
+    if let (Some(prompt), Some(kind)) = (&explanation.prompt, explanation.prompt_kind) {
+        let secret = if explanation.secret == Some(true) {
+            ", secret"
+        } else {
+            ""
+        };
+        let kind = crate::model::PromptKind::from(kind).name();
+        lines.push(line("prompt", format!("{prompt} ({kind}{secret})")));
+    }
+    if let Some(shown) = &explanation.line {
+        lines.push(line("line", text::one_line(shown.as_bytes(), LINE)));
+    }
+    if let (Some(x), Some(y)) = (explanation.cursor_x, explanation.cursor_y) {
+        let screen = match explanation.alternate_on {
+            Some(true) => ", alternate screen",
+            Some(false) | None => "",
+        };
+        lines.push(line("cursor", format!("column {x}, row {y}{screen}")));
+    }
+    if let Some(ms) = explanation.quiet_ms {
+        let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+        lines.push(line("quiet", format!("for {}", seconds(ms))));
+    }
+    match &explanation.terminal {
+        None => lines.push(line("terminal", "nothing is known".to_owned())),
+        Some(terminal) => {
+            let mode = |name: &str, on: Option<bool>| match on {
+                Some(true) => format!("{name} on"),
+                Some(false) => format!("{name} off"),
+                None => format!("{name} unknown"),
+            };
+            let modes = [
+                mode("echo", terminal.echo),
+                mode("lines", terminal.canonical),
+            ];
+            lines.push(line("terminal", modes.join(", ")));
+            lines.push(line(
+                "programs",
+                format!(
+                    "{}: {}, {}",
+                    terminal.programs.join(" "),
+                    terminal.reader,
+                    terminal.foreground
+                ),
+            ));
+        }
+    }
+    lines
+}
+
+fn seconds(ms: i64) -> String {
+    format!("{}.{} s", ms.max(0) / 1000, ms.max(0) % 1000 / 100)
+}

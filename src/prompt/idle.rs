@@ -1,0 +1,180 @@
+//! What looks like a question and is none: prompts of shells and interpreters that wait for
+//! commands, and hints of programs that work on while they listen for keys.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::line::pattern;
+use super::place::is_blank;
+use crate::model::Screen;
+
+/// How many of the last rows with text are searched for hints.
+const HINT_ROWS: usize = 10;
+
+/// Interpreters whose prompts do not bear their names.
+const INTERPRETERS: &[&str] = &[
+    "python",
+    "ipython",
+    "bpython",
+    "node",
+    "deno",
+    "bun",
+    "ruby",
+    "irb",
+    "pry",
+    "perl",
+    "php",
+    "lua",
+    "luajit",
+    "ghci",
+    "ghc",
+    "R",
+    "julia",
+    "octave",
+    "scala",
+    "java",
+    "jshell",
+    "iex",
+    "beam.smp",
+    "erl",
+    "bc",
+    "dc",
+    "psql",
+    "redis-cli",
+    "mongosh",
+    "mongo",
+    "telnet",
+    "ftp",
+    "sftp",
+    "lftp",
+    "sqlite3",
+    "mysql",
+    "mariadb",
+    "nc",
+    "ed",
+    "gnuplot",
+    "maxima",
+    "sbcl",
+    "clisp",
+    "guile",
+    "racket",
+    "swipl",
+    "ocaml",
+    "utop",
+    "bluetoothctl",
+    "nmcli",
+    "virsh",
+    "parted",
+    "ssh",
+];
+
+/// Whether the line is what an interpreter shows while it waits for a command: one word or none,
+/// and a mark.
+pub(super) fn is_idle_prompt(line: &str) -> bool {
+    static IDLE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"^(?:>{1,3}|\.{3}|[$#%❯➜λ»›]|",
+            r"(?:[\w.+-]+)?(?:\s?[\[(][^\[\]()]*[\])])?(?::\d+)*[\w:!*=-]*\s?[>$#%❯]|",
+            r"in ?\[\d+\]:|\[\d+\] \w+\([^)]*\)[>*]|\w+(?:\s[\w~-]*[:@/.][\w.:@~/-]*)?(?:\s?\[\(?[^\]]*\)?\])?>|",
+            r"[\w.-]+@[\w.-]+[: ].*[$#%>❯]|\[[^\]]+\][$#%>])$",
+        ))
+    });
+    IDLE.is_match(line.trim())
+}
+
+/// Whether an interpreter among these programs would show this line while it waits for a
+/// command: it is known for such prompts, or the prompt bears its name.
+pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
+    let line = line.trim().to_lowercase();
+    programs.iter().any(|program| {
+        let bare = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        INTERPRETERS.contains(&bare)
+            || INTERPRETERS.contains(&program.as_str())
+            || (bare.len() >= 2 && line.starts_with(&bare.to_lowercase()))
+    })
+}
+
+/// Whether the last rows tell which keys a program listens to while it works on.
+pub(super) fn has_hints(screen: &Screen) -> bool {
+    static HINT: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"\bwatch usage\b|\bwatching for (?:file )?changes\b|\bwaiting for (?:file )?changes\b",
+            r"|\bpress\s+[\x22'`\[(<]?(?:\w|\?|(?:\w|enter) \+ \w+|ctrl ?[-+ ] ?\w|control ?[-+ ] ?\w|\^\w)[\x22'`\])>]?\s*(?:to\b|for\b|│|\||·|$)",
+            r"|\benter\s+[\x22'`]?rs[\x22'`]?|\b(?:quit|stop|exit)\b.{0,30}\b(?:ctrl|control)[-+ ]?c\b",
+            r"|\bctrl[-+ ]?d to exit\b|\benter to interrupt\b|\bpress\b.{0,20}\bto trigger\b|\besc to interrupt\b|\bwatch mode\b",
+            r"|\bwatch(?:ing)? (?:mode|for)\b|\bpress\b.{0,12}\bto (?:rerun|re-run|restart|reload|show help|open (?:a )?browser)\b",
+        ))
+    });
+    let rows = screen.rows.iter().rev().filter(|row| !is_blank(row));
+    rows.take(HINT_ROWS).any(|row| HINT.is_match(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_for_commands_are_idle() {
+        for line in [
+            "$",
+            "#",
+            ">>>",
+            "...",
+            ">",
+            "sqlite>",
+            "mysql>",
+            "app=#",
+            "app=>",
+            "irb(main):001>",
+            "irb(main):001:0>",
+            "MariaDB [(none)]>",
+            "In [1]:",
+            "host%",
+            "me@host:~/src$",
+            "❯",
+            "[1] pry(main)>",
+            "iex(1)>",
+            "redis 127.0.0.1:6379>",
+            "[me@host ~]$",
+            "ghci>",
+            "php >",
+            "127.0.0.1:6379>",
+        ] {
+            assert!(is_idle_prompt(line), "{line}");
+        }
+        for line in ["#?", "Name:", "Go on?", "What now>", "[Y/n]", "Password:"] {
+            assert!(!is_idle_prompt(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn hints_of_programs_at_work_are_known() {
+        let hints = |row: &str| {
+            has_hints(&Screen {
+                rows: vec![row.to_owned()],
+                ..Screen::default()
+            })
+        };
+        for row in [
+            "  ➜  press h + enter to show help",
+            " › Press f to run only failed tests.",
+            "[nodemon] to restart at any time, enter `rs`",
+            "Quit the server with CONTROL-C.",
+            "Press Ctrl+C to quit",
+            "Press q to quit",
+            "Waiting for changes to input files... (ctrl-d to exit)",
+            "Press [h] for more options>",
+            "Press [q] to stop, [?] for help",
+        ] {
+            assert!(hints(row), "{row}");
+        }
+        for row in [
+            "Press Enter to continue",
+            "Press any key to continue",
+            "Go on? [y/N]",
+        ] {
+            assert!(!hints(row), "{row}");
+        }
+    }
+}

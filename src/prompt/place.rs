@@ -1,0 +1,169 @@
+//! Where on a screen an answer would be typed, and which text stands before it.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::model::Screen;
+
+/// A program leaves at most this many cells between its question and the answer.
+const GAP: usize = 3;
+
+/// How many blank rows may lie between a question and the cursor below it.
+const BELOW: usize = 2;
+
+/// Where the cursor stands in relation to text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Right behind the text of this row.
+    Behind(usize),
+    /// On or before text of this row, or far behind it.
+    On(usize),
+    /// On a blank row; the nearest text above it, when it is near.
+    Below(Option<usize>),
+    /// Nobody told; the last row with text.
+    Unknown(Option<usize>),
+}
+
+impl Place {
+    /// Returns the cursor's place on this screen.
+    pub(super) fn of(screen: &Screen) -> Self {
+        let last = screen.rows.iter().rposition(|row| !is_blank(row));
+        let Some(cursor) = screen.cursor else {
+            return Self::Unknown(last);
+        };
+        let (Ok(y), Ok(x)) = (usize::try_from(cursor.y), usize::try_from(cursor.x)) else {
+            return Self::Unknown(last);
+        };
+        match screen.rows.get(y) {
+            Some(row) if !is_blank(row) => {
+                let end = row.trim_end().width();
+                if (end..=end + GAP).contains(&x) {
+                    Self::Behind(y)
+                } else {
+                    Self::On(y)
+                }
+            }
+            Some(_) | None => {
+                let above = &screen.rows[..y.min(screen.rows.len())];
+                let near = above.iter().rposition(|row| !is_blank(row));
+                Self::Below(near.filter(|row| row + BELOW >= y))
+            }
+        }
+    }
+
+    /// Returns the row of the text that stands where one would answer.
+    pub(super) fn row(self) -> Option<usize> {
+        match self {
+            Self::Behind(row) | Self::On(row) => Some(row),
+            Self::Below(row) | Self::Unknown(row) => row,
+        }
+    }
+}
+
+/// Whether a row shows nothing.
+pub(super) fn is_blank(row: &str) -> bool {
+    row.trim().is_empty()
+}
+
+/// What frames draw at their left and right.
+const FRAME: &[char] = &['│', '┃', '║', '╎', '┆', '▌', '▐', '|'];
+
+/// What stands before a question and is no part of it.
+const MARKS: &[char] = &[
+    '?', '◆', '◇', '△', '▲', '⚠', '❓', '●', '•', '»', '›', '❯', '✻', '✶', '▸', '▶',
+];
+
+/// Returns the row without the frame around it.
+pub(super) fn unframed(row: &str) -> &str {
+    row.trim_start_matches(|c: char| c.is_whitespace() || FRAME.contains(&c))
+        .trim_end_matches(|c: char| c.is_whitespace() || FRAME.contains(&c))
+}
+
+/// Whether the row is framed at its left.
+pub(super) fn is_framed(row: &str) -> bool {
+    row.trim_start().starts_with(FRAME)
+}
+
+/// Whether the row is framed at both sides.
+pub(super) fn is_boxed(row: &str) -> bool {
+    let row = row.trim();
+    let sides: &[char] = &['│', '┃', '║', '|', 'x'];
+    row.starts_with(sides) && row.ends_with(sides) && row.chars().count() > 2
+}
+
+/// Returns what a row asks, without frames, marks, and hints on how to answer.
+pub(super) fn question(row: &str) -> &str {
+    let text = unframed(row);
+    let unmarked = text
+        .strip_prefix("[?]")
+        .or_else(|| text.strip_prefix(MARKS))
+        .filter(|rest| rest.starts_with(char::is_whitespace));
+    let mut text = unmarked.unwrap_or(text).trim();
+    for (open, close) in [('(', ')'), ('[', ']')] {
+        let hint = text.strip_suffix(close).and_then(|rest| {
+            let at = rest.rfind(open)?;
+            (at > 0 && rest[at..].to_lowercase().contains("arrow")).then_some(at)
+        });
+        if let Some(at) = hint {
+            text = text[..at].trim_end();
+        }
+    }
+    // The answer that would be taken stands behind such a mark.
+    for mark in [" › ", " » ", " … "] {
+        if let Some((before, _)) = text.rsplit_once(mark)
+            && before.chars().count() >= 4
+        {
+            text = before.trim_end();
+        }
+    }
+    text.trim_end_matches([' ', '›', '»'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Cursor;
+
+    #[track_caller]
+    fn check(screen: &str, cursor: Option<(u32, u32)>, expected: Place) {
+        let screen = Screen {
+            rows: screen.split('\n').map(str::to_owned).collect(),
+            cursor: cursor.map(|(x, y)| Cursor { x, y }),
+            alternate: None,
+        };
+        assert_eq!(Place::of(&screen), expected, "{screen:?}");
+    }
+
+    #[test]
+    fn the_cursor_stands_behind_on_or_below_text() {
+        check("Go?", Some((4, 0)), Place::Behind(0));
+        check("Go?", Some((3, 0)), Place::Behind(0));
+        check("Go?", Some((2, 0)), Place::On(0));
+        check("Go?", Some((30, 0)), Place::On(0));
+        check("続行？", Some((6, 0)), Place::Behind(0));
+        check("Go?\n", Some((0, 1)), Place::Below(Some(0)));
+        check("Go?\n\n", Some((0, 2)), Place::Below(Some(0)));
+        check("Go?\n\n\n", Some((0, 3)), Place::Below(None));
+        check("", Some((0, 0)), Place::Below(None));
+        check("Go?\n", Some((0, 9)), Place::Below(None));
+        check("Go?\n", None, Place::Unknown(Some(0)));
+        check("", None, Place::Unknown(None));
+    }
+
+    #[test]
+    fn a_question_is_told_without_decoration() {
+        for (row, expected) in [
+            ("? Use ESLint? › No / Yes", "Use ESLint?"),
+            ("? Deploy? (Y/n)", "Deploy? (Y/n)"),
+            ("? What now? (Use arrow keys)", "What now?"),
+            ("Do it?  [Use arrows to move, type to filter]", "Do it?"),
+            ("│ Allow rm?      │", "Allow rm?"),
+            ("┃  △ Permission required", "Permission required"),
+            ("  Enter a value:", "Enter a value:"),
+            ("? (Y)es / (N)o?", "(Y)es / (N)o?"),
+            (">", ">"),
+            ("#?", "#?"),
+        ] {
+            assert_eq!(question(row), expected, "{row}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+use super::*;
+
+fn screen(text: &str) -> Screen {
+    Screen {
+        rows: text.split('\n').map(str::to_owned).collect(),
+        ..Screen::default()
+    }
+}
+
+#[track_caller]
+fn check(text: &str, expected: Option<&str>) {
+    let found = find(&screen(text));
+    assert_eq!(
+        found.map(|found| found.prompt.text).as_deref(),
+        expected,
+        "{text:?}"
+    );
+}
+
+#[test]
+fn every_usual_question_is_found() {
+    for line in [
+        "Proceed? [y/N]",
+        "Go on [Y/n]",
+        "really [y/n]?",
+        "Overwrite (y/n)",
+        "Overwrite (Y/n)",
+        "Overwrite (y/N) ",
+        "Please CONFIRM",
+        "Are you sure?",
+        "proceed",
+        "Continue?",
+        "Press Enter to continue",
+        "[sudo] password: ",
+        "Enter passphrase:",
+        "Select an option",
+        "Choose a colour:",
+        "Your choice:",
+    ] {
+        check(line, Some(line.trim()));
+    }
+}
+
+#[test]
+fn statements_are_not_questions() {
+    for line in [
+        "",
+        "building...",
+        "confirmed",
+        "proceeding",
+        "password changed",
+        "continue",
+    ] {
+        check(line, None);
+    }
+}
+
+/// A screen in which `▮` marks the cursor; none means that nobody told where it is.
+fn with_cursor(text: &str, alternate: bool) -> Screen {
+    use unicode_width::UnicodeWidthStr;
+
+    let mut cursor = None;
+    let mut rows = Vec::new();
+    for (y, row) in text.split('\n').enumerate() {
+        if let Some((before, _)) = row.split_once('▮') {
+            cursor = Some(crate::model::Cursor {
+                x: u32::try_from(before.width()).unwrap(),
+                y: u32::try_from(y).unwrap(),
+            });
+        }
+        rows.push(row.replace('▮', "").trim_end().to_owned());
+    }
+    Screen {
+        rows,
+        cursor,
+        alternate: Some(alternate),
+    }
+}
+
+#[track_caller]
+fn check_kind(text: &str, expected: Option<PromptKind>) {
+    let judgement = judge(&with_cursor(text, false), None, &Teaching::default());
+    let kind = judgement.found.as_ref().map(|found| found.prompt.kind);
+    assert_eq!(kind, expected, "{text}\n{judgement:?}");
+}
+
+#[test]
+fn prompts_of_many_tools_are_found_by_their_screens() {
+    use PromptKind::{Confirm, Debugger, Dialog, Editor, Key, Menu, Pager, Password, Text};
+    let screens = [
+        (":: Proceed with installation? [Y/n] ▮", Confirm),
+        ("Total size: 3 M\nIs this ok [y/N]: ▮", Confirm),
+        ("rm: remove write-protected regular file 'x'? ▮", Confirm),
+        ("cp: overwrite 'b'? ▮", Confirm),
+        (
+            "mv: replace 'b', overriding mode 0444 (r--r--r--)? ▮",
+            Confirm,
+        ),
+        (
+            "gzip: a.gz already exists; do you wish to overwrite (y or n)? ▮",
+            Confirm,
+        ),
+        (
+            "replace a.txt? [y]es, [n]o, [A]ll, [N]one, [r]ename: ▮",
+            Menu,
+        ),
+        (
+            "/root/.ssh/id_rsa already exists.\nOverwrite (y/n)? ▮",
+            Confirm,
+        ),
+        (
+            "Generating public/private rsa key pair.\nEnter file in which to save the key (/root/.ssh/id_rsa): ▮",
+            Text,
+        ),
+        ("Enter passphrase (empty for no passphrase): ▮", Password),
+        ("Enter same passphrase again: ▮", Password),
+        ("package name: (app) ▮", Text),
+        ("version: (1.0.0) ▮", Text),
+        ("license: (ISC) ▮", Text),
+        ("Is this OK? (yes) ▮", Confirm),
+        (
+            "Need to install the following packages:\n  create-vite@5.2.3\nOk to proceed? (y) ▮",
+            Confirm,
+        ),
+        ("question name (app): ▮", Text),
+        ("question private: ▮", Text),
+        ("? Project name: › ▮vite-project", Text),
+        (
+            "? Select a framework: › - Use arrow-keys. Return to submit.\n❯   Vanilla\n    Vue\n    React\n▮",
+            Menu,
+        ),
+        (
+            "✔ Project name: … app\n? Select a variant: › - Use arrow-keys. Return to submit.\n❯   TypeScript\n    JavaScript▮",
+            Menu,
+        ),
+        (
+            "? Where do you use GitHub?  [Use arrows to move, type to filter]\n> GitHub.com\n  Other▮",
+            Menu,
+        ),
+        (
+            "! First copy your one-time code: 1234-ABCD\nPress Enter to open https://github.com/login/device in your browser... ▮",
+            Key,
+        ),
+        ("Press ENTER to open in the browser...▮", Key),
+        (
+            "Login at:\nhttps://www.npmjs.com/login?next=/login/cli/1\nPress ENTER to open in the browser...\n▮",
+            Key,
+        ),
+        (
+            "This operation requires a one-time password.\nEnter OTP: ▮",
+            Password,
+        ),
+        ("Command (m for help): ▮", Text),
+        ("Partition number (1-4, default 1): ▮", Text),
+        ("Enter new UNIX password: ▮", Password),
+        ("Is the information correct? [Y/n] ▮", Confirm),
+        ("\tFull Name []: ▮", Text),
+        (
+            "Select an editor.  To change later, run 'select-editor'.\n  1. /bin/nano        <---- easiest\n  2. /usr/bin/vim.tiny\n\nChoose 1-2 [1]: ▮",
+            Menu,
+        ),
+        (
+            "* 0            /usr/bin/vim.basic   30        auto mode\n  1            /bin/nano            40        manual mode\n\nPress <enter> to keep the current choice[*], or type selection number: ▮",
+            Key,
+        ),
+        (
+            "Select the appropriate number [1-2] then [enter] (press 'c' to cancel): ▮",
+            Menu,
+        ),
+        ("Enter password for repository: ▮", Password),
+        ("Are you sure? (Type 'yes' in capital letters): ▮", Confirm),
+        ("Enter passphrase for /dev/sda2: ▮", Password),
+        ("Password for alice@EXAMPLE.ORG: ▮", Password),
+        ("File to patch: ▮", Text),
+        (
+            "Reversed (or previously applied) patch detected!  Assume -R? [n] ▮",
+            Text,
+        ),
+        ("What is your first and last name?\n  [Unknown]:  ▮", Text),
+        (
+            "Is CN=a, OU=b, O=c, L=d, ST=e, C=f correct?\n  [no]:  ▮",
+            Text,
+        ),
+        ("Enter keystore password:  ▮", Password),
+        ("Do you want to continue? [y/N]: ▮", Confirm),
+        ("Your name [alice]: ▮", Text),
+        ("Pick a colour [red/green/blue] (red): ▮", Menu),
+        ("1) one\n2) two\n3) quit\n#? ▮", Menu),
+        ("Enter your choice [1-4]: ▮", Menu),
+        ("Press any key to continue . . . ▮", Key),
+        ("Press any key to continue...▮", Key),
+        ("Hit Enter to continue: ▮", Key),
+        ("-- Press RETURN to continue --▮", Key),
+        ("(gdb) ▮", Debugger),
+        ("Breakpoint 1, main () at a.c:3\n(gdb) ▮", Debugger),
+        ("(lldb) ▮", Debugger),
+        ("(byebug) ▮", Debugger),
+        ("(rdbg) ▮", Debugger),
+        ("(dlv) ▮", Debugger),
+        ("--More--(10%)▮", Pager),
+        ("line 3\n--More--▮", Pager),
+        (
+            "Manual page ls(1) line 1 (press h for help or q to quit)▮",
+            Pager,
+        ),
+        ("lines 1-23▮", Pager),
+        ("lines 1-23/30 (END)▮", Pager),
+        (
+            "E325: ATTENTION\nSwap file \".a.swp\" already exists!\n[O]pen Read-Only, (E)dit anyway, (R)ecover, (D)elete it, (Q)uit, (A)bort: ▮",
+            Menu,
+        ),
+        (
+            "Do you want to create test.txt?\n❯ 1. Yes\n  2. Yes, allow all edits during this session (shift+tab)\n  3. No, and tell Claude what to do differently (esc)▮",
+            Menu,
+        ),
+        ("◆  Project name:\n│  my-app▮\n└", Text),
+        (
+            "◇  Project name:\n│  my-app\n│\n◆  Install dependencies?\n│  ● Yes / ○ No\n└\n▮",
+            Confirm,
+        ),
+        ("Add .gitignore? (Y)es/(N)o [Yes]: ▮", Confirm),
+        (
+            "  ┌────┤ Configuring x ├────┐\n  │ Restart services?       │\n  │                         │\n  │    <Yes>      <No>      │\n  └─────────────────────────┘\n▮",
+            Dialog,
+        ),
+        ("? Are you ready to proceed? (Y/n) ▮", Confirm),
+        ("[sudo] Passwort für alice: ▮", Password),
+        ("Contraseña: ▮", Password),
+        ("[sudo] пароль для alice: ▮", Password),
+        ("Voulez-vous continuer ? [O/n] ▮", Confirm),
+        ("¿Desea continuar? [S/n] ▮", Confirm),
+        ("Do you want to continue (yes/no)? ▮", Confirm),
+        ("Delete 3 files? (yes/no) [no]: ▮", Confirm),
+        ("Really quit? y/n ▮", Confirm),
+        ("Enter host password for user 'alice': ▮", Password),
+        (
+            "please paste the token found on https://crates.io/me below\n▮",
+            Text,
+        ),
+        (
+            "a.txt\n~\n~\n~\n~\n-- INSERT --                              1,1           All▮",
+            Editor,
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (text, kind) in screens {
+        let judgement = judge(
+            &with_cursor(text, kind == Editor),
+            None,
+            &Teaching::default(),
+        );
+        let found = judgement.found.as_ref().map(|found| found.prompt.kind);
+        if found != Some(kind) {
+            wrong.push(format!(
+                "{text:?}: {found:?} for {kind:?} ({})",
+                judgement.rule
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_programs_at_work_and_idle_shells_show_is_no_prompt() {
+    let screens = [
+        "alice@host:~/src$ ▮",
+        "[alice@host src]$ ▮",
+        "host% ▮",
+        "~/src main ❯ ▮",
+        "Continue? [y/N] y\nalice@host:~$ ▮",
+        "password:\n# ▮",
+        ">>> ▮",
+        "... ▮",
+        "In [1]: ▮",
+        "irb(main):001:0> ▮",
+        "MariaDB [(none)]> ▮",
+        "127.0.0.1:6379> ▮",
+        "postgres=# ▮",
+        "sftp> ▮",
+        "php > ▮",
+        "iex(1)> ▮",
+        "scala> ▮",
+        "[nodemon] watching path(s): *.*\n[nodemon] starting `node a.js`\n[nodemon] clean exit - waiting for changes before restart\n▮",
+        "[nodemon] to restart at any time, enter `rs`\n▮",
+        "webpack 5.1 compiled successfully in 312 ms\n▮",
+        "10:00:00 AM - Found 0 errors. Watching for file changes.\n▮",
+        "  ➜  Local:   http://localhost:5173/\n  ➜  press h + enter to show help\n▮",
+        "Press CTRL+C to quit\n▮",
+        " * Running on http://127.0.0.1:5000\nPress CTRL+C to quit\n▮",
+        "Watch Usage: Press w to show more.▮",
+        "Watch Usage\n › Press a to run all tests.\n › Press Enter to trigger a test run.\n▮",
+        "› Press s │ switch to development build\n› Press a │ open Android\n› Press r │ reload app\n▮",
+        "Flutter run key commands.\nr Hot reload.\nq Quit (terminate the application on the device).\n▮",
+        "⠙ Installing dependencies▮",
+        "⠋ reify:lodash: timing reifyNode▮",
+        "Downloading crates ...\n   Compiling serde v1.0.1\n    Building [====>      ] 12/40: serde▮",
+        "  Compiling confirm v0.1.0▮",
+        "Fetching objects: ▮",
+        "Uploading: ▮",
+        "Do you want to continue? [Y/n] y\nReading package lists... ▮",
+        "Reading package lists... Done\n▮",
+        "test prompts::asks_password ... ▮",
+        "Step 3/7 : RUN apt-get install -y curl\n ---> Running in 3f2a\n▮",
+        "2026-01-01 10:00:00 INFO user asked: continue?\n▮",
+        "Should we proceed? Yes.\nproceeding▮",
+        "> build\n> tsc\n▮",
+        "> app@1.0.0 dev\n> vite\n\n▮",
+        "* main\n  other\n▮",
+        "❯ src/a.test.ts (3 tests)\n  ✓ one\n▮",
+        "> quoted text\n  more text\nend of mail\n▮",
+        "top - 10:00:00 up 1 day\n  PID USER      PR  NI\n    1 root      20   0\n▮",
+        "Every 2.0s: date\n\nSat Jan  1\n▮",
+        "  % Total    % Received % Xferd\n  0     0    0     0    0     0      0      0 --:--:--  0:00:01 --:--:--     0▮",
+        "Waiting for the debugger to attach...\n▮",
+        "Deleting in 5 seconds, press Ctrl-C to abort... ▮",
+        "The password: field is required\n▮",
+        "error: Are you sure this is a git repository?\n▮",
+    ];
+    for text in screens {
+        check_kind(text, None);
+    }
+}

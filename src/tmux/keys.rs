@@ -1,0 +1,139 @@
+//! Typing into a pane.
+
+use super::client::Connection;
+use super::error::TmuxError;
+use super::nonce::nonce;
+use super::server::Server;
+use crate::model::PaneId;
+use crate::protocol::Command;
+
+/// What is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Typed {
+    /// This text, letter by letter.
+    Text(String),
+    /// These keys, by tmux's names.
+    Keys(Vec<String>),
+}
+
+/// Types into the pane; a mode of tmux's that has the keys, like copy mode, is left first.
+///
+/// # Errors
+///
+/// When tmux refuses: the pane has gone, or is dead.
+pub async fn type_into(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    typed: &Typed,
+    then_enter: bool,
+) -> Result<(), TmuxError> {
+    let mut commands = vec![leave_mode(pane)];
+    match typed {
+        Typed::Text(text) if text.is_empty() => {}
+        Typed::Text(text) => commands.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
+        Typed::Keys(keys) => commands.push(send(pane).arg("--").args(keys.iter().cloned())),
+    }
+    if then_enter {
+        commands.push(send(pane).arg("Enter"));
+    }
+    connection.run(&commands).await.map(drop)
+}
+
+/// Types a text that must not be seen: it is on no command line, and in none of tmux's logs.
+///
+/// # Errors
+///
+/// When tmux refuses; nothing of the text is left in tmux then.
+pub async fn type_secret(
+    server: &Server,
+    pane: PaneId,
+    text: String,
+    then_enter: bool,
+) -> Result<(), TmuxError> {
+    let buffer = format!("tmux-task-{}", nonce());
+    let target = pane.to_string();
+    let mut commands = vec![leave_mode(pane)];
+    if !text.is_empty() {
+        commands.push(Command::new("load-buffer").args(["-b", &buffer, "-"]));
+        commands.push(Command::new("paste-buffer").args(["-d", "-b", &buffer, "-t", &target]));
+    }
+    if then_enter {
+        commands.push(send(pane).arg("Enter"));
+    }
+    let frames = server.one_shot_with(&commands, Some(text)).await?;
+    let Some(failed) = frames.iter().position(|frame| !frame.ok) else {
+        return Ok(());
+    };
+    let forget = Command::new("delete-buffer").args(["-b", &buffer]);
+    // Mostly it is not there: then there is nothing to forget.
+    drop(server.one_shot(&[forget]).await?);
+    let name = commands.get(failed).map_or("", Command::name);
+    Err(TmuxError::from_reply(name, &frames[failed].text()))
+}
+
+/// Returns the terminal of a pane.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn tty_of(connection: &mut Connection<'_>, pane: PaneId) -> Result<String, TmuxError> {
+    let ask = Command::new("display-message")
+        .args(["-p", "-t", &pane.to_string()])
+        .arg("#{pane_tty}");
+    let frames = connection.run(&[ask]).await?;
+    Ok(frames
+        .first()
+        .map(|frame| frame.text().trim().to_owned())
+        .unwrap_or_default())
+}
+
+fn send(pane: PaneId) -> Command {
+    Command::new("send-keys").args(["-t", &pane.to_string()])
+}
+
+fn leave_mode(pane: PaneId) -> Command {
+    Command::new("if-shell")
+        .args(["-F", "-t", &pane.to_string(), "#{pane_in_mode}"])
+        .arg(format!("send-keys -t {pane} -X cancel"))
+}
+
+/// Whether this is a key as tmux names them: a character or a name, perhaps with modifiers. tmux
+/// itself would type what it does not know letter by letter.
+#[must_use]
+pub fn is_key(key: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "enter", "escape", "space", "tab", "btab", "bspace", "up", "down", "left", "right", "home",
+        "end", "pageup", "ppage", "pgup", "pagedown", "npage", "pgdn", "dc", "delete", "ic",
+        "insert", "kp/", "kp*", "kp-", "kp+", "kp.", "kpenter", "kp0", "kp1", "kp2", "kp3", "kp4",
+        "kp5", "kp6", "kp7", "kp8", "kp9", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9",
+        "f10", "f11", "f12",
+    ];
+    let mut rest = key;
+    while rest.chars().count() > 1 {
+        let bare = ["C-", "c-", "M-", "m-", "S-", "s-", "^"]
+            .iter()
+            .find_map(|modifier| rest.strip_prefix(modifier));
+        match bare {
+            Some(bare) if !bare.is_empty() => rest = bare,
+            Some(_) | None => break,
+        }
+    }
+    rest.chars().count() == 1 || NAMES.contains(&rest.to_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_known_by_tmuxs_names() {
+        for key in [
+            "a", "Enter", "C-c", "M-x", "^C", "C-M-a", "PageUp", "F12", "Up", "-", "é",
+        ] {
+            assert!(is_key(key), "{key}");
+        }
+        for key in ["", "Entr", "Ctrl-C", "C-", "yes", "F13"] {
+            assert!(!is_key(key), "{key}");
+        }
+    }
+}

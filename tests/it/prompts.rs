@@ -1,0 +1,276 @@
+//! The rules for prompts, judged on screens of real programs.
+//!
+//! `tests/fixtures/prompts/corpus.jsonl` holds what panes show when a program waits for a person
+//! and what merely looks like it. The notes of captured screens tell what the kernel knew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use serde::Deserialize;
+use tmux_task::model::{Cursor, Foreground, Reader, Screen, TtyEvidence, text};
+use tmux_task::prompt::{self, Judgement, Teaching};
+
+/// One screen of the corpus.
+#[derive(Debug, Deserialize)]
+struct Row {
+    id: String,
+    tool: String,
+    screen: String,
+    cursor_x: Option<u32>,
+    /// Negative where the corpus has cut the blank row that the cursor stands on.
+    cursor_row: Option<i64>,
+    expect: String,
+    prompt: Option<String>,
+    kind: String,
+    source: String,
+    alt: bool,
+    hard: bool,
+    note: String,
+}
+
+impl Row {
+    fn is_input(&self) -> bool {
+        self.expect == "input"
+    }
+
+    fn screen(&self) -> Screen {
+        let rows = self.screen.split('\n');
+        Screen {
+            rows: rows.map(|row| text::row(row.as_bytes())).collect(),
+            cursor: self
+                .cursor_x
+                .zip(self.cursor_row.and_then(|row| u32::try_from(row).ok()))
+                .map(|(x, y)| Cursor { x, y }),
+            alternate: Some(self.alt),
+        }
+    }
+
+    /// What the kernel knew, from the note of a captured screen.
+    fn terminal(&self) -> Option<TtyEvidence> {
+        let (_, note) = self.note.split_once("tty: ")?;
+        let (modes, foreground) = note.split_once(';')?;
+        let has = |word| modes.split_whitespace().any(|mode| mode == word);
+        let mode = |on, off| match (has(on), has(off)) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        };
+        let reads =
+            foreground.contains("read(fd->/dev/tty)") || foreground.contains("read(fd->/dev/pts/");
+        let reader = if reads {
+            Reader::Reading
+        } else if ["do_epoll_wait", "poll_schedule_timeout"]
+            .iter()
+            .any(|wait| foreground.contains(wait))
+        {
+            Reader::Polling
+        } else if ["hrtimer_nanosleep", "syscall=running"]
+            .iter()
+            .any(|wait| foreground.contains(wait))
+        {
+            Reader::Elsewhere
+        } else {
+            // The main thread waits for others, of which the note says nothing.
+            Reader::Unknown
+        };
+        let program = |part: &str| {
+            let name = part.split_whitespace().next()?;
+            part.contains("wchan=").then(|| name.to_owned())
+        };
+        let programs = foreground
+            .trim_start()
+            .trim_start_matches("foreground:")
+            .split(';');
+        Some(TtyEvidence {
+            reader,
+            echo: mode("ECHO", "-echo"),
+            canonical: mode("ICANON", "-icanon"),
+            foreground: Foreground::Unknown,
+            programs: programs.filter_map(program).collect(),
+        })
+    }
+}
+
+fn corpus() -> Vec<Row> {
+    include_str!("../fixtures/prompts/corpus.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("every line is a screen"))
+        .collect()
+}
+
+/// How many were told and how many of those rightly.
+#[derive(Debug, Default, Clone, Copy)]
+struct Score {
+    inputs: usize,
+    found: usize,
+    others: usize,
+    fired: usize,
+    kind_right: usize,
+    line_right: usize,
+}
+
+impl Score {
+    fn recall(self) -> f64 {
+        ratio(self.found, self.inputs)
+    }
+
+    fn false_fires(self) -> f64 {
+        ratio(self.fired, self.others)
+    }
+
+    fn add(&mut self, row: &Row, judgement: &Judgement) {
+        match (row.is_input(), &judgement.found) {
+            (true, found) => {
+                self.inputs += 1;
+                if let Some(found) = found {
+                    self.found += 1;
+                    self.kind_right += usize::from(found.prompt.kind.name() == row.kind);
+                    let is_line = row
+                        .prompt
+                        .as_ref()
+                        .is_none_or(|prompt| *prompt == found.prompt.text);
+                    self.line_right += usize::from(is_line);
+                }
+            }
+            (false, found) => {
+                self.others += 1;
+                self.fired += usize::from(found.is_some());
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the counts are small")]
+fn ratio(part: usize, whole: usize) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+/// Judges every screen and writes down what went wrong.
+#[expect(
+    clippy::print_stdout,
+    reason = "the figures are what one runs this for"
+)]
+fn score(title: &str, rows: &[&Row], judge: impl Fn(&Row) -> Judgement) -> (Score, Score) {
+    let mut easy = Score::default();
+    let mut hard = Score::default();
+    let mut by_kind: BTreeMap<&str, Score> = BTreeMap::new();
+    let mut report = String::new();
+    for row in rows {
+        let judgement = judge(row);
+        let total = if row.hard { &mut hard } else { &mut easy };
+        total.add(row, &judgement);
+        by_kind.entry(&row.kind).or_default().add(row, &judgement);
+        let told = judgement.found.as_ref().map(|found| &found.prompt);
+        if row.is_input() != told.is_some() {
+            let sort = if row.is_input() { "missed" } else { "false" };
+            let hard = if row.hard { " (hard)" } else { "" };
+            let rule = judgement.rule;
+            writeln!(
+                report,
+                "  {sort}{hard}: {} ({}): {rule}: {told:?}",
+                row.id, row.tool
+            )
+            .expect("a string takes everything");
+        } else if let Some(prompt) = told
+            && (prompt.kind.name() != row.kind
+                || row.prompt.as_ref().is_some_and(|line| *line != prompt.text))
+        {
+            writeln!(
+                report,
+                "  other: {}: {} for {}, {:?} for {:?}",
+                row.id,
+                prompt.kind.name(),
+                row.kind,
+                prompt.text,
+                row.prompt
+            )
+            .expect("a string takes everything");
+        }
+    }
+    println!("{title}: {} screens", rows.len());
+    for (name, score) in [("hard rows apart", easy), ("hard rows", hard)] {
+        println!(
+            "  {name}: recall {:.3} ({}/{}), false fires {:.3} ({}/{}), precision {:.3}, kind right {}, line right {}",
+            score.recall(),
+            score.found,
+            score.inputs,
+            score.false_fires(),
+            score.fired,
+            score.others,
+            ratio(score.found, score.found + score.fired),
+            score.kind_right,
+            score.line_right,
+        );
+    }
+    for (kind, score) in by_kind {
+        if score.inputs > 0 {
+            println!(
+                "  {kind}: recall {:.3} ({}/{})",
+                score.recall(),
+                score.found,
+                score.inputs
+            );
+        }
+    }
+    print!("{report}");
+    (easy, hard)
+}
+
+fn by_screen(row: &Row) -> Judgement {
+    prompt::judge(&row.screen(), None, &Teaching::default())
+}
+
+fn by_everything(row: &Row) -> Judgement {
+    prompt::judge(&row.screen(), row.terminal().as_ref(), &Teaching::default())
+}
+
+/// The tools in two halves, so that rules made with one can be judged with the other.
+fn halves(rows: &[Row]) -> (Vec<&Row>, Vec<&Row>) {
+    let tools: BTreeSet<&str> = rows.iter().map(|row| row.tool.as_str()).collect();
+    let first: BTreeSet<&str> = tools.into_iter().step_by(2).collect();
+    rows.iter()
+        .partition(|row| first.contains(row.tool.as_str()))
+}
+
+#[test]
+fn screens_alone_tell_most_prompts() {
+    let rows = corpus();
+    let (ours, others) = halves(&rows);
+    score("screen alone, first half of the tools", &ours, by_screen);
+    score("screen alone, second half of the tools", &others, by_screen);
+    let (easy, _) = score("screen alone", &rows.iter().collect::<Vec<_>>(), by_screen);
+    assert!(easy.recall() >= 0.85, "{easy:?}");
+    assert!(easy.false_fires() <= 0.04, "{easy:?}");
+}
+
+#[test]
+fn with_evidence_nearly_every_prompt_is_told_and_nothing_else() {
+    let rows = corpus();
+    let live: Vec<&Row> = rows.iter().filter(|row| row.source == "captured").collect();
+    let (ours, others) = halves(&rows);
+    let ours: Vec<&Row> = ours
+        .into_iter()
+        .filter(|row| row.source == "captured")
+        .collect();
+    let others: Vec<&Row> = others
+        .into_iter()
+        .filter(|row| row.source == "captured")
+        .collect();
+    score(
+        "with evidence, first half of the tools",
+        &ours,
+        by_everything,
+    );
+    score(
+        "with evidence, second half of the tools",
+        &others,
+        by_everything,
+    );
+    let (easy, _) = score("with evidence", &live, by_everything);
+    assert!(easy.recall() >= 0.97, "{easy:?}");
+    assert_eq!(easy.fired, 0, "{easy:?}");
+}

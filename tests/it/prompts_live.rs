@@ -1,0 +1,336 @@
+//! Real programs that wait for a person, and others that do not, in a real tmux.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic anywhere")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Far longer than any program here takes to ask on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A task session of its own, on a tmux server of its own.
+struct World {
+    dir: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("tt").tempdir().unwrap();
+        Self { dir }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let dir = self.dir.path();
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", dir)
+            .env("TMUX_TMPDIR", dir)
+            .env("TMUX_TASK_STATE_DIR", dir.join("state"))
+            .env("TMUX_TASK_RUNTIME_DIR", dir.join("run"))
+            .env("TMUX_TASK_SESSION", "it")
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8")
+            .current_dir(dir)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn call(&self, args: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_tmux-task"))
+            .args(args)
+            .output()
+            .unwrap()
+    }
+
+    #[track_caller]
+    fn run(&self, name: &str, line: &str) {
+        let output = self.call(&["run", name, "--", line]);
+        assert!(output.status.success(), "{name}: {output:?}");
+    }
+
+    #[track_caller]
+    fn send_secret(&self, name: &str, text: &str) {
+        let mut child = self
+            .command(env!("CARGO_BIN_EXE_tmux-task"))
+            .args(["send", name, "--secret"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// The `input` and `inputResolved` events of the feed: task, type, kind, prompt, time.
+    fn told(&self) -> Vec<Told> {
+        let output = self.call(&["feed", "--type", "input", "--type", "inputResolved"]);
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .map(|record| {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                Told {
+                    task: text(&record["task"]["windowName"]),
+                    what: text(&record["type"]),
+                    kind: text(&record["promptKind"]),
+                    prompt: text(&record["prompt"]),
+                    secret: record["secret"].as_bool().unwrap_or(false),
+                }
+            })
+            .collect()
+    }
+
+    /// Waits until the feed satisfies this.
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&[Told]) -> bool) -> Vec<Told> {
+        let start = Instant::now();
+        loop {
+            let told = self.told();
+            if is_so(&told) {
+                return told;
+            }
+            assert!(start.elapsed() < DEADLINE, "{what}: {told:#?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.call(&["daemon", "stop"]));
+        drop(self.command("tmux").args(["kill-server"]).output());
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    task: String,
+    what: String,
+    kind: String,
+    prompt: String,
+    secret: bool,
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path)
+        .any(|dir: std::path::PathBuf| Path::new(&dir).join(program).is_file())
+}
+
+/// Name, program, what is run, kind.
+const ASKING: &[(&str, &str, &str, &str)] = &[
+    ("read", "bash", "read -p 'Go on now? ' x", "text"),
+    ("word", "bash", "read -p 'guess> ' x", "text"),
+    (
+        "noecho",
+        "bash",
+        "stty -echo; printf 'Kennung '; read x",
+        "password",
+    ),
+    ("secret", "bash", "read -s -p 'Say it ' x", "password"),
+    ("anykey", "bash", "read -n1 -p 'Press any key '", "key"),
+    (
+        "select",
+        "bash",
+        "select x in one two three; do echo $x; done",
+        "menu",
+    ),
+    ("printed", "bash", "echo 'Enter your name'; read x", "text"),
+    (
+        "python",
+        "python3",
+        "python3 -c 'input(\"Your name: \")'",
+        "text",
+    ),
+    (
+        "getpass",
+        "python3",
+        "python3 -c 'import getpass; getpass.getpass(\"PIN? \")'",
+        "password",
+    ),
+    ("pdb", "python3", "python3 -c 'breakpoint()'", "debugger"),
+    (
+        "keygen",
+        "ssh-keygen",
+        "ssh-keygen -t ed25519 -f ./key",
+        "password",
+    ),
+    (
+        "commit",
+        "vim",
+        "git init -q r && cd r && git config user.email a@b.c && git config user.name a && touch f && git add f && EDITOR=vim git commit",
+        "editor",
+    ),
+    ("less", "less", "seq 500 | less", "pager"),
+    (
+        "whiptail",
+        "whiptail",
+        "whiptail --yesno 'Go on?' 8 40",
+        "dialog",
+    ),
+    ("fzf", "fzf", "seq 100 | fzf", "menu"),
+    ("npm", "npm", "mkdir n && cd n && npm init", "text"),
+    ("gdb", "gdb", "gdb -q", "debugger"),
+    (
+        "aptlike",
+        "bash",
+        "seq 30; read -p 'Do you want to continue? [Y/n] ' x",
+        "confirm",
+    ),
+];
+
+/// Name, program, what is run: none of these waits for a person.
+const WORKING: &[(&str, &str, &str)] = &[
+    ("sleep", "bash", "echo 'Continue? [y/N]'; sleep 1000"),
+    (
+        "sleep-on",
+        "bash",
+        "printf 'Do you want to continue? [Y/n] '; sleep 1000",
+    ),
+    (
+        "make",
+        "make",
+        "printf 'all: a b\\na:\\n\\tsleep 1000\\nb:\\n\\tsleep 1000\\n' > Makefile; make -j2",
+    ),
+    (
+        "watcher",
+        "node",
+        "node -e 'process.stdin.on(\"data\", () => {}); console.log(\"  press h + enter to show help\")'",
+    ),
+    ("top", "top", "top"),
+    (
+        "tail",
+        "bash",
+        "printf 'Continue?\\npassword:\\n' > log; tail -f log",
+    ),
+    (
+        "ticks",
+        "bash",
+        "while :; do echo 'Continue? password:'; sleep 0.05; done",
+    ),
+    (
+        "spinner",
+        "bash",
+        "while :; do for c in / - '|'; do printf \"\\r$c Proceed? [y/N] \"; sleep 0.1; done; done",
+    ),
+    (
+        "curl",
+        "curl",
+        "curl -s --max-time 1000 http://10.255.255.1/",
+    ),
+    ("shell", "bash", "echo 'Continue? [y/N]'; exec bash --norc"),
+    ("plain-sh", "sh", "exec sh"),
+    ("repl", "python3", "exec python3 -q"),
+    (
+        "answered",
+        "bash",
+        "read -p 'Go on? [y/N] ' x < /dev/null || true; echo y; sleep 1000",
+    ),
+];
+
+#[test]
+fn programs_that_wait_are_told_and_no_others() {
+    let world = World::new();
+    for (name, program, line) in WORKING {
+        if is_installed(program) {
+            world.run(name, line);
+        }
+    }
+    let asking = ASKING
+        .iter()
+        .filter(|(_, program, ..)| is_installed(program));
+    let expected: BTreeMap<&str, &str> = asking
+        .map(|(name, _, line, kind)| {
+            world.run(name, line);
+            (*name, *kind)
+        })
+        .collect();
+    let told = world.until("every prompt is told", |told| {
+        let tasks: BTreeSet<&str> = told.iter().map(|told| told.task.as_str()).collect();
+        expected.keys().all(|name| tasks.contains(name))
+    });
+    for told in &told {
+        let kind = expected.get(told.task.as_str());
+        assert_eq!(kind, Some(&told.kind.as_str()), "{told:?}");
+        assert_eq!(told.secret, told.kind == "password", "{told:?}");
+    }
+    let twice = told.len() != expected.len();
+    assert!(!twice, "each is told once: {told:#?}");
+}
+
+#[test]
+fn answers_end_episodes_and_secrets_leave_no_trace() {
+    let world = World::new();
+    world.run(
+        "ask",
+        "read -p 'Colour? ' x; echo \"it is $x\"; read -p 'Size? ' y; sleep 1000",
+    );
+    // Nothing is printed when it is answered.
+    world.run(
+        "hush",
+        "read -s -p 'Word ' x; touch \"word-${#x}\"; sleep 1000",
+    );
+    world.until("both ask", |told| told.len() == 2);
+
+    let refused = world.call(&["send", "ask", "--if-prompt", "Color?", "red"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let sent = world.call(&["send", "ask", "--if-prompt", "Colour?", "dark red"]);
+    assert!(sent.status.success(), "{sent:?}");
+    world.send_secret("hush", "open sesame; $(x)\n");
+    let told = world.until("the next question", |told| {
+        let is = |task: &str, what: &str, prompt: &str| {
+            told.iter()
+                .any(|told| told.task == task && told.what == what && told.prompt == prompt)
+        };
+        is("ask", "inputResolved", "Colour?")
+            && is("ask", "input", "Size?")
+            && is("hush", "inputResolved", "Word")
+    });
+    assert_eq!(told.len(), 5, "{told:#?}");
+    assert!(world.dir.path().join("word-17").is_file());
+    let grep = world
+        .command("grep")
+        .args(["-rl", "sesame", "."])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&grep.stdout), "");
+    let log = world.command("tmux").arg("show-messages").output().unwrap();
+    assert!(!String::from_utf8_lossy(&log.stdout).contains("sesame"));
+
+    let explained = world.call(&["explain", "ask", "--json"]);
+    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert_eq!(explained["state"], "waiting");
+    assert_eq!(explained["prompt"], "Size?");
+    assert_eq!(explained["terminal"]["reader"], "reading");
+}
+
+#[test]
+fn what_is_muted_is_not_told() {
+    let world = World::new();
+    let config = world.dir.path().join(".config/tmux-task");
+    std::fs::create_dir_all(&config).unwrap();
+    let text = "notices = []\n[input]\nignore = ['^beta']\nmute-tasks = ['quiet']\nmute-kinds = ['pager']\n";
+    std::fs::write(config.join("config.toml"), text).unwrap();
+    world.run("quiet", "read -p 'Go on? ' x");
+    world.run("beta", "read -p 'beta? ' x");
+    world.run("pager", "seq 500 | less");
+    world.run("loud", "read -p 'gamma? ' x");
+    let told = world.until("one asks", |told| !told.is_empty());
+    assert!(told.iter().all(|told| told.task == "loud"), "{told:?}");
+    let explained = world.call(&["explain", "quiet", "--json"]);
+    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert_eq!(explained["state"], "muted");
+}
