@@ -91,6 +91,19 @@ struct Stream {
 }
 
 impl Stream {
+    /// Whether more stands in the pane than was heard.
+    fn is_short_of(&self, output: &PaneOutput) -> bool {
+        let rows = self.rows();
+        let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
+        !shown.ends_with(known) || known.is_empty() != shown.is_empty()
+    }
+
+    /// Returns the terminal's rows as a capture has them.
+    fn rows(&self) -> Vec<String> {
+        let rows = self.terminal.rows();
+        rows.iter().map(|row| text::row(row.as_bytes())).collect()
+    }
+
     /// Shows what stands in the pane now.
     fn show(&mut self, output: &PaneOutput) {
         self.terminal
@@ -108,23 +121,7 @@ impl Stream {
         let scrolled = i64::try_from(self.terminal.scrolled()).ok()?;
         let top = usize::try_from(self.scrolled_before + scrolled).ok()?;
         let (column, row) = self.terminal.cursor();
-        Some(Anchor::at(&self.proven_rows(), top, top + row, column))
-    }
-
-    /// Returns where the output ends that was heard, if more of it stands in `output`.
-    fn end_if_short_of(&self, output: &PaneOutput) -> Option<Anchor> {
-        let rows = self.proven_rows();
-        let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
-        if shown.ends_with(known) && known.is_empty() == shown.is_empty() {
-            return None;
-        }
-        self.anchor()
-    }
-
-    /// The rows as a capture gives them.
-    fn proven_rows(&self) -> Vec<String> {
-        let rows = self.terminal.rows();
-        rows.iter().map(|row| text::row(row.as_bytes())).collect()
+        Some(Anchor::at(&self.rows(), top, top + row, column))
     }
 
     /// Takes output.
@@ -261,18 +258,19 @@ impl Waits {
         now: Now,
     ) -> Vec<Done> {
         let stream = self.streams.get_mut(&pane);
-        let Some((stream, anchor)) = stream.and_then(|stream| {
-            let anchor = stream.end_if_short_of(output)?;
-            Some((stream, anchor))
-        }) else {
+        let Some(stream) = stream.filter(|stream| stream.is_short_of(output)) else {
             return Vec::new();
         };
-        let rest = match locate(&anchor, &output.rows, output.history, output.limit) {
-            Located::At(row) => Some((
-                output.lines_from(row, 0),
-                output.lines_from(row, anchor.column),
-            )),
-            Located::Lost => None,
+        let anchor = stream.anchor();
+        let located = anchor.as_ref().map(|anchor| {
+            let row = locate(anchor, &output.rows, output.history, output.limit);
+            (row, anchor.column)
+        });
+        let rest = match located {
+            Some((Located::At(row), column)) => {
+                Some((output.lines_from(row, 0), output.lines_from(row, column)))
+            }
+            Some((Located::Lost, _)) | None => None,
         };
         stream.unfinished = None;
         self.followers.retain_mut(|follower| {
@@ -292,7 +290,10 @@ impl Waits {
             if !is_of_it || !active.wait.spec().needs_text() {
                 return None;
             }
-            match give_since(&mut active.wait, &anchor, output) {
+            let given = anchor
+                .as_ref()
+                .and_then(|anchor| give_since(&mut active.wait, anchor, output));
+            match given {
                 None => Some(Verdict::anchor_lost()),
                 Some(true) => active.wait.heard(now),
                 Some(false) => None,
