@@ -24,16 +24,6 @@ pub struct Limits {
     pub bytes: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            lines: 10_000,
-            runs: 200,
-            bytes: 64 << 20,
-        }
-    }
-}
-
 /// What is known of a run whose output was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -161,6 +151,12 @@ fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits {
+        lines: 100,
+        runs: 10,
+        bytes: 1 << 20,
+    };
+
     fn about(window: &str, name: &str, run: u32) -> About {
         About {
             window_id: window.into(),
@@ -184,22 +180,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("runs");
         assert_eq!(find(&folder, "api", 1).unwrap(), None);
-        keep(
-            &folder,
-            "a",
-            &about("@1", "api", 1),
-            &lines(3),
-            Limits::default(),
-        )
-        .unwrap();
-        keep(
-            &folder,
-            "a",
-            &about("@1", "api", 2),
-            &lines(2),
-            Limits::default(),
-        )
-        .unwrap();
+        keep(&folder, "a", &about("@1", "api", 1), &lines(3), LIMITS).unwrap();
+        keep(&folder, "a", &about("@1", "api", 2), &lines(2), LIMITS).unwrap();
         let kept = find(&folder, "api", 1).unwrap().unwrap();
         assert_eq!((kept.lines, kept.about.run), (lines(3), 1));
         assert_eq!(find(&folder, "@1", 2).unwrap().unwrap().lines, lines(2));

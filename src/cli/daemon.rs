@@ -51,7 +51,7 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
 
 async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let session = context.session("daemon")?;
-    let notices = config::load(&lookup)
+    let config = config::load(&lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
     let options = Options {
         session: session.name.clone(),
@@ -67,7 +67,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
         interval: args.interval,
         leaves_when_useless: args.as_child == Some(ChildOf::Autostart),
         stdout: args.stdout,
-        notices,
+        config,
     };
     let in_background = args.as_child.is_some();
     if in_background {

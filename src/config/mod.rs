@@ -13,4 +13,4 @@ mod table;
 
 pub use error::ConfigError;
 pub use file::{ConfigFile, Env, find, load};
-pub use settings::{Config, InputConfig, NoticeSink, parse};
+pub use settings::{Config, InputConfig, LogsConfig, NoticeSink, parse};

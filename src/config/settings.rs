@@ -15,6 +15,29 @@ pub struct Config {
     pub notices: BTreeSet<NoticeSink>,
     /// What is taken for a prompt and told: table `input`.
     pub input: InputConfig,
+    /// How much is kept of the output of runs that ended: table `logs`.
+    pub logs: LogsConfig,
+}
+
+/// How much is kept of the output of runs that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogsConfig {
+    /// Of one run, its last lines: key `keep-lines`.
+    pub keep_lines: u64,
+    /// Of one session, its last runs; 0 keeps nothing: key `keep-runs`.
+    pub keep_runs: u64,
+    /// Of one session, mebibytes of all its runs together: key `keep-mib`.
+    pub keep_mib: u64,
+}
+
+impl Default for LogsConfig {
+    fn default() -> Self {
+        Self {
+            keep_lines: 10_000,
+            keep_runs: 200,
+            keep_mib: 64,
+        }
+    }
 }
 
 /// What is taken for a prompt, and which are told.
@@ -66,6 +89,7 @@ impl Default for Config {
         Self {
             notices: NOTICE_SINKS.iter().map(|(_, sink)| *sink).collect(),
             input: InputConfig::default(),
+            logs: LogsConfig::default(),
         }
     }
 }
@@ -83,6 +107,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
                 .words("notices", NOTICE_SINKS)?
                 .unwrap_or(defaults.notices),
             input: top.table("input", input)?,
+            logs: top.table("logs", logs)?,
         })
     })
 }
@@ -102,6 +127,21 @@ fn input(table: &mut Table<'_>) -> Result<InputConfig, ConfigError> {
         quiet: table
             .text("quiet", "a duration like \"200ms\" or \"2s\"", duration)?
             .unwrap_or(QUIET),
+    })
+}
+
+fn logs(table: &mut Table<'_>) -> Result<LogsConfig, ConfigError> {
+    let defaults = LogsConfig::default();
+    Ok(LogsConfig {
+        keep_lines: table
+            .number("keep-lines", 1..=1_000_000)?
+            .unwrap_or(defaults.keep_lines),
+        keep_runs: table
+            .number("keep-runs", 0..=100_000)?
+            .unwrap_or(defaults.keep_runs),
+        keep_mib: table
+            .number("keep-mib", 1..=100_000)?
+            .unwrap_or(defaults.keep_mib),
     })
 }
 
@@ -161,6 +201,32 @@ mod tests {
         check("notices = [\"tmux\", \"desktop\"]", &[Desktop, Tmux]);
         check("notices = [\n  \"tmux\", # here\n  \"tmux\",\n]\n", &[Tmux]);
         check("\"notices\" = [\"desktop\"]\r\n", &[Desktop]);
+    }
+
+    #[test]
+    fn how_much_is_kept_of_runs_is_set_within_bounds() {
+        let logs = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.logs);
+        let set = logs("[logs]\nkeep-lines = 5\nkeep-runs = 0\nkeep-mib = 1_000\n").unwrap();
+        let expected = LogsConfig {
+            keep_lines: 5,
+            keep_runs: 0,
+            keep_mib: 1000,
+        };
+        assert_eq!(set, expected);
+        assert_eq!(logs("").unwrap(), LogsConfig::default());
+        for (text, expected) in [
+            ("[logs]\nkeep-lines = 0\n", "keep-lines"),
+            ("[logs]\nkeep-runs = -1\n", "keep-runs"),
+            ("[logs]\nkeep-mib = \"1\"\n", "keep-mib"),
+            ("[logs]\nkeep = 1\n", "keep"),
+        ] {
+            let error = logs(text).unwrap_err();
+            assert_eq!(error.line(), Some(2), "{error}");
+            assert!(
+                error.key().is_some_and(|key| key.contains(expected)),
+                "{error}"
+            );
+        }
     }
 
     #[test]

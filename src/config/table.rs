@@ -1,7 +1,7 @@
 //! Reading a TOML table key by key, so that what nobody asked for can be told.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
@@ -177,6 +177,27 @@ impl<'a> Table<'a> {
                 .map(Some)
                 .map_err(|why| self.bad_value(line, key, &why)),
             Some((line, other)) => Err(self.wrong_type(line, key, what, &other)),
+        }
+    }
+
+    /// Returns the whole number `key`, which must be within these bounds.
+    pub(super) fn number(
+        &mut self,
+        key: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, ConfigError> {
+        let (least, most) = (bounds.start(), bounds.end());
+        let expected = format!("a whole number from {least} to {most}");
+        match self.take(key) {
+            None => Ok(None),
+            Some((line, DeValue::Integer(number))) => {
+                let number = u64::from_str_radix(number.as_str(), number.radix()).ok();
+                let within = number.filter(|number| bounds.contains(number));
+                within
+                    .map(Some)
+                    .ok_or_else(|| self.bad_value(line, key, &format!("must be {expected}")))
+            }
+            Some((line, other)) => Err(self.wrong_type(line, key, &expected, &other)),
         }
     }
 

@@ -18,7 +18,9 @@ use super::signals::Signals;
 use super::waits::Waits;
 use super::watch::{Change, Watch};
 use super::{Options, commands, keeping, waiting};
+use crate::archive::Limits;
 use crate::clock::now;
+use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
 use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
@@ -46,6 +48,8 @@ pub(super) struct Hub {
     sinks: Sinks,
     pub(super) pace: Pace,
     pub(super) waits: Waits,
+    /// How much is kept of the output of runs that ended.
+    pub(super) kept: Limits,
     /// What was told and is still to be taken account of, in order.
     pub(super) backlog: VecDeque<Change>,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
@@ -101,9 +105,10 @@ impl Hub {
             watch,
             engine,
             recorder,
-            sinks: Sinks::new(&options.notices),
+            sinks: Sinks::new(&options.config),
             pace: Pace::new(options.interval),
             waits: Waits::default(),
+            kept: limits(&options.config.logs),
             backlog: VecDeque::new(),
             is_layout_changed: false,
             paused: Vec::new(),
@@ -567,6 +572,16 @@ fn should_have_been_told(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool 
         },
         Body::Notice { .. } | Body::FollowUp { .. } => false,
     })
+}
+
+/// Returns the bounds that the configuration sets.
+fn limits(logs: &LogsConfig) -> Limits {
+    let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
+    Limits {
+        lines: size(logs.keep_lines),
+        runs: size(logs.keep_runs),
+        bytes: logs.keep_mib << 20,
+    }
 }
 
 /// Returns the look without what changes all the time and decides nothing.

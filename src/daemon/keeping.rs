@@ -1,7 +1,7 @@
 //! Keeping the output of runs that end, before their panes are used again or go.
 
 use super::hub::Hub;
-use crate::archive::{self, About, Limits};
+use crate::archive::{self, About};
 use crate::engine::Effect;
 use crate::model::{Body, EventKind, Task, WindowId};
 use crate::tmux::{self, Style};
@@ -61,6 +61,9 @@ async fn keep_run(hub: &mut Hub, task: &Task) {
     let (Some(pane), Some(run), Some(life)) = (task.pane, task.run, hub.watch.life()) else {
         return;
     };
+    if hub.kept.runs == 0 {
+        return;
+    }
     let life = Cursor::life_of(life);
     let log = match tmux::read_log(&mut hub.watch.connection(), pane, Style::Plain).await {
         Ok(log) => log,
@@ -82,7 +85,7 @@ async fn keep_run(hub: &mut Hub, task: &Task) {
         exit_signal: exit.signal.map(|signal| signal.to_string()),
     };
     let folder = hub.place.runs();
-    if let Err(error) = archive::keep(&folder, &life, &about, &log.lines, Limits::default()) {
+    if let Err(error) = archive::keep(&folder, &life, &about, &log.lines, hub.kept) {
         tracing::warn!(%error, "could not keep the output of a run that ended");
     }
 }

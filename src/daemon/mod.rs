@@ -65,8 +65,8 @@ pub struct Options {
     pub leaves_when_useless: bool,
     /// Print the live feed on stdout.
     pub stdout: bool,
-    /// Where notices go.
-    pub notices: Config,
+    /// What the configuration file says.
+    pub config: Config,
 }
 
 /// Why a daemon did not start.
@@ -132,7 +132,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         options.place.clone(),
         beginning.memory.before.as_ref(),
     );
-    let input = &options.notices.input;
+    let input = &options.config.input;
     let settings = Settings {
         quiet: input.quiet,
         ..Settings::LIVE
