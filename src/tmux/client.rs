@@ -40,7 +40,7 @@ pub enum Told {
 
 /// How old untold output may be, in seconds, before tmux pauses its pane. Without a bound tmux would
 /// store it for five minutes and then drop the client.
-const BEHIND_SECS: u32 = 2;
+const BEHIND_SECS: u32 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
