@@ -219,7 +219,7 @@ pub(crate) fn quiet(effort: Effort) {
 
 pub(crate) fn chatty(effort: Effort) {
     heading("Five tasks print 100 lines a second each: processor time by the second");
-    let mut places: Vec<Place> = [5, 20, 100, 300].map(|n| Place::new(n, CHATTY)).into();
+    let mut places: Vec<Place> = [6, 20, 100, 300].map(|n| Place::new(n, CHATTY)).into();
     assert!(places.iter().all(|place| place.orders.len() == CHATTY));
     let [settle, daemon, poller] = effort
         .pick([4, 8, 6], [14, 30, 12])

@@ -291,7 +291,15 @@ fn codes_in_order(stage: &Stage<'_>, window: &str) -> (u64, u64) {
         }
     }
     if stage.who == Who::Daemon && right < 20 {
-        eprintln!("{window} ended in turn with {told:?}");
+        let all = stage.watcher.all();
+        let replaced = all.iter().filter(|heard| {
+            heard.is_event("exited", window) && heard.record["reason"] == "replaced"
+        });
+        // A run that had not ended yet when the next one came has no code.
+        eprintln!(
+            "{window} ended in turn with {told:?}; replaced alive: {}",
+            replaced.count()
+        );
     }
     (right, 20)
 }

@@ -45,7 +45,7 @@ impl World {
 
     /// Adds a session to be watched, with this many tasks that do nothing.
     pub(crate) fn add_session(&self, session: &str, windows: usize) {
-        assert!(windows > 0, "a session has a window");
+        assert!(windows > 0, "a session has a window at least");
         self.tmux(&["new-session", "-d", "-s", session, "-n", "task-0", SLEEP]);
         let mut driver = self.driver();
         for n in 1..windows {
