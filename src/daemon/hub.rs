@@ -54,7 +54,7 @@ pub(super) struct Hub {
     pub(super) backlog: VecDeque<Change>,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
     pub(super) is_layout_changed: bool,
-    /// Panes of which output was not read in time.
+    /// Panes that somebody hears and that were paused: what they print is to be taken up again.
     pub(super) paused: Vec<PaneId>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
@@ -132,6 +132,10 @@ impl Hub {
     ) {
         let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
         loop {
+            if let Some(pane) = self.paused.pop() {
+                waiting::take_up(self, pane).await;
+                continue;
+            }
             if let Some(change) = self.backlog.pop_front() {
                 self.on_change(change).await;
                 continue;
@@ -207,7 +211,10 @@ impl Hub {
                     self.on_output().await;
                 }
             }
-            Change::Paused(pane) => waiting::paused(self, pane).await,
+            Change::Paused(_) => {
+                let done = waiting::hear(self, vec![change]);
+                waiting::finish(self, done).await;
+            }
             Change::Layout => waiting::relayout(self).await,
         }
     }
@@ -309,9 +316,6 @@ impl Hub {
                     self.watch.forget_deaths().await;
                 }
                 waiting::looked(self).await;
-                while let Some(pane) = self.paused.pop() {
-                    waiting::paused(self, pane).await;
-                }
                 if self.is_layout_changed {
                     waiting::relayout(self).await;
                 }

@@ -50,8 +50,7 @@ async fn try_begin(
     let mut done = Vec::new();
     let mut output = None;
     if let (true, Some(pane)) = (spec.needs_output(), task.pane) {
-        hub.watch.follow_also(pane);
-        match hub.watch.read_output(pane, History::Whole).await {
+        match hub.watch.begin_output(pane, History::Whole).await {
             Ok((read, before, after)) => {
                 done.extend(hear_until(hub, before));
                 since = hub.waits.hear(pane, &read);
@@ -163,7 +162,9 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
             Change::Task => hub.pace.at_once(),
             Change::Paused(pane) => {
                 hub.pace.printed();
-                hub.paused.push(pane);
+                if hub.waits.broke_off(pane) {
+                    hub.paused.push(pane);
+                }
             }
             Change::Layout => hub.is_layout_changed = true,
         }
@@ -248,11 +249,7 @@ pub(super) async fn tick(hub: &mut Hub) {
 
 /// Takes up the output of a pane that came faster than it was read: what was not told still stands
 /// in the pane's history, or is lost.
-pub(super) async fn paused(hub: &mut Hub, pane: PaneId) {
-    hub.pace.printed();
-    if !hub.waits.panes().contains(&pane) {
-        return;
-    }
+pub(super) async fn take_up(hub: &mut Hub, pane: PaneId) {
     match hub.watch.read_output(pane, History::Whole).await {
         Ok((output, before, after)) => {
             let mut done = hear_until(hub, before);
@@ -282,7 +279,7 @@ pub(super) async fn relayout(hub: &mut Hub) {
 }
 
 /// Answers waits that have ended.
-async fn finish(hub: &mut Hub, done: Vec<Done>) {
+pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
     // Also when nobody is to be answered: an asker may have left.
     hub.watch.follow(hub.waits.panes());
     for done in done {
@@ -326,8 +323,7 @@ pub(super) async fn follow(
     let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
         return failed(RefusalKind::Missing, format!("no task {window}"));
     };
-    hub.watch.follow_also(pane);
-    match hub.watch.read_output(pane, History::LastRow).await {
+    match hub.watch.begin_output(pane, History::LastRow).await {
         Ok((output, before, after)) => {
             let done = hear_until(hub, before);
             hub.waits.hear(pane, &output);

@@ -88,6 +88,17 @@ struct Stream {
     in_string_since: Option<Instant>,
     /// The line that was written last and is not ended, where somebody reads.
     unfinished: Option<String>,
+    hearing: Hearing,
+}
+
+/// Whether all of a pane's output is told.
+#[derive(Debug)]
+enum Hearing {
+    /// All of it, up to now.
+    Whole,
+    /// The pane was paused when its terminal's cursor stood here, if that can be said: what is told
+    /// after that has something missing before it, and waits for a reading of the whole.
+    BrokenOff(Option<Anchor>),
 }
 
 impl Stream {
@@ -112,9 +123,11 @@ impl Stream {
         self.scrolled_before = signed(output.history as u64) - signed(self.terminal.scrolled());
     }
 
-    /// Returns where this terminal's cursor stands in the pane's history; `None` where rows do not
-    /// scroll.
+    /// Returns up to where the pane's history was heard; `None` where rows do not scroll.
     fn anchor(&self) -> Option<Anchor> {
+        if let Hearing::BrokenOff(anchor) = &self.hearing {
+            return anchor.clone();
+        }
         if self.terminal.is_alternate() {
             return None;
         }
@@ -174,6 +187,7 @@ impl Waits {
             scrolled_before: i64::try_from(output.history).unwrap_or(i64::MAX),
             in_string_since: None,
             unfinished: None,
+            hearing: Hearing::Whole,
         });
         stream.stamp
     }
@@ -213,6 +227,10 @@ impl Waits {
         let Some(stream) = self.streams.get_mut(&pane) else {
             return Vec::new();
         };
+        match stream.hearing {
+            Hearing::Whole => {}
+            Hearing::BrokenOff(_) => return Vec::new(),
+        }
         let waits = &mut self.waits;
         let mut lines = Vec::new();
         let is_read = self
@@ -338,6 +356,16 @@ impl Waits {
         done
     }
 
+    /// Takes note that what this pane prints from here on is not told; returns whether somebody
+    /// hears it and [`Waits::resumed`] has to be called.
+    pub(super) fn broke_off(&mut self, pane: PaneId) -> bool {
+        let Some(stream) = self.streams.get_mut(&pane) else {
+            return false;
+        };
+        stream.hearing = Hearing::BrokenOff(stream.anchor());
+        true
+    }
+
     /// Takes up a pane of which output was not told, from where its terminal stands to where the
     /// pane's history ends now. Where the terminal's place is not found again, output is missing.
     pub(super) fn resumed(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<Done> {
@@ -360,6 +388,7 @@ impl Waits {
         if let Some(stream) = self.streams.get_mut(&pane) {
             stream.stamp += 1;
             stream.show(output);
+            stream.hearing = Hearing::Whole;
         }
         self.forget_idle_streams();
         done

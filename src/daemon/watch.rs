@@ -18,7 +18,7 @@ use crate::protocol::Notice;
 use crate::protocol::rows::Look;
 use crate::tmux::{
     self, Captures, Client, Connection, History, PaneOutput, Server, Target, TmuxError, Told,
-    Waiter,
+    Untold, Waiter,
 };
 
 /// Between two attempts to attach, at first and at most.
@@ -235,12 +235,7 @@ impl Watch {
             return Vec::new();
         };
         let Clients { client, ears, .. } = &mut **clients;
-        let told = client.take_told().into_iter();
-        told.filter_map(|told| match told {
-            Told::Notice(notice) => change(notice, ears),
-            Told::Answer => None,
-        })
-        .collect()
+        changes(client.take_told(), ears)
     }
 
     /// Reads a pane's output, and returns with it what was told before that instant and after it.
@@ -250,36 +245,51 @@ impl Watch {
         pane: PaneId,
         history: History,
     ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
-        let output = tmux::read_output(&mut self.connection(), pane, history).await?;
+        self.read(pane, history, Untold::Kept).await
+    }
+
+    /// The same for a pane that somebody begins to follow with this reading.
+    pub(super) async fn begin_output(
+        &mut self,
+        pane: PaneId,
+        history: History,
+    ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
+        let Link::Attached(clients) = &mut self.link else {
+            return self.read(pane, history, Untold::Kept).await;
+        };
+        // What nobody follows nobody misses.
+        let untold = if clients.ears.follows(pane) {
+            Untold::Kept
+        } else {
+            Untold::Dropped
+        };
+        // Before the reading: what is told right behind its answer is part of what follows.
+        clients.ears.follow_also(pane);
+        clients.client.follow_also(pane);
+        self.read(pane, history, untold).await
+    }
+
+    async fn read(
+        &mut self,
+        pane: PaneId,
+        history: History,
+        untold: Untold,
+    ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
+        let output = tmux::read_output(&mut self.connection(), pane, history, untold).await?;
         let Link::Attached(clients) = &mut self.link else {
             return Ok((output, Vec::new(), Vec::new()));
         };
         let Clients { client, ears, .. } = &mut **clients;
         let mut told: Vec<Told> = client.take_told().into();
-        ears.resumed(pane);
         // The last answer is that of the reading.
         let at = told
             .iter()
             .rposition(|told| *told == Told::Answer)
             .unwrap_or(0);
         let after = told.split_off(at);
-        let mut changes = |told: Vec<Told>| -> Vec<Change> {
-            let notices = told.into_iter().filter_map(|told| match told {
-                Told::Notice(notice) => Some(notice),
-                Told::Answer => None,
-            });
-            notices.filter_map(|notice| change(notice, ears)).collect()
-        };
-        let before = changes(told);
-        Ok((output, before, changes(after)))
-    }
-
-    /// Tells all output of this pane, too, from here on. To be called before the reading that it
-    /// begins with: what is told right behind that reading's answer is not lost then.
-    pub(super) fn follow_also(&mut self, pane: PaneId) {
-        if let Link::Attached(clients) = &mut self.link {
-            clients.ears.follow_also(pane);
-        }
+        let before = changes(told, ears);
+        ears.resumed(pane);
+        Ok((output, before, changes(after, ears)))
     }
 
     /// Tells all output of exactly these panes from here on.
@@ -652,6 +662,15 @@ impl Clients {
             } => change,
         }
     }
+}
+
+/// Returns what notifications call for, in order.
+fn changes(told: impl IntoIterator<Item = Told>, ears: &mut Ears) -> Vec<Change> {
+    let notices = told.into_iter().filter_map(|told| match told {
+        Told::Notice(notice) => Some(notice),
+        Told::Answer => None,
+    });
+    notices.filter_map(|notice| change(notice, ears)).collect()
 }
 
 /// Returns what a notification calls for.

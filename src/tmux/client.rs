@@ -118,11 +118,15 @@ impl Client {
         let mut printed: BTreeMap<PaneId, u32> = BTreeMap::new();
         // Pauses are said behind the mark: each is one frame more after it.
         let mut is_answered = false;
-        let mut pauses = 0_usize;
+        let mut pauses = VecDeque::new();
         let talk = control.talk(&line, |item, say| {
             match item {
                 Item::Frame(frame) if frame.flags & 1 == 0 => return None,
-                Item::Frame(_) if is_answered => pauses = pauses.saturating_sub(1),
+                Item::Frame(_) if is_answered => {
+                    // tmux says `%pause` inside this frame, where it is no notification.
+                    let paused = pauses.pop_front().map(Notice::Pause);
+                    told.extend(paused.map(Told::Notice));
+                }
                 Item::Frame(frame) if frame.body == [mark.as_bytes()] => is_answered = true,
                 Item::Frame(frame) => {
                     if frames.is_empty() {
@@ -144,13 +148,13 @@ impl Client {
                                 .send(format!("{}\n", control_line(&[pause_command(*pane)])))
                                 .is_ok()
                         {
-                            pauses += 1;
+                            pauses.push_back(*pane);
                         }
                     }
                     told.push_back(Told::Notice(notice));
                 }
             }
-            (is_answered && pauses == 0).then(|| std::mem::take(&mut frames))
+            (is_answered && pauses.is_empty()).then(|| std::mem::take(&mut frames))
         });
         let frames = tokio::time::timeout(TIME_LIMIT, talk)
             .await
@@ -214,6 +218,11 @@ impl Client {
         Connection::Attached(self).run(&pauses).await.map(drop)
     }
 
+    /// From here on does not pause this pane either, however much it prints.
+    pub fn follow_also(&mut self, pane: PaneId) {
+        self.followed.insert(pane);
+    }
+
     /// From here on pauses none of these panes, however much they print.
     pub fn follow(&mut self, panes: &BTreeSet<PaneId>) {
         self.followed.clone_from(panes);
@@ -273,6 +282,12 @@ impl Connection<'_> {
     }
 }
 
-fn pause_command(pane: PaneId) -> Command {
+/// Lets the pane print without telling, and throws away what it has not told yet.
+pub(super) fn pause_command(pane: PaneId) -> Command {
     Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])
+}
+
+/// Tells what the pane prints from now on.
+pub(super) fn continue_command(pane: PaneId) -> Command {
+    Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:continue")])
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::capture::{Captures, Shape, capture_command};
-use super::client::Connection;
+use super::client::{Connection, continue_command};
 use super::error::TmuxError;
 use super::nonce::nonce;
 use crate::model::{Exit, Millis, PaneId, Screen, SessionId, SessionLife, Signal, WindowId, text};
@@ -161,9 +161,7 @@ async fn ask(
             .iter()
             .map(|(pane, shape)| capture_command(*pane, shape)),
     );
-    commands.extend(resume.iter().map(|pane| {
-        Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:continue")])
-    }));
+    commands.extend(resume.iter().copied().map(continue_command));
     commands.push(Command::new("display-message").args(["-p", nonce()]));
     let frames = connection.run(&commands).await?;
     if frames.len() != commands.len() {

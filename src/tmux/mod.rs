@@ -32,7 +32,7 @@ pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uni
 pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Target, look};
-pub use output::{History, Log, PaneOutput, Style, read_log, read_output};
+pub use output::{History, Log, PaneOutput, Style, Untold, read_log, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use version::Version;

@@ -1,7 +1,7 @@
 //! All that tmux has of a pane's output, at one instant.
 
 use super::capture::drop_banner;
-use super::client::Connection;
+use super::client::{Connection, continue_command, pause_command};
 use super::error::TmuxError;
 use crate::model::{PaneId, text};
 use crate::protocol::{Command, Frame};
@@ -83,8 +83,18 @@ pub enum History {
     LastRow,
 }
 
-/// Reads the screen and the history of the pane. Its output is told again from that very instant on,
-/// when it was hushed before; the answer stands between what the client is told before and after.
+/// What becomes of output that tmux has not told yet when the pane is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untold {
+    /// It is told before the answer.
+    Kept,
+    /// It is thrown away: a pane that prints faster than anybody reads does not hold its own answer
+    /// up.
+    Dropped,
+}
+
+/// Reads the screen and the history of the pane. Its output is told from that very instant on, also
+/// when it was paused before; the answer stands between what the client is told before and after.
 ///
 /// # Errors
 ///
@@ -93,23 +103,29 @@ pub async fn read_output(
     connection: &mut Connection<'_>,
     pane: PaneId,
     history: History,
+    untold: Untold,
 ) -> Result<PaneOutput, TmuxError> {
     let id = pane.to_string();
     let start = match history {
         History::Whole => "-",
         History::LastRow => "-1",
     };
-    let mut commands = vec![
+    let reading = [
         Command::new("capture-pane").args(["-p", "-t", &id, "-S", start, "-E", "-"]),
         Command::new("display-message").args(["-p", "-t", &id, SHAPE]),
     ];
-    match connection {
-        Connection::Attached(_) => commands
-            .push(Command::new("refresh-client").args(["-A".to_owned(), format!("{id}:continue")])),
-        Connection::OneShot(_) => {}
-    }
+    let (before, after) = match (&*connection, untold) {
+        (Connection::Attached(_), Untold::Kept) => (None, Some(continue_command(pane))),
+        // A line runs in one piece: between these two the pane prints nothing.
+        (Connection::Attached(_), Untold::Dropped) => {
+            (Some(pause_command(pane)), Some(continue_command(pane)))
+        }
+        (Connection::OneShot(_), Untold::Kept | Untold::Dropped) => (None, None),
+    };
+    let n_before = before.iter().len();
+    let commands: Vec<Command> = before.into_iter().chain(reading).chain(after).collect();
     let frames = connection.run(&commands).await?;
-    let [rows, shape, ..] = frames.as_slice() else {
+    let [rows, shape, ..] = frames.get(n_before..).unwrap_or_default() else {
         return Err(unreadable());
     };
     read_shape(rows, shape)

@@ -1,5 +1,7 @@
 //! Waits: what ends them, what they never miss, and what never matches.
 
+use std::fs;
+
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -102,6 +104,27 @@ fn a_burst_hides_no_line() {
             ends_with(&ended, 0, "matched");
             assert_eq!(ended.1["line"], marker.as_str());
         }
+    }
+}
+
+/// A pane that floods its terminal is paused and resumed by us and by tmux: a wait that begins
+/// meanwhile hears it all the same.
+#[test]
+fn a_wait_that_begins_in_a_flood_is_not_deaf() {
+    let world = World::new();
+    let go = world.path("go").display().to_string();
+    let script = format!(
+        "for i in $(seq 10); do while [ ! -e {go}$i ]; do seq 1000; done; echo \"marker $i\"; done; \
+         exec sleep 1000"
+    );
+    let window = world.run("flood", &script);
+    for i in 1..=10 {
+        let marker = format!("marker {i}");
+        let waiting = begin(&world, &[&window, "--text", &marker]);
+        fs::write(format!("{go}{i}"), "").unwrap();
+        let ended = end(waiting);
+        ends_with(&ended, 0, "matched");
+        assert_eq!(ended.1["line"], marker.as_str());
     }
 }
 
