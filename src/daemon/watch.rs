@@ -281,6 +281,12 @@ impl Watch {
         };
         let Clients { client, ears, .. } = &mut **clients;
         let mut told: Vec<Told> = client.take_told().into();
+        if untold == Untold::Dropped {
+            // That the reading itself pauses the pane and resumes it is no news. (tmux 3.8 tells it,
+            // earlier ones say it inside the answer.)
+            let own = Told::Notice(Notice::Pause(pane));
+            told.retain(|told| *told != own);
+        }
         // The last answer is that of the reading.
         let at = told
             .iter()
