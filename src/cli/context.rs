@@ -16,7 +16,7 @@ use crate::observe::{Evidence, Observer};
 use crate::place::{FileLock, Place, PlaceError};
 use crate::process;
 use crate::protocol::rows::Look;
-use crate::tmux::{Captures, Connection, Server, ServerChoice, Target, TmuxError};
+use crate::tmux::{Connection, Memory, Server, ServerChoice, Target, TmuxError};
 use crate::wire::RefusalKind;
 
 /// Set to anything but nothing, it forbids starting a daemon unasked.
@@ -145,7 +145,7 @@ impl Session {
     /// Looks at the session without a daemon.
     pub(super) async fn look(&self, what: &str) -> Result<Snapshot, Failure> {
         let target = Target::Name(self.name.clone());
-        let mut captures = Captures::default();
+        let mut captures = Memory::default();
         let mut observer = Observer::new(&self.name);
         loop {
             let mut connection = self.connection();

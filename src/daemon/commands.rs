@@ -32,7 +32,7 @@ pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
 
 /// Tells why a task is or is not taken to wait for a person.
 pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
-    hub.look().await;
+    hub.look_at_all().await;
     let known = window.parse().ok().and_then(|window| task(hub, window));
     let Some(task) = known else {
         return refused(RefusalKind::Missing, format!("no task {window}"));

@@ -1,8 +1,9 @@
-//! Which panes have printed since the last look, and which were told to print without telling.
+//! Which panes have printed since the last look, which were told to print without telling, and
+//! which windows have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::PaneId;
+use crate::model::{PaneId, WindowId};
 
 /// A pane that tells of output this often between two looks is noisy: each telling costs us more
 /// than a look now and then.
@@ -19,6 +20,8 @@ pub(super) struct Ears {
     quiet: BTreeSet<PaneId>,
     /// Panes whose output somebody wants, every byte of it: they are never hushed.
     followed: BTreeSet<PaneId>,
+    /// Windows that are new or otherwise than they were at the last look.
+    moved: BTreeSet<WindowId>,
 }
 
 impl Ears {
@@ -42,6 +45,16 @@ impl Ears {
             .collect();
         self.hushed.extend(&noisy);
         noisy
+    }
+
+    /// Takes note that a window is new or otherwise than it was.
+    pub(super) fn moved(&mut self, window: WindowId) {
+        self.moved.insert(window);
+    }
+
+    /// Returns the windows that are new or otherwise than at the last look, for the next one.
+    pub(super) fn take_moved(&mut self) -> BTreeSet<WindowId> {
+        std::mem::take(&mut self.moved)
     }
 
     /// Returns the panes that have told since the last look.

@@ -255,6 +255,9 @@ impl Hub {
                     .look_at()
                     .is_none_or(|due| Instant::from_std(due) > at);
             let why = if for_safety { Why::Safety } else { Why::Called };
+            if for_safety {
+                self.watch.ask_for_all_again();
+            }
             self.look_because(why, &BTreeMap::new()).await;
         }
         self.note_readers();
@@ -270,7 +273,13 @@ impl Hub {
         self.look_because(Why::Called, &BTreeMap::new()).await;
     }
 
-    /// The same, after a command has just ended these windows.
+    /// The same for somebody who wants to know how everything stands.
+    pub(super) async fn look_at_all(&mut self) {
+        self.watch.ask_for_all();
+        self.look().await;
+    }
+
+    /// Looks after a command has just ended these windows.
     pub(super) async fn look_after_kill(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
         self.look_because(Why::Called, killed).await;
     }
@@ -423,14 +432,14 @@ impl Hub {
         match request {
             Request::Status => (Response::Status(self.status()), Next::GoOn),
             Request::Look { launching } => {
-                self.look().await;
+                self.look_at_all().await;
                 if let Some(name) = launching {
                     keeping::keep_replaced(self, &name).await;
                 }
                 (Response::Done, Next::GoOn)
             }
             Request::List => {
-                self.look().await;
+                self.look_at_all().await;
                 (Response::List(self.view()), Next::GoOn)
             }
             Request::Kill { windows } => (commands::kill(self, &windows).await, Next::GoOn),

@@ -10,7 +10,7 @@ use crate::clock::now;
 use crate::model::{Level, SessionId};
 use crate::observe::{Evidence, Observer};
 use crate::place::{Env, Place};
-use crate::tmux::{self, Captures, SessionListed, Target, TmuxError};
+use crate::tmux::{self, Memory, SessionListed, Target, TmuxError};
 
 /// A session whose feed was read this lately may be read again.
 const READER_LATELY: Duration = Duration::from_secs(3600);
@@ -111,7 +111,7 @@ impl Tasks {
 }
 
 async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, TmuxError> {
-    let mut captures = Captures::default();
+    let mut captures = Memory::default();
     let target = Target::Id(session);
     let mut connection = hub.watch.connection();
     let look = tmux::look(&mut connection, &target, &mut captures, &BTreeSet::new()).await?;

@@ -1,6 +1,6 @@
 //! The link to the task session: attached while it exists, looking out for it while it does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -17,12 +17,15 @@ use crate::process::{self, Ended, Ends};
 use crate::protocol::Notice;
 use crate::protocol::rows::Look;
 use crate::tmux::{
-    self, Captures, Client, Connection, History, PaneOutput, Server, Target, TmuxError, Told,
-    Untold, Waiter,
+    self, Client, Connection, History, Memory, PaneOutput, Server, Target, TmuxError, Told, Untold,
+    Waiter,
 };
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often a look that is taken to make sure asks for everything.
+const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
 
 /// Looks at one task session, whatever becomes of it.
 #[derive(Debug)]
@@ -34,7 +37,11 @@ pub(super) struct Watch {
     life: Option<SessionLife>,
     link: Link,
     observer: Observer,
-    captures: Captures,
+    memory: Memory,
+    /// When a look last asked for everything.
+    all_asked: Option<Instant>,
+    /// What was told before a look and is still to be taken account of, in order.
+    heard: VecDeque<Change>,
     /// Windows whose options have been set.
     prepared: BTreeSet<WindowId>,
     /// Windows that were alive in the last look.
@@ -138,7 +145,9 @@ impl Watch {
             life: before.and_then(|before| before.life.clone()),
             link: apart(),
             observer: before.map_or_else(|| Observer::new(&name), Observer::from_snapshot),
-            captures: Captures::default(),
+            memory: Memory::default(),
+            all_asked: None,
+            heard: VecDeque::new(),
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
             started_at: BTreeMap::new(),
@@ -184,6 +193,9 @@ impl Watch {
     ///
     /// Nothing is lost when the future is dropped: a notification not returned is returned next.
     pub(super) async fn changed(&mut self) -> Change {
+        if let Some(change) = self.heard.pop_front() {
+            return change;
+        }
         let ends = self.ends.as_mut();
         let ended = async {
             match ends {
@@ -231,11 +243,28 @@ impl Watch {
 
     /// Returns what was told by the time of the last answer, without waiting.
     pub(super) fn take_changes(&mut self) -> Vec<Change> {
-        let Link::Attached(clients) = &mut self.link else {
-            return Vec::new();
-        };
-        let Clients { client, ears, .. } = &mut **clients;
-        changes(client.take_told(), ears)
+        let mut heard: Vec<Change> = self.heard.drain(..).collect();
+        if let Link::Attached(clients) = &mut self.link {
+            heard.extend(changes(clients.client.take_told(), &mut clients.ears));
+        }
+        heard
+    }
+
+    /// Lets the next look ask for everything, also for what nothing tells: that somebody has set an
+    /// option, or what runs in the foreground of a task that we did not start.
+    pub(super) fn ask_for_all(&mut self) {
+        self.all_asked = Some(Instant::now());
+        self.memory.ask_for_all();
+    }
+
+    /// The same if that was long ago.
+    pub(super) fn ask_for_all_again(&mut self) {
+        if self
+            .all_asked
+            .is_none_or(|at| at.elapsed() >= ASK_FOR_ALL_EVERY)
+        {
+            self.ask_for_all();
+        }
     }
 
     /// Reads a pane's output, and returns with it what was told before that instant and after it.
@@ -293,7 +322,8 @@ impl Watch {
             .rposition(|told| *told == Told::Answer)
             .unwrap_or(0);
         let after = told.split_off(at);
-        let before = changes(told, ears);
+        let mut before: Vec<Change> = self.heard.drain(..).collect();
+        before.extend(changes(told, ears));
         ears.resumed(pane);
         Ok((output, before, changes(after, ears)))
     }
@@ -429,16 +459,34 @@ impl Watch {
         self.started_at.clone()
     }
 
+    /// Takes in what has been told by now: the look that follows answers it, and asks for the
+    /// windows that it speaks of.
+    async fn catch_up(&mut self) {
+        let Link::Attached(clients) = &mut self.link else {
+            return;
+        };
+        clients.client.catch_up().await;
+        let told = changes(clients.client.take_told(), &mut clients.ears);
+        self.heard
+            .extend(told.into_iter().filter(|change| match change {
+                Change::Task | Change::Output => false,
+                Change::Printed { .. } | Change::Paused(_) | Change::Layout => true,
+            }));
+    }
+
     /// Looks through the control client; `None` when there is none, or none any more.
     async fn attached_look(&mut self) -> Option<Option<Look>> {
+        self.catch_up().await;
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return None;
         };
         let target = Target::Id(life.id);
         let resume = clients.ears.to_resume();
-        self.captures.expect(clients.ears.told(), &self.ended);
+        let ears = &mut clients.ears;
+        let moved = ears.take_moved();
+        self.memory.expect(ears.told(), &self.ended, moved);
         let mut connection = Connection::Attached(&mut clients.client);
-        match tmux::look(&mut connection, &target, &mut self.captures, &resume).await {
+        match tmux::look(&mut connection, &target, &mut self.memory, &resume).await {
             Ok(look) => {
                 let quiet = look
                     .iter()
@@ -491,13 +539,7 @@ impl Watch {
 
     async fn one_shot(&mut self, target: Target) -> Result<Option<Look>, TmuxError> {
         let mut connection = Connection::OneShot(&self.server);
-        tmux::look(
-            &mut connection,
-            &target,
-            &mut self.captures,
-            &BTreeSet::new(),
-        )
-        .await
+        tmux::look(&mut connection, &target, &mut self.memory, &BTreeSet::new()).await
     }
 
     /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
@@ -522,13 +564,8 @@ impl Watch {
         client.listen().await?;
         let mut connection = Connection::Attached(&mut client);
         let target = Target::Id(id);
-        let mut whole = tmux::look(
-            &mut connection,
-            &target,
-            &mut self.captures,
-            &BTreeSet::new(),
-        )
-        .await?;
+        let mut whole =
+            tmux::look(&mut connection, &target, &mut self.memory, &BTreeSet::new()).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
             let before = rang.iter().flat_map(|look| &look.windows);
             row.bell |= before
@@ -682,9 +719,15 @@ fn changes(told: impl IntoIterator<Item = Told>, ears: &mut Ears) -> Vec<Change>
 /// Returns what a notification calls for.
 fn change(notice: Notice, ears: &mut Ears) -> Option<Change> {
     match notice {
-        Notice::WindowAdd(_)
-        | Notice::WindowClose(_)
-        | Notice::WindowRenamed(_)
+        Notice::WindowAdd(window) | Notice::WindowRenamed(window) => {
+            ears.moved(window);
+            Some(Change::Task)
+        }
+        Notice::LayoutChange(window) => {
+            ears.moved(window);
+            Some(Change::Layout)
+        }
+        Notice::WindowClose(_)
         | Notice::SessionRenamed
         | Notice::SessionChanged(_)
         | Notice::Exit(_) => Some(Change::Task),
@@ -703,7 +746,6 @@ fn change(notice: Notice, ears: &mut Ears) -> Option<Change> {
             ears.paused(pane);
             Some(Change::Paused(pane))
         }
-        Notice::Other(line) if line.starts_with(b"%layout-change") => Some(Change::Layout),
         Notice::UnlinkedWindowAdd(_)
         | Notice::SessionsChanged
         | Notice::Continue(_)

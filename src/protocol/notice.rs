@@ -16,6 +16,8 @@ pub enum Notice {
     UnlinkedWindowAdd(WindowId),
     /// A window, here or in another session, has a new name.
     WindowRenamed(WindowId),
+    /// The panes of a window have other places or sizes.
+    LayoutChange(WindowId),
     /// The client looks at this session from here on.
     SessionChanged(SessionId),
     /// A session has a new name.
@@ -65,6 +67,7 @@ fn parse_known(line: &[u8]) -> Option<Notice> {
         b"%window-close" | b"%unlinked-window-close" => Notice::WindowClose(id(rest)?),
         b"%unlinked-window-add" => Notice::UnlinkedWindowAdd(id(rest)?),
         b"%window-renamed" | b"%unlinked-window-renamed" => Notice::WindowRenamed(id(rest)?),
+        b"%layout-change" => Notice::LayoutChange(id(rest)?),
         b"%session-changed" => Notice::SessionChanged(id(rest)?),
         b"%session-renamed" => Notice::SessionRenamed,
         b"%sessions-changed" => Notice::SessionsChanged,
@@ -150,6 +153,10 @@ mod tests {
             Notice::UnlinkedWindowAdd(WindowId(3)),
         );
         check("%window-renamed @3 a b", Notice::WindowRenamed(WindowId(3)));
+        check(
+            "%layout-change @3 b25d,80x24,0,0,0 b25d,80x24,0,0,0 *",
+            Notice::LayoutChange(WindowId(3)),
+        );
         check(
             "%session-changed $1 S",
             Notice::SessionChanged(SessionId(1)),

@@ -187,6 +187,7 @@ mod tests {
                 | Notice::SessionRenamed
                 | Notice::SessionsChanged
                 | Notice::ExtendedOutput { .. }
+                | Notice::LayoutChange(_)
                 | Notice::Pause(_)
                 | Notice::Continue(_)
                 | Notice::Exit(_)

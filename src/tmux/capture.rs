@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::look::Answer;
-use crate::model::{Cursor, PaneId, Screen, text};
+use crate::model::{Cursor, PaneId, Screen, WindowId, text};
 use crate::protocol::Command;
 
 /// How many rows of history and screen are kept of a pane.
@@ -14,14 +13,12 @@ const LIKELY_SECS: i64 = 2;
 
 /// What is remembered of the panes between two looks at one session.
 #[derive(Debug, Default)]
-pub struct Captures {
+pub(super) struct Captures {
     panes: BTreeMap<PaneId, Capture>,
     /// The server's clock at the last look, in seconds.
     time: i64,
     /// Panes that are known to have changed since the last look.
     expected: BTreeSet<PaneId>,
-    /// The best answer of a look under way in which panes do not stop changing.
-    pub(super) last_resort: Option<Answer>,
 }
 
 #[derive(Debug)]
@@ -32,8 +29,9 @@ struct Capture {
     screen: Screen,
 }
 
-/// What tells of a change without reading the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What tells of a change without reading the rows. The default is that of a pane which was never
+/// seen: of such a one everything is captured that any pane could keep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) activity: i64,
     pub(super) pid: Option<u32>,
@@ -72,7 +70,7 @@ impl Captures {
 
     /// Takes note of panes that have printed and of processes that have ended, so that the next
     /// look captures those panes in its first line.
-    pub fn expect<T>(
+    pub(super) fn expect<T>(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
         ended: &BTreeMap<u32, T>,
@@ -137,6 +135,14 @@ pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
     Command::new("capture-pane")
         .args(["-p", "-t", &pane.to_string(), "-S"])
         .arg(shape.first_row().to_string())
+        .args(["-E", "-"])
+}
+
+/// The same for the active pane of a window that was never seen.
+pub(super) fn capture_new_command(window: WindowId) -> Command {
+    Command::new("capture-pane")
+        .args(["-p", "-t", &window.to_string(), "-S"])
+        .arg(Shape::default().first_row().to_string())
         .args(["-E", "-"])
 }
 

@@ -1,6 +1,9 @@
 //! A control client that stays: commands and answers, and what tmux tells unasked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 
 use super::control_client::ControlClient;
 use super::error::TmuxError;
@@ -189,6 +192,22 @@ impl Client {
         }
     }
 
+    /// Takes in what has been told by now, without waiting, for [`Client::take_told`].
+    pub async fn catch_up(&mut self) {
+        while self.life == Life::Usable {
+            let next = pin!(self.control.next());
+            // That the connection has gone shows at the next call.
+            let Some(Ok(Some(item))) = ready(next).await else {
+                return;
+            };
+            match item {
+                Item::Notice(notice) => self.told.push_back(Told::Notice(notice)),
+                // Those of the user's hooks.
+                Item::Frame(_) => {}
+            }
+        }
+    }
+
     /// Returns what was told by the time of the last answer, in order, without waiting.
     pub fn take_told(&mut self) -> VecDeque<Told> {
         std::mem::take(&mut self.told)
@@ -280,6 +299,15 @@ impl Connection<'_> {
             }
         }
     }
+}
+
+/// Returns what a future has to say right now, if anything.
+async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(said) => Poll::Ready(Some(said)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Lets the pane print without telling, and throws away what it has not told yet.

@@ -12,6 +12,8 @@ use crate::protocol::{Command, control_line};
 
 /// Marks a session as supervised: the pid of its daemon.
 pub(super) const MARK: &str = "@tmux_task_daemon";
+/// What calls the session's daemon, on the session.
+const CALL: &str = "@tmux_task_call";
 /// The record of deaths, on the session.
 const DEATHS: &str = "@tmux_task_deaths";
 /// The control clients of the session's daemon, for the next one should this one be killed.
@@ -41,7 +43,9 @@ pub async fn install(
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         Command::new("set-hook").args([scope, name, &when_marked(commands)])
     };
+    let call = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
     let commands = [
+        on_session(CALL, &control_line(&[call])),
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
         hook("-g", BELL_HOOK, &[count_bell(), wake()]),
@@ -168,14 +172,13 @@ pub async fn uninstall(
 /// Takes the mark away when it still is the one that was read.
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
-    let unset = Command::new("set-option").args(["-uq", "-t", &target, MARK]);
-    let unset_clients = Command::new("set-option").args(["-uq", "-t", &target, CLIENTS]);
+    let unset = |name| Command::new("set-option").args(["-uq", "-t", &target, name]);
     Command::new("if-shell").args([
         "-F",
         "-t",
         &target,
         &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
-        &control_line(&[unset, unset_clients]),
+        &control_line(&[MARK, CALL, CLIENTS].map(unset)),
     ])
 }
 
@@ -244,13 +247,12 @@ fn when_marked(commands: &[Command]) -> String {
     ])])
 }
 
-/// Calls the session's daemon. `wait-for` takes its channel as it stands; `run-shell -C` fills in
-/// the session, and runs no shell. `-b` keeps it from holding up the server's queue until the next
-/// turn of its loop: a window made in that turn would wait for its own hook, and go before it when
-/// its process ends at once.
+/// Calls the session's daemon: runs what the session's own option holds, at once. (`run-shell -C`
+/// could fill in the session as well, but it holds up the server's queue until the next turn of its
+/// loop. A window made in that turn waits for its own hook, and is gone before it when its process
+/// ends at once.)
 fn wake() -> Command {
-    let call = format!("wait-for -S {}", channel("#{session_id}"));
-    Command::new("run-shell").args(["-b", "-C", &call])
+    Command::new("set-hook").args(["-R", CALL])
 }
 
 /// A window that somebody else makes may end before we have seen it.

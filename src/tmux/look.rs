@@ -1,14 +1,21 @@
 //! The look: everything of a session in one line of commands, so of one instant.
+//!
+//! Not everything is asked each time. Of windows that may have moved all rows are asked and screens
+//! are captured; of the others a sign shows that they have not, and what is remembered still holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::capture::{Captures, Shape, capture_command};
+use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::{Connection, continue_command};
 use super::error::TmuxError;
 use super::nonce::nonce;
-use crate::model::{Exit, Millis, PaneId, Screen, SessionId, SessionLife, Signal, WindowId, text};
-use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, SessionRow, WindowRow};
+use super::rows::{Found, Listed, Wanted, list_command, read_list, read_session, session_command};
+use crate::model::{PaneId, SessionId, SessionLife, WindowId};
+use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 use crate::protocol::{Command, Frame};
+
+/// With more windows than this to ask for, all are.
+const MANY: usize = 32;
 
 /// Which session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,17 +27,184 @@ pub enum Target {
 }
 
 impl Target {
-    /// As commands take it that want a session.
-    pub(super) fn session(&self) -> String {
+    /// As commands take it that want a pane or a window.
+    pub(super) fn pane(&self) -> String {
         match self {
-            Self::Id(id) => id.to_string(),
-            Self::Name(name) => format!("={name}"),
+            Self::Id(id) => format!("{id}:"),
+            Self::Name(name) => format!("={name}:"),
+        }
+    }
+}
+
+/// What is remembered between two looks at one session.
+#[derive(Debug, Default)]
+pub struct Memory {
+    captures: Captures,
+    /// The session that all this is of.
+    life: Option<SessionLife>,
+    windows: BTreeMap<WindowId, Remembered>,
+    /// Windows that are known to have changed since the last look.
+    moved: BTreeSet<WindowId>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    sign: String,
+    found: Found,
+}
+
+impl Memory {
+    /// Takes note of panes that have printed, of processes that have ended, and of windows that are
+    /// new or otherwise than they were, so that the next look asks for them in its first line.
+    pub fn expect<T>(
+        &mut self,
+        printed: impl IntoIterator<Item = PaneId>,
+        ended: &BTreeMap<u32, T>,
+        moved: impl IntoIterator<Item = WindowId>,
+    ) {
+        self.captures.expect(printed, ended);
+        self.moved.extend(moved);
+    }
+
+    /// Lets the next look ask for everything: also for what nothing shows to have changed, such as
+    /// an option that somebody set.
+    pub fn ask_for_all(&mut self) {
+        self.windows.clear();
+    }
+
+    /// Returns what the first line of a look asks for.
+    fn first_question(&self) -> Question {
+        let panes = self.captures.likely();
+        if self.windows.is_empty() {
+            return Question {
+                wanted: Wanted::All,
+                panes,
+                new: BTreeSet::new(),
+            };
+        }
+        let likely = self.windows.iter();
+        let likely = likely.filter(|(_, known)| panes.contains_key(&known.found.pane.pane));
+        let mut wanted: BTreeSet<WindowId> = likely.map(|(window, _)| *window).collect();
+        wanted.extend(&self.moved);
+        let is_new = |window: &WindowId| !self.windows.contains_key(window);
+        Question {
+            new: wanted.iter().copied().filter(is_new).collect(),
+            wanted: few(wanted),
+            panes,
         }
     }
 
-    /// As commands take it that want a pane or a window.
-    pub(super) fn pane(&self) -> String {
-        format!("{}:", self.session())
+    /// Returns what is missing from an answer to this question, and would make it whole.
+    fn next_question(&self, question: &Question, answer: &Answer) -> Option<Question> {
+        let is_same_life = self.life.as_ref() == Some(&answer.session.life);
+        let mut windows = BTreeSet::new();
+        let mut panes = BTreeMap::new();
+        for (window, listed) in &answer.windows {
+            let shape = match (&listed.found, self.windows.get(window)) {
+                (Some(found), _) => found.shape,
+                (None, Some(known)) if is_same_life && known.sign == listed.sign => {
+                    known.found.shape
+                }
+                (None, known) => {
+                    windows.insert(*window);
+                    let known = known.filter(|known| known.found.pane.pane == listed.pane);
+                    known.map(|known| known.found.shape).unwrap_or_default()
+                }
+            };
+            let is_captured = answer.captured.contains_key(&listed.pane);
+            let is_stale = windows.contains(window)
+                || !is_same_life
+                || self.captures.is_stale(listed.pane, &shape);
+            if is_stale && !is_captured {
+                windows.insert(*window);
+                panes.insert(listed.pane, shape);
+            }
+        }
+        if windows.is_empty() {
+            return None;
+        }
+        let present: BTreeSet<PaneId> = answer.windows.values().map(|listed| listed.pane).collect();
+        panes.extend(
+            question
+                .panes
+                .iter()
+                .filter(|(pane, _)| present.contains(pane)),
+        );
+        let wanted = match &question.wanted {
+            Wanted::All => Wanted::All,
+            Wanted::Windows(before) => few(windows.union(before).copied().collect()),
+        };
+        Some(Question {
+            wanted,
+            panes,
+            new: BTreeSet::new(),
+        })
+    }
+
+    /// Joins what was answered and what is remembered, and remembers the answer.
+    fn settle(&mut self, mut answer: Answer) -> Look {
+        let mut windows: Vec<WindowRow> = Vec::with_capacity(answer.windows.len());
+        let mut before = std::mem::take(&mut self.windows);
+        let mut present = BTreeSet::new();
+        for (window, listed) in answer.windows {
+            let known = before.remove(&window);
+            let Some(found) = listed.found.or(known.map(|known| known.found)) else {
+                continue;
+            };
+            let pane = found.pane.pane;
+            if let Some((asked, lines)) = answer.captured.remove(&pane) {
+                self.captures
+                    .remember(pane, answer.time, found.shape, &asked, &lines);
+            }
+            present.insert(pane);
+            let mut row = found.window.clone();
+            row.pane = Some(found.pane.clone());
+            if let Some(pane) = &mut row.pane {
+                pane.screen = self.captures.screen(pane.pane);
+            }
+            windows.push(row);
+            let sign = listed.sign;
+            self.windows.insert(window, Remembered { sign, found });
+        }
+        self.captures.keep_only(&present, answer.time);
+        self.moved.clear();
+        self.life = Some(answer.session.life.clone());
+        Look {
+            time: answer.time,
+            session: answer.session,
+            windows,
+            deaths: Death::parse_record(&answer.record),
+            death_record: answer.record,
+        }
+    }
+}
+
+/// What one line asks for.
+#[derive(Debug)]
+struct Question {
+    wanted: Wanted,
+    /// Panes to be captured, as they were.
+    panes: BTreeMap<PaneId, Shape>,
+    /// Windows that were never seen: their panes are not known, but are captured all the same.
+    new: BTreeSet<WindowId>,
+}
+
+/// One answer, with the captures that were in it.
+#[derive(Debug)]
+struct Answer {
+    /// The server's clock at the end of the line, in seconds.
+    time: i64,
+    session: SessionRow,
+    windows: BTreeMap<WindowId, Listed>,
+    captured: BTreeMap<PaneId, (Shape, Vec<Vec<u8>>)>,
+    record: String,
+}
+
+fn few(windows: BTreeSet<WindowId>) -> Wanted {
+    if windows.len() > MANY {
+        Wanted::All
+    } else {
+        Wanted::Windows(windows)
     }
 }
 
@@ -45,19 +219,25 @@ impl Target {
 pub async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
-    captures: &mut Captures,
+    memory: &mut Memory,
     resume: &BTreeSet<PaneId>,
 ) -> Result<Option<Look>, TmuxError> {
-    let mut wanted = captures.likely();
-    // The first line captures what has probably moved, the second what its rows show to have
-    // moved as well; the third is for panes that came or moved in between.
-    for _ in 0..3 {
-        let answer = match ask(connection, target, &wanted, resume).await {
-            Err(error) if error.is_missing() => return Ok(None),
-            // A pane that was to be captured has gone.
+    let mut question = memory.first_question();
+    // The first line asks for what has probably moved, the second for what its answer shows to have
+    // moved as well; the third is for what came or moved in between, and settles it: of a pane that
+    // does not stop moving there is no better screen than the last.
+    let mut lines_left = 3;
+    loop {
+        lines_left -= 1;
+        if lines_left == 0 {
+            question.wanted = Wanted::All;
+        }
+        let answer = match ask(connection, target, &question, resume).await {
+            // A pane or a window that was to be captured has gone.
             Err(TmuxError::Rejected { command, .. }) if command == "capture-pane" => {
-                wanted.clear();
-                ask(connection, target, &wanted, resume).await
+                question.panes.clear();
+                question.new.clear();
+                ask(connection, target, &question, resume).await
             }
             answer => answer,
         };
@@ -65,68 +245,9 @@ pub async fn look(
             Err(error) if error.is_missing() => return Ok(None),
             answer => answer?,
         };
-        let missing: Vec<(PaneId, Shape)> = answer
-            .panes
-            .values()
-            .filter(|found| captures.is_stale(found.row.pane, &found.shape))
-            .filter(|found| !answer.captured.contains_key(&found.row.pane))
-            .map(|found| (found.row.pane, found.shape))
-            .collect();
-        if missing.is_empty() {
-            return Ok(Some(answer.settle(captures)));
-        }
-        let present: BTreeSet<PaneId> = answer.panes.values().map(|found| found.row.pane).collect();
-        wanted.retain(|pane, _| present.contains(pane));
-        wanted.extend(missing);
-        captures.last_resort = Some(answer);
-    }
-    let answer = captures.last_resort.take();
-    answer.map_or_else(
-        || Err(confused("no look was whole")),
-        |answer| Ok(Some(answer.settle(captures))),
-    )
-}
-
-/// One answer, with the captures that were in it.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// The server's clock at the end of the line, in seconds.
-    time: i64,
-    session: SessionRow,
-    windows: BTreeMap<WindowId, WindowRow>,
-    panes: BTreeMap<WindowId, FoundPane>,
-    captured: BTreeMap<PaneId, (Shape, Vec<Vec<u8>>)>,
-    record: String,
-}
-
-#[derive(Debug)]
-struct FoundPane {
-    row: PaneRow,
-    shape: Shape,
-}
-
-impl Answer {
-    /// Joins windows, panes and screens, and remembers the captures.
-    fn settle(mut self, captures: &mut Captures) -> Look {
-        captures.last_resort = None;
-        let present: BTreeSet<PaneId> = self.panes.values().map(|found| found.row.pane).collect();
-        for (window, mut found) in self.panes {
-            let pane = found.row.pane;
-            if let Some((asked, lines)) = self.captured.remove(&pane) {
-                captures.remember(pane, self.time, found.shape, &asked, &lines);
-            }
-            found.row.screen = captures.screen(pane);
-            if let Some(row) = self.windows.get_mut(&window) {
-                row.pane = Some(found.row);
-            }
-        }
-        captures.keep_only(&present, self.time);
-        Look {
-            time: self.time,
-            session: self.session,
-            windows: self.windows.into_values().collect(),
-            deaths: Death::parse_record(&self.record),
-            death_record: self.record,
+        match memory.next_question(&question, &answer) {
+            Some(next) if lines_left > 0 => question = next,
+            Some(_) | None => return Ok(Some(memory.settle(answer))),
         }
     }
 }
@@ -140,27 +261,17 @@ fn confused(detail: impl Into<String>) -> TmuxError {
 async fn ask(
     connection: &mut Connection<'_>,
     target: &Target,
-    wanted: &BTreeMap<PaneId, Shape>,
+    question: &Question,
     resume: &BTreeSet<PaneId>,
 ) -> Result<Answer, TmuxError> {
-    // `list-windows` is first because `display-message` takes another session when the target
-    // is missing.
+    let target = target.pane();
     let mut commands = vec![
-        Command::new("list-windows")
-            .args(["-t", &target.session(), "-F"])
-            .arg(window_format()),
-        Command::new("display-message")
-            .args(["-p", "-t", &target.pane()])
-            .arg(session_format()),
-        Command::new("list-panes")
-            .args(["-s", "-t", &target.pane(), "-F"])
-            .arg(pane_format()),
+        list_command(&target, &question.wanted),
+        session_command(&target),
     ];
-    commands.extend(
-        wanted
-            .iter()
-            .map(|(pane, shape)| capture_command(*pane, shape)),
-    );
+    let known = question.panes.iter();
+    commands.extend(known.map(|(pane, shape)| capture_command(*pane, shape)));
+    commands.extend(question.new.iter().copied().map(capture_new_command));
     commands.extend(resume.iter().copied().map(continue_command));
     commands.push(Command::new("display-message").args(["-p", nonce()]));
     let frames = connection.run(&commands).await?;
@@ -175,250 +286,29 @@ async fn ask(
     if last.as_deref() != Some(nonce()) {
         return Err(confused("the end mark is missing"));
     }
-    read(frames, wanted).ok_or_else(|| confused("a row cannot be read"))
+    read(frames, question).ok_or_else(|| confused("a row cannot be read"))
 }
 
-fn read(frames: Vec<Frame>, wanted: &BTreeMap<PaneId, Shape>) -> Option<Answer> {
+fn read(frames: Vec<Frame>, question: &Question) -> Option<Answer> {
     let time = frames.last()?.time;
     let mut frames = frames.into_iter();
-    let windows = read_rows(&frames.next()?.text(), read_window)?;
-    let (session, record) = read_rows(&frames.next()?.text(), read_session)?.pop()?;
-    let mut panes: BTreeMap<WindowId, FoundPane> = BTreeMap::new();
-    for (window, found) in read_rows(&frames.next()?.text(), read_pane)? {
-        let first = panes.get(&window);
-        if first.is_none_or(|first| found.row.pane < first.row.pane) {
-            panes.insert(window, found);
+    let windows = read_list(&frames.next()?.text())?;
+    let (session, record) = read_session(&frames.next()?.text())?;
+    let mut captured = BTreeMap::new();
+    for ((pane, shape), frame) in question.panes.iter().zip(&mut frames) {
+        captured.insert(*pane, (*shape, frame.body));
+    }
+    for (window, frame) in question.new.iter().zip(&mut frames) {
+        // Of several panes it was the active one.
+        if let Some(listed) = windows.get(window).filter(|listed| listed.is_only) {
+            captured.insert(listed.pane, (Shape::default(), frame.body));
         }
     }
-    let captured = wanted
-        .iter()
-        .zip(frames)
-        .map(|((pane, shape), frame)| (*pane, (*shape, frame.body)))
-        .collect();
     Some(Answer {
         time,
         session,
-        windows: windows.into_iter().map(|row| (row.window, row)).collect(),
-        panes,
+        windows,
         captured,
         record,
     })
-}
-
-/// A row is `NONCE! field NONCE| field NONCE.`, without the blanks.
-fn row_format(fields: &[&str]) -> String {
-    let nonce = nonce();
-    let fields = fields.join(&format!("{nonce}|"));
-    format!("{nonce}!{fields}{nonce}.")
-}
-
-fn read_rows<T>(text: &str, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Option<Vec<T>> {
-    let nonce = nonce();
-    let (start, end, separator) = (
-        format!("{nonce}!"),
-        format!("{nonce}."),
-        format!("{nonce}|"),
-    );
-    text.split(&start)
-        .skip(1)
-        .map(|row| {
-            let (row, _) = row.split_once(&end)?;
-            read(&mut Fields(
-                row.split(separator.as_str())
-                    .collect::<Vec<_>>()
-                    .into_iter(),
-            ))
-        })
-        .collect()
-}
-
-struct Fields<'a>(std::vec::IntoIter<&'a str>);
-
-impl Fields<'_> {
-    fn text(&mut self) -> Option<String> {
-        self.0
-            .next()
-            .map(|field| text::one_line(field.as_bytes(), 4096))
-    }
-
-    /// A text that may be empty, which says nothing.
-    fn some_text(&mut self) -> Option<Option<String>> {
-        self.text().map(|text| (!text.is_empty()).then_some(text))
-    }
-
-    fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
-        self.0.next()?.parse().ok()
-    }
-
-    /// A number that may be missing; what is no number is missing.
-    fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
-        self.0.next().map(|field| field.trim().parse().ok())
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        self.0.next().map(|field| field == "1")
-    }
-}
-
-/// An option's text. `=` bounds it but changes runs of `#` and drops newlines, so it is used
-/// only where the bound is passed.
-fn bounded(option: &str) -> String {
-    format!("#{{?#{{e|>:#{{n:{option}}},4096}},#{{=4096:{option}}},#{{{option}}}}}")
-}
-
-fn first_of(ours: &str, other: &str) -> String {
-    format!("#{{?{ours},{},{}}}", bounded(ours), bounded(other))
-}
-
-fn window_format() -> String {
-    row_format(&[
-        "#{window_id}",
-        "#{window_bell_flag}",
-        "#{window_activity}",
-        "#{=20:@tmux_task_bell_count}",
-        "#{=20:@pi_tmux_task_bell_count}",
-        "#{=20:@tmux_task_run}",
-        "#{=20:@tmux_task_started}",
-        "#{=20:@tmux_task_replaced}",
-        "#{window_name}",
-        &first_of("@tmux_task_command", "@pi_task_command"),
-        &first_of("@tmux_task_cwd", "@pi_task_cwd"),
-    ])
-}
-
-fn read_window(fields: &mut Fields<'_>) -> Option<WindowRow> {
-    let window = fields.parse()?;
-    let bell = fields.flag()?;
-    let activity = fields.maybe()?.unwrap_or_default();
-    let counts: [Option<u64>; 2] = [fields.maybe()?, fields.maybe()?];
-    Some(WindowRow {
-        window,
-        bell,
-        activity,
-        bell_count: counts.into_iter().flatten().reduce(u64::saturating_add),
-        run: fields.maybe()?,
-        started: fields.maybe::<Millis>()?,
-        replaced: fields.maybe()?,
-        name: fields.text()?,
-        command: fields.some_text()?,
-        cwd: fields.some_text()?,
-        pane: None,
-    })
-}
-
-fn session_format() -> String {
-    row_format(&[
-        "#{pid}",
-        "#{start_time}",
-        "#{session_id}",
-        "#{session_created}",
-        "#{session_name}",
-        &bounded("@tmux_task_root"),
-        &bounded("@tmux_task_title"),
-        "#{@tmux_task_deaths}",
-    ])
-}
-
-fn read_session(fields: &mut Fields<'_>) -> Option<(SessionRow, String)> {
-    let session = SessionRow {
-        life: SessionLife {
-            server_pid: fields.parse()?,
-            server_started: fields.parse()?,
-            id: fields.parse()?,
-            created: fields.parse()?,
-        },
-        name: fields.text()?,
-        root: fields.some_text()?,
-        title: fields.some_text()?,
-    };
-    Some((session, fields.0.next()?.to_owned()))
-}
-
-fn pane_format() -> String {
-    row_format(&[
-        "#{window_id}",
-        "#{pane_id}",
-        "#{window_activity}",
-        "#{pane_pid}",
-        "#{pane_dead}",
-        "#{pane_dead_status}",
-        "#{pane_dead_signal}",
-        "#{pane_dead_time}",
-        "#{pane_width}",
-        "#{pane_height}",
-        "#{history_size}",
-        "#{cursor_x}",
-        "#{cursor_y}",
-        "#{alternate_on}",
-        "#{pane_in_mode}",
-        "#{pane_tty}",
-        "#{pane_title}",
-        // Asked only where nothing is recorded: it makes the server read in /proc.
-        "#{?@tmux_task_command,,#{?@pi_task_command,,#{pane_current_command}}}",
-    ])
-}
-
-fn read_pane(fields: &mut Fields<'_>) -> Option<(WindowId, FoundPane)> {
-    let window = fields.parse()?;
-    let pane = fields.parse()?;
-    let activity = fields.maybe()?.unwrap_or_default();
-    let pid = fields.maybe()?;
-    let is_dead = fields.flag()?;
-    let dead = DeadPane {
-        exit: Exit {
-            code: fields.maybe()?,
-            signal: Signal::parse(fields.0.next()?),
-        },
-        time: fields.maybe()?,
-    };
-    let shape = Shape {
-        activity,
-        pid,
-        is_dead,
-        width: fields.parse()?,
-        height: fields.parse()?,
-        history: fields.parse()?,
-        cursor_x: fields.parse()?,
-        cursor_y: fields.parse()?,
-        is_alternate: fields.flag()?,
-    };
-    let row = PaneRow {
-        pane,
-        pid,
-        dead: is_dead.then_some(dead),
-        in_mode: fields.flag()?,
-        tty: fields.some_text()?,
-        title: fields.text()?,
-        current_command: fields.some_text()?,
-        screen: Screen::default(),
-    };
-    Some((window, FoundPane { row, shape }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_cannot_make_rows_or_fields() {
-        let nonce = nonce();
-        let row = |id: &str, name: &str| {
-            let fields = [id, "0", "5", "2", "x", "3", "", "", name, "", ""];
-            format!("{nonce}!{}{nonce}.", fields.join(&format!("{nonce}|")))
-        };
-        let text = [row("@1", "a\t\n@9|!.b"), row("@2", "web")].join("\n");
-        let rows = read_rows(&text, read_window).unwrap();
-        assert_eq!(rows.len(), 2);
-        assert_eq!(rows[0].name, "a  @9|!.b");
-        assert_eq!(rows[0].bell_count, Some(2));
-        assert_eq!((rows[1].run, rows[1].started), (Some(3), None));
-    }
-
-    #[test]
-    fn a_row_that_cannot_be_read_is_told() {
-        let nonce = nonce();
-        assert!(read_rows(&format!("{nonce}!@1{nonce}."), read_window).is_none());
-        assert!(read_rows(&format!("{nonce}!@1"), read_window).is_none());
-        assert_eq!(read_rows("", read_window), Some(vec![]));
-    }
 }

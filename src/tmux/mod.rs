@@ -13,6 +13,7 @@ mod look;
 mod nonce;
 mod one_shot;
 mod output;
+mod rows;
 mod script;
 mod server;
 #[cfg(test)]
@@ -20,7 +21,6 @@ mod tests;
 mod version;
 mod waiter;
 
-pub use capture::Captures;
 pub use client::{Client, Connection, Told};
 pub use control::{
     ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_windows, list_clients,
@@ -31,7 +31,7 @@ pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
-pub use look::{Target, look};
+pub use look::{Memory, Target, look};
 pub use output::{History, Log, PaneOutput, Style, Untold, read_log, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};

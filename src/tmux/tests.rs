@@ -55,7 +55,7 @@ impl Private {
         Connection::OneShot(&self.server)
     }
 
-    async fn look(&self, name: &str, captures: &mut Captures) -> Look {
+    async fn look(&self, name: &str, captures: &mut Memory) -> Look {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
         let seen = look(&mut connection, &target, captures, &BTreeSet::new()).await;
@@ -172,7 +172,7 @@ async fn what_is_missing_is_told_apart() {
     let error = server.check_version().await.unwrap_err();
     assert!(matches!(error, TmuxError::ProgramMissing { .. }), "{error}");
     private.server.check_version().await.unwrap();
-    let mut captures = Captures::default();
+    let mut captures = Memory::default();
     for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
         let mut connection = private.connection();
         let seen = look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
@@ -275,7 +275,7 @@ async fn a_look_shows_hostile_names_as_text() {
         "sleep",
         "1000",
     ]);
-    let mut captures = Captures::default();
+    let mut captures = Memory::default();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = &seen.windows[0].pane.as_ref().unwrap().screen.rows;
@@ -304,8 +304,8 @@ async fn a_look_shows_hostile_names_as_text() {
 async fn an_attached_look_is_the_same_look() {
     let private = Private::started().await;
     let mut client = private.server.attach(SessionId(0)).await.unwrap();
-    let one_shot = private.look("keep", &mut Captures::default()).await;
-    let mut captures = Captures::default();
+    let one_shot = private.look("keep", &mut Memory::default()).await;
+    let mut captures = Memory::default();
     let target = Target::Id(SessionId(0));
     for _ in 0..3 {
         let mut connection = Connection::Attached(&mut client);
@@ -329,7 +329,7 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
         "-c",
         "seq 1 200; printf end; read x; exit 3",
     ]);
-    let mut captures = Captures::default();
+    let mut captures = Memory::default();
     let rows = |seen: &Look| only(seen).pane.as_ref().unwrap().screen.rows.clone();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
@@ -407,7 +407,7 @@ async fn two_daemons_share_the_hooks() {
         .parse()
         .unwrap();
     for (name, pid) in [("A", &pids[0]), ("B", &pids[1])] {
-        let mut captures = Captures::default();
+        let mut captures = Memory::default();
         let seen = until(async || {
             nudge(server_pid);
             let seen = private.look(name, &mut captures).await;
@@ -437,7 +437,7 @@ async fn two_daemons_share_the_hooks() {
         assert_eq!(private.look(name, &mut captures).await.deaths, []);
     }
     assert_eq!(
-        only(&private.look("other", &mut Captures::default()).await).bell_count,
+        only(&private.look("other", &mut Memory::default()).await).bell_count,
         None
     );
 
@@ -485,7 +485,7 @@ async fn a_launch_makes_session_window_and_reruns() {
     let first = private.launch(&task).await.unwrap();
     assert!(first.created);
     assert_eq!(first.run, 1);
-    let mut captures = Captures::default();
+    let mut captures = Memory::default();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = only(&seen).pane.as_ref().unwrap().screen.rows.join("\n");
