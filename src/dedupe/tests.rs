@@ -276,7 +276,7 @@ fn what_is_resolved_is_told_as_it_was_last_seen() {
         if look == "missing" {
             assert_eq!(events[0].task.name, "renamed");
             assert_eq!(events[0].task.bell_count, Some(3));
-            assert_eq!(events[0].task.screen.rows, ["Go? [y/n]"]);
+            assert_eq!(*events[0].task.screen.rows, ["Go? [y/n]"]);
         }
     }
 }

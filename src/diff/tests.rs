@@ -206,8 +206,8 @@ fn what_is_replaced_ended_when_the_next_began() {
     after.tasks.get_mut(&WindowId(1)).unwrap().started_at = started_at;
     let events = diff(&before, &after);
     assert_eq!(events[0].task.ended_at, started_at);
-    assert_eq!(events[0].task.screen.rows, ["last words"]);
-    assert_eq!(events[1].task.screen.rows, ["new"]);
+    assert_eq!(*events[0].task.screen.rows, ["last words"]);
+    assert_eq!(*events[1].task.screen.rows, ["new"]);
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn who_waits_is_remembered_until_resolved() {
     let [(task, prompt)] = &*recovered.waiting else {
         panic!("{:?}", recovered.waiting)
     };
-    assert_eq!(task.screen.rows, ["Go? [y/n]"]);
+    assert_eq!(*task.screen.rows, ["Go? [y/n]"]);
     assert_eq!(prompt.text, "Go? [y/n]");
     feed.append(&number(
         2,

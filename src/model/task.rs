@@ -1,5 +1,7 @@
 //! One task: a window of the task session, told by its primary pane.
 
+use std::sync::Arc;
+
 use std::fmt;
 
 use super::{Millis, PaneId, WindowId};
@@ -168,7 +170,9 @@ impl fmt::Display for Signal {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Screen {
     /// Proven text, one string a row, without trailing blanks.
-    pub rows: Vec<String>,
+    ///
+    /// Shared, for a look shows the rows of every task and few of them have changed.
+    pub rows: Arc<[String]>,
     /// Where the cursor stands; `None` when nobody told.
     pub cursor: Option<Cursor>,
     /// Whether a full-screen program has the alternate screen; `None` when nobody told.
@@ -226,7 +230,7 @@ mod tests {
         let screen = Screen {
             rows: ["a", "", "b", "  ", "c  ", "d", ""]
                 .map(String::from)
-                .to_vec(),
+                .into(),
             ..Screen::default()
         };
         assert_eq!(screen.last_text_rows(3), ["b", "c", "d"]);

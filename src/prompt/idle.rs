@@ -152,7 +152,7 @@ mod tests {
     fn hints_of_programs_at_work_are_known() {
         let hints = |row: &str| {
             has_hints(&Screen {
-                rows: vec![row.to_owned()],
+                rows: [row.to_owned()].into(),
                 ..Screen::default()
             })
         };

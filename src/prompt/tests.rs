@@ -71,7 +71,7 @@ fn with_cursor(text: &str, alternate: bool) -> Screen {
         rows.push(row.replace('▮', "").trim_end().to_owned());
     }
     Screen {
-        rows,
+        rows: rows.into(),
         cursor,
         alternate: Some(alternate),
     }

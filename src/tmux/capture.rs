@@ -189,7 +189,7 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>]) -> Screen {
             y,
         });
     Screen {
-        rows,
+        rows: rows.into(),
         cursor,
         alternate: Some(shape.is_alternate),
     }
@@ -237,7 +237,7 @@ mod tests {
     fn check(shape: Shape, lines: &[&str], rows: &[&str], cursor: Option<u32>) {
         let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
         let screen = screen(&shape, &shape, &lines);
-        assert_eq!(screen.rows, rows);
+        assert_eq!(*screen.rows, *rows);
         assert_eq!(screen.cursor.map(|cursor| cursor.y), cursor);
     }
 

@@ -9,7 +9,9 @@ use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::{Connection, continue_command};
 use super::error::TmuxError;
 use super::nonce::nonce;
-use super::rows::{Found, Listed, Wanted, list_command, read_list, read_session, session_command};
+use super::rows::{
+    Found, Listed, Wanted, list_command, read_lists, read_session, session_command, signs_command,
+};
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 use crate::protocol::{Command, Frame};
@@ -53,6 +55,14 @@ struct Remembered {
     found: Found,
 }
 
+impl Remembered {
+    /// Whether tmux has still to say how its process ended.
+    fn is_unsettled(&self) -> bool {
+        let dead = self.found.pane.dead.as_ref();
+        dead.is_some_and(|dead| !dead.exit.is_known())
+    }
+}
+
 impl Memory {
     /// Takes note of panes that have printed, of processes that have ended, and of windows that are
     /// new or otherwise than they were, so that the next look asks for them in its first line.
@@ -83,7 +93,9 @@ impl Memory {
             };
         }
         let likely = self.windows.iter();
-        let likely = likely.filter(|(_, known)| panes.contains_key(&known.found.pane.pane));
+        let likely = likely.filter(|(_, known)| {
+            panes.contains_key(&known.found.pane.pane) || known.is_unsettled()
+        });
         let mut wanted: BTreeSet<WindowId> = likely.map(|(window, _)| *window).collect();
         wanted.extend(&self.moved);
         let is_new = |window: &WindowId| !self.windows.contains_key(window);
@@ -266,6 +278,7 @@ async fn ask(
 ) -> Result<Answer, TmuxError> {
     let target = target.pane();
     let mut commands = vec![
+        signs_command(&target),
         list_command(&target, &question.wanted),
         session_command(&target),
     ];
@@ -292,7 +305,7 @@ async fn ask(
 fn read(frames: Vec<Frame>, question: &Question) -> Option<Answer> {
     let time = frames.last()?.time;
     let mut frames = frames.into_iter();
-    let windows = read_list(&frames.next()?.text())?;
+    let windows = read_lists(&frames.next()?.text(), &frames.next()?.text())?;
     let (session, record) = read_session(&frames.next()?.text())?;
     let mut captured = BTreeMap::new();
     for ((pane, shape), frame) in question.panes.iter().zip(&mut frames) {

@@ -294,7 +294,7 @@ async fn a_look_shows_hostile_names_as_text() {
     assert_eq!(seen.session.name, "S");
     let pane = window.pane.as_ref().unwrap();
     assert_eq!(pane.pane, PaneId(1), "the split has a higher id");
-    assert_eq!(pane.screen.rows, ["one", "two"]);
+    assert_eq!(*pane.screen.rows, ["one", "two"]);
     let cursor = pane.screen.cursor.unwrap();
     assert_eq!((cursor.x, cursor.y), (3, 1));
     assert_eq!(pane.current_command, None);

@@ -140,7 +140,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
         let start = last.ceil_char_boundary(last.len().saturating_sub(PREVIEW_BYTES));
         rows.push(last[start..].to_owned());
         return Screen {
-            rows,
+            rows: rows.into(),
             cursor: None,
             alternate: screen.alternate,
         };
@@ -153,7 +153,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
         })
     });
     Screen {
-        rows,
+        rows: rows.into(),
         cursor,
         alternate: screen.alternate,
     }
@@ -212,7 +212,7 @@ impl TaskFields {
             started_at: self.started_at,
             ended_at: self.ended_at,
             screen: Screen {
-                rows,
+                rows: rows.into(),
                 cursor: self
                     .cursor_x
                     .zip(self.cursor_y)

@@ -260,7 +260,7 @@ fn previews_are_bounded_and_the_cursor_moves_along() {
         assert!(!fields.output_preview.is_empty());
     }
     let mut wide = task("@1 a running");
-    wide.screen.rows = vec!["日".repeat(3000)];
+    wide.screen.rows = ["日".repeat(3000)].into();
     assert!(TaskFields::from(&wide).output_preview.len() <= 4096);
 }
 

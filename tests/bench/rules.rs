@@ -108,7 +108,7 @@ fn look(windows: u32, turn: u32) -> Look {
             current_command: None,
             in_mode: false,
             screen: Screen {
-                rows: vec![ROW.to_owned(); ROWS],
+                rows: vec![ROW.to_owned(); ROWS].into(),
                 cursor: Some(Cursor { x: 0, y: 23 }),
                 alternate: Some(false),
             },
