@@ -1,12 +1,13 @@
 //! Reading the feed: what is kept, what is live, and for whom.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 
 use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    World, all_told, check_feed, content, deliveries, events, has_ended, parse_lines, pid,
+    Running, World, all_told, check_feed, content, deliveries, events, has_ended, parse_lines, pid,
 };
 
 /// A world with a feed of two tasks that ended, told and at rest; its epoch.
@@ -318,6 +319,69 @@ fn a_reader_that_never_reads_holds_nobody_up_and_loses_nothing() {
     assert_eq!(read, records);
     world.finish();
     assert_eq!(stalled.wait().unwrap().code(), Some(0));
+}
+
+/// Makes the lines of these numbers ones that say nothing, as long as they were.
+fn damage(world: &World, damaged: &[usize]) {
+    let feed = world.state("work").join("feed.jsonl");
+    let text = fs::read_to_string(&feed).unwrap();
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        if damaged.contains(&(index + 1)) {
+            format!("{}\n", "#".repeat(line.len()))
+        } else {
+            format!("{line}\n")
+        }
+    });
+    fs::write(&feed, lines.collect::<String>()).unwrap();
+}
+
+/// The numbers of what a stream brings until it is live, gaps as pairs.
+fn until_live(reader: &Running) -> Vec<Value> {
+    let records = reader.records_until(|record| record["kind"] == "sync");
+    let told = records
+        .iter()
+        .filter_map(|record| match record["kind"].as_str() {
+            Some("gap") => Some(json!([record["from"], record["to"]])),
+            _ => record.get("seq").cloned(),
+        });
+    told.collect()
+}
+
+#[test]
+fn damaged_records_are_a_gap_and_no_number_is_given_twice() {
+    let (world, _) = with_two_ends();
+    damage(&world, &[3, 4, 8]);
+    let output = world.task(["feed"]);
+    assert_eq!(seqs(&parse_lines(output.ok())), [1, 2, 5, 6, 7]);
+    let said = "tmux-task: feed: records 3 to 4, 8 are gone\n";
+    assert_eq!(output.err, said);
+    let output = world.task(["feed", "--after", "3", "--kind", "notice"]);
+    assert_eq!(seqs(&parse_lines(output.ok())), [6]);
+    assert_eq!(output.err, "tmux-task: feed: records 4, 8 are gone\n");
+    assert_eq!(world.task(["feed", "--after", "8"]).err, "");
+
+    world.daemon();
+    let read = |args: &[&str]| {
+        let follow = ["feed", "--follow", "--after"];
+        until_live(&world.start([&follow[..], args].concat()))
+    };
+    // The message of the last end was damaged, so that end is told of once more.
+    world.until("it", |records| records.len() == 6);
+    let whole = json!([1, 2, [3, 4], 5, 6, 7, [8, 8], 9]);
+    assert_eq!(json!(read(&["0"])), whole);
+    assert_eq!(json!(read(&["3"])), json!([[4, 4], 5, 6, 7, [8, 8], 9]));
+    assert_eq!(
+        json!(read(&["0", "--kind", "notice"])),
+        json!([2, [3, 4], 6, [8, 8]])
+    );
+    assert_eq!(json!(read(&["9"])), json!([]));
+
+    // Under the daemon's hands as well; what comes next has the next number.
+    damage(&world, &[9]);
+    assert_eq!(json!(read(&["7"])), json!([[8, 9]]));
+    world.run("api", "exec sleep 1000");
+    let records = world.until("its start", |records| records.len() == 7);
+    assert_eq!(seqs(&records), [1, 2, 5, 6, 7, 10, 11]);
 }
 
 #[test]
