@@ -167,6 +167,7 @@ impl Recorder {
         Extent {
             end: self.journal.end(),
             last_seq: self.last_seq,
+            file: self.journal.changes(),
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Extent {
     pub end: u64,
     /// The number of its last record.
     pub last_seq: Seq,
+    /// Which file it is: the one before was taken away or replaced.
+    pub file: u64,
 }
 
 /// How many news a reader may fall behind before it skips to the newest.
@@ -51,7 +53,7 @@ pub(super) struct Subscription {
     pub sequence: Sequence,
     /// Which records are wanted.
     pub filter: Filter,
-    /// How far the feed reaches now.
+    /// How far the feed reached when its file was last another one, at first now.
     pub extent: Extent,
     /// What happens from here on.
     pub news: broadcast::Receiver<News>,
@@ -98,6 +100,10 @@ async fn records_until(
     extent: Extent,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), StreamError> {
+    if subscription.extent.file != extent.file {
+        subscription.extent = extent;
+        subscription.reader.restart();
+    }
     while let Some(position) = subscription.reader.next(extent.end)? {
         match position.line {
             Line::Record(record) => {

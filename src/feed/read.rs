@@ -44,11 +44,15 @@ impl Line {
         }
     }
 
-    /// Returns its number and how many lines of the same write follow, if it can be read.
-    fn frame(&self) -> Option<(Seq, u32)> {
+    /// Returns what every record has, if the line can be read.
+    pub(super) fn frame(&self) -> Option<Frame> {
         match self {
-            Self::Record(record) => Some((record.seq, record.more)),
-            Self::Unknown(frame) => Some((frame.seq, frame.more)),
+            Self::Record(record) => Some(Frame {
+                seq: record.seq,
+                epoch: record.epoch.clone(),
+                more: record.more,
+            }),
+            Self::Unknown(frame) => Some(frame.clone()),
             Self::Damaged => None,
         }
     }
@@ -121,6 +125,12 @@ impl Reader {
             file: None,
             at,
         }
+    }
+
+    /// Begins again at the front of the file that is there now.
+    pub fn restart(&mut self) {
+        self.file = None;
+        self.at = 0;
     }
 
     /// Returns the next line that ends at or before the byte `limit`; `None` when there is none
@@ -232,7 +242,7 @@ pub(super) fn each_whole(path: &Path, mut each: impl FnMut(Line)) -> Result<End,
     let (mut read, mut damaged) = (0, 0);
     while let Some(Position { line, end: at }) = reader.next(u64::MAX)? {
         match line.frame() {
-            Some((seq, more)) => (read, damaged, to_come) = (seq, 0, more),
+            Some(frame) => (read, damaged, to_come) = (frame.seq, 0, frame.more),
             None => {
                 damaged += 1;
                 to_come = to_come.saturating_sub(1);
