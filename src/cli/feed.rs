@@ -13,7 +13,7 @@ use crate::wire::{
 };
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
-    let session = context.session("feed")?;
+    let session = context.session("feed").await?;
     let filter = Filter::new(
         args.kind.into_iter().map(Into::into).collect(),
         args.types.into_iter().map(Into::into).collect(),

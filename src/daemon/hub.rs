@@ -421,6 +421,10 @@ impl Hub {
 
     async fn respond(&mut self, request: Request) -> (Response, Next) {
         match request {
+            Request::Whereabouts => {
+                let whereabouts = self.watch.whereabouts().await;
+                (Response::Whereabouts(whereabouts), Next::GoOn)
+            }
             Request::Status => (Response::Status(self.status()), Next::GoOn),
             Request::Look { launching } => {
                 self.look().await;

@@ -65,6 +65,12 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     Ok(Lock { _file: file })
 }
 
+/// Returns the process of the daemon that has the lock at `path`.
+pub(super) fn holder(path: &Path) -> Option<u32> {
+    let pid = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    is_held(path).then_some(pid)
+}
+
 /// Whether a daemon has the lock at `path`.
 #[must_use]
 pub fn is_held(path: &Path) -> bool {

@@ -14,6 +14,7 @@ mod scan;
 mod signals;
 mod startup;
 mod stream;
+mod supervisor;
 mod terminals;
 mod waiting;
 mod waits;
@@ -27,6 +28,7 @@ use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
 pub use lock::{LockError, is_held};
+pub use supervisor::{Meant, meant};
 
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
@@ -84,6 +86,22 @@ pub enum DaemonError {
     /// tmux cannot be used at all.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
+    /// Another one has the session, which has or had another name.
+    #[error("already running (pid {pid}) for session `{name}`")]
+    Elsewhere {
+        /// Its process.
+        pid: u32,
+        /// The name that it was asked for by.
+        name: String,
+    },
+    /// The session was renamed, and another one has its name now.
+    #[error("session `{before}` is `{now}` now, and another session is named `{before}`")]
+    Ambiguous {
+        /// The name that was given.
+        before: String,
+        /// The name of the session that the last daemon of this name left.
+        now: String,
+    },
     /// The socket or the log cannot be made.
     #[error("could not make {}", .path.display())]
     Io {
@@ -108,6 +126,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let place = &options.place;
     place.create_runtime()?;
     let _lock = lock::take(&place.lock())?;
+    look_for_others(&options).await?;
     place.create_state()?;
     log::open(&place.log()).map_err(|source| DaemonError::Io {
         path: place.log(),
@@ -176,6 +195,29 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
     }
     Ok(())
+}
+
+/// A session has one daemon, by whatever name it is asked for.
+async fn look_for_others(options: &Options) -> Result<(), DaemonError> {
+    let carried_on = Some(&options.place).filter(|_| !options.fresh);
+    let found = meant(&options.server, carried_on, &options.session).await;
+    // What keeps tmux from answering is for the first look to tell.
+    let Meant {
+        name,
+        supervisor,
+        is_ambiguous,
+    } = found.unwrap_or_default();
+    match (supervisor, name) {
+        (Some(mark), _) => Err(DaemonError::Elsewhere {
+            pid: mark.pid,
+            name: mark.name,
+        }),
+        (None, Some(now)) if is_ambiguous => Err(DaemonError::Ambiguous {
+            before: options.session.clone(),
+            now,
+        }),
+        (None, _) => Ok(()),
+    }
 }
 
 /// Drains: what is gathered is delivered, then the readers see the end of their streams.

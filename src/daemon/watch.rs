@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ears::Ears;
+use super::supervisor;
 use super::terminals::Terminals;
 use crate::model::{
-    Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId,
+    Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId, text,
 };
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
@@ -17,9 +18,10 @@ use crate::process::{self, Ended, Ends};
 use crate::protocol::Notice;
 use crate::protocol::rows::Look;
 use crate::tmux::{
-    self, Captures, Client, Connection, History, PaneOutput, Server, Target, TmuxError, Told,
+    self, Captures, Client, Connection, History, Mark, PaneOutput, Server, Target, TmuxError, Told,
     Untold, Waiter,
 };
+use crate::wire::Whereabouts;
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -48,6 +50,10 @@ pub(super) struct Watch {
     /// The server's record of deaths, as the last look read it.
     death_record: String,
     place: Place,
+    /// Which life bears our mark.
+    claimed: Option<SessionLife>,
+    /// The name by which another daemon supervises the session of our name.
+    elsewhere: Option<String>,
     /// Facts about the session itself, from the last look that saw it.
     about: About,
     /// What the kernel tells of the tasks' terminals.
@@ -146,6 +152,8 @@ impl Watch {
             ended: BTreeMap::new(),
             death_record: String::new(),
             place,
+            claimed: None,
+            elsewhere: None,
             about: About::default(),
             terminals: Terminals::default(),
             looks: 0,
@@ -462,7 +470,11 @@ impl Watch {
         if look.is_none() {
             look = self.one_shot(Target::Name(self.name.clone())).await?;
         }
+        self.elsewhere = None;
         let Some(look) = look else { return Ok(None) };
+        if !self.claim(&look.session.life).await? {
+            return Ok(None);
+        }
         let Link::Apart { attach_at, pause } = self.link else {
             return Ok(Some(look));
         };
@@ -480,6 +492,57 @@ impl Watch {
                 };
                 Ok(Some(look))
             }
+        }
+    }
+
+    /// Marks the session as ours; returns whether it is. One that another daemon follows, by the
+    /// name that it had, is not.
+    async fn claim(&mut self, life: &SessionLife) -> Result<bool, TmuxError> {
+        if self.claimed.as_ref() == Some(life) {
+            return Ok(true);
+        }
+        let ours = Mark {
+            pid: std::process::id(),
+            name: self.name.clone(),
+        };
+        let mut connection = Connection::OneShot(&self.server);
+        let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
+        if bears != ours {
+            if bears.name != self.name && supervisor::is_living(&self.server, &bears) {
+                tracing::info!(by = bears.name, pid = bears.pid, "another daemon has it");
+                self.elsewhere = Some(bears.name);
+                return Ok(false);
+            }
+            // A daemon that was killed left it.
+            bears = tmux::claim(&mut connection, life.id, Some(&bears), &ours).await?;
+        }
+        let is_ours = bears == ours;
+        if is_ours {
+            self.claimed = Some(life.clone());
+        }
+        Ok(is_ours)
+    }
+
+    /// Says which session this is, to somebody who has but a name.
+    pub(super) async fn whereabouts(&mut self) -> Whereabouts {
+        let name = self.about.name.clone();
+        let mut is_ambiguous = false;
+        let asked = text::one_line(self.name.as_bytes(), 4096);
+        if let (Some(life), true) = (&self.life, name.as_ref().is_some_and(|name| *name != asked)) {
+            let id = life.id;
+            match tmux::list_marks(&mut self.connection()).await {
+                Ok(all) => {
+                    is_ambiguous = all
+                        .iter()
+                        .any(|other| other.name == self.name && other.life.id != id);
+                }
+                Err(error) => tracing::warn!(%error, "could not ask who has the name"),
+            }
+        }
+        Whereabouts {
+            name,
+            elsewhere: self.elsewhere.clone(),
+            is_ambiguous,
         }
     }
 
@@ -542,6 +605,7 @@ impl Watch {
 
     async fn forget_session(&mut self) {
         self.life = None;
+        self.claimed = None;
         self.prepared.clear();
         self.about = About::default();
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {

@@ -12,6 +12,8 @@ use crate::protocol::{Command, control_line};
 
 /// Marks a session as supervised: the pid of its daemon.
 pub(super) const MARK: &str = "@tmux_task_daemon";
+/// The name by which that daemon was asked for the session, on the session.
+pub(super) const SUPERVISED_AS: &str = "@tmux_task_name";
 /// The record of deaths, on the session.
 const DEATHS: &str = "@tmux_task_deaths";
 /// The control clients of the session's daemon, for the next one should this one be killed.
@@ -168,14 +170,13 @@ pub async fn uninstall(
 /// Takes the mark away when it still is the one that was read.
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
-    let unset = Command::new("set-option").args(["-uq", "-t", &target, MARK]);
-    let unset_clients = Command::new("set-option").args(["-uq", "-t", &target, CLIENTS]);
+    let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
     Command::new("if-shell").args([
         "-F",
         "-t",
         &target,
         &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
-        &control_line(&[unset, unset_clients]),
+        &control_line(&[unset(MARK), unset(SUPERVISED_AS), unset(CLIENTS)]),
     ])
 }
 

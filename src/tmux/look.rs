@@ -206,13 +206,16 @@ fn read(frames: Vec<Frame>, wanted: &BTreeMap<PaneId, Shape>) -> Option<Answer> 
 }
 
 /// A row is `NONCE! field NONCE| field NONCE.`, without the blanks.
-fn row_format(fields: &[&str]) -> String {
+pub(super) fn row_format(fields: &[&str]) -> String {
     let nonce = nonce();
     let fields = fields.join(&format!("{nonce}|"));
     format!("{nonce}!{fields}{nonce}.")
 }
 
-fn read_rows<T>(text: &str, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Option<Vec<T>> {
+pub(super) fn read_rows<T>(
+    text: &str,
+    read: impl Fn(&mut Fields<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
     let nonce = nonce();
     let (start, end, separator) = (
         format!("{nonce}!"),
@@ -232,7 +235,7 @@ fn read_rows<T>(text: &str, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Opti
         .collect()
 }
 
-struct Fields<'a>(std::vec::IntoIter<&'a str>);
+pub(super) struct Fields<'a>(std::vec::IntoIter<&'a str>);
 
 impl Fields<'_> {
     fn text(&mut self) -> Option<String> {
@@ -241,17 +244,22 @@ impl Fields<'_> {
             .map(|field| text::one_line(field.as_bytes(), 4096))
     }
 
+    /// A text as it is.
+    pub(super) fn raw(&mut self) -> Option<String> {
+        self.0.next().map(str::to_owned)
+    }
+
     /// A text that may be empty, which says nothing.
     fn some_text(&mut self) -> Option<Option<String>> {
         self.text().map(|text| (!text.is_empty()).then_some(text))
     }
 
-    fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
+    pub(super) fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
         self.0.next()?.parse().ok()
     }
 
     /// A number that may be missing; what is no number is missing.
-    fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
+    pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
         self.0.next().map(|field| field.trim().parse().ok())
     }
 

@@ -10,6 +10,7 @@ mod hooks;
 mod keys;
 mod launch;
 mod look;
+mod marks;
 mod nonce;
 mod one_shot;
 mod output;
@@ -32,6 +33,7 @@ pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uni
 pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Target, look};
+pub use marks::{Mark, Marked, claim, list_marks};
 pub use output::{History, Log, PaneOutput, Style, Untold, read_log, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
