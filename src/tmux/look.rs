@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::banner::BANNER;
 use super::capture::{Captures, Shape, capture_command};
 use super::client::{Connection, continue_command};
 use super::error::TmuxError;
@@ -103,6 +104,8 @@ pub(super) struct Answer {
 struct FoundPane {
     row: PaneRow,
     shape: Shape,
+    /// What tmux wrote into it when it died.
+    banner: String,
 }
 
 impl Answer {
@@ -113,7 +116,7 @@ impl Answer {
         for (window, mut found) in self.panes {
             let pane = found.row.pane;
             if let Some((asked, lines)) = self.captured.remove(&pane) {
-                captures.remember(pane, self.time, found.shape, &asked, &lines);
+                captures.remember(pane, self.time, found.shape, &asked, &lines, &found.banner);
             }
             found.row.screen = captures.screen(pane);
             if let Some(row) = self.windows.get_mut(&window) {
@@ -363,6 +366,7 @@ fn pane_format() -> String {
         "#{pane_title}",
         // Asked only where nothing is recorded: it makes the server read in /proc.
         "#{?@tmux_task_command,,#{?@pi_task_command,,#{pane_current_command}}}",
+        BANNER,
     ])
 }
 
@@ -400,7 +404,8 @@ fn read_pane(fields: &mut Fields<'_>) -> Option<(WindowId, FoundPane)> {
         current_command: fields.some_text()?,
         screen: Screen::default(),
     };
-    Some((window, FoundPane { row, shape }))
+    let banner = fields.raw()?;
+    Some((window, FoundPane { row, shape, banner }))
 }
 
 #[cfg(test)]

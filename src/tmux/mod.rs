@@ -1,6 +1,7 @@
 //! The edge to tmux: finding the server, talking to it in control mode, and every command line
 //! we ever send it.
 
+mod banner;
 mod capture;
 mod client;
 mod control;
