@@ -318,6 +318,8 @@ create_session() {
         "${environment[@]}" bash -lc "$script"
     window_options "=$session:{end}"
     add set-option -w -t "=$session:{end}" @tmux_task_run 1
+    # It lives for its tasks, and not for whoever looks at it.
+    add set-option -t "=$session:" destroy-unattached off
     add set-option -t "=$session:" @tmux_task_root "$(work_tree "$cwd")"
     add set-option -t "=$session:" bell-action any
     tell
