@@ -33,14 +33,15 @@ pub use supervisor::{Meant, meant};
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
 use crate::feed::FeedError;
-use crate::model::Seq;
+use crate::model::{Seq, SessionLife};
 use crate::place::{Place, PlaceError};
 use crate::prompt::Teaching;
-use crate::tmux::{Server, TmuxError};
+use crate::tmux::{Mark, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use hub::Hub;
 use recorder::Recorder;
 use signals::Signals;
+use supervisor::Claim;
 use watch::Watch;
 
 /// How long readers and sinks may take to finish when the daemon leaves.
@@ -126,14 +127,14 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let place = &options.place;
     place.create_runtime()?;
     let _lock = lock::take(&place.lock())?;
-    look_for_others(&options).await?;
+    options.server.check_version().await?;
+    let claimed = claim(&options).await?;
     place.create_state()?;
     log::open(&place.log()).map_err(|source| DaemonError::Io {
         path: place.log(),
         source,
     })?;
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
-    options.server.check_version().await?;
 
     let beginning = startup::begin(place, options.fresh)?;
     let context = Context {
@@ -150,6 +151,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         options.session.clone(),
         options.place.clone(),
         beginning.memory.before.as_ref(),
+        claimed,
     );
     let input = &options.config.input;
     let settings = Settings {
@@ -197,26 +199,35 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     Ok(())
 }
 
-/// A session has one daemon, by whatever name it is asked for.
-async fn look_for_others(options: &Options) -> Result<(), DaemonError> {
+/// A session has one daemon, by whatever name it is asked for: marks it as ours, if it is there.
+async fn claim(options: &Options) -> Result<Option<SessionLife>, DaemonError> {
     let carried_on = Some(&options.place).filter(|_| !options.fresh);
     let found = meant(&options.server, carried_on, &options.session).await;
     // What keeps tmux from answering is for the first look to tell.
-    let Meant {
-        name,
-        supervisor,
-        is_ambiguous,
-    } = found.unwrap_or_default();
-    match (supervisor, name) {
-        (Some(mark), _) => Err(DaemonError::Elsewhere {
-            pid: mark.pid,
-            name: mark.name,
-        }),
-        (None, Some(now)) if is_ambiguous => Err(DaemonError::Ambiguous {
+    let found = found.unwrap_or_default();
+    let elsewhere = |mark: Mark| DaemonError::Elsewhere {
+        pid: mark.pid,
+        name: mark.name,
+    };
+    if let Some(mark) = found.supervisor {
+        return Err(elsewhere(mark));
+    }
+    if let Some(now) = found.name.filter(|_| found.is_ambiguous) {
+        return Err(DaemonError::Ambiguous {
             before: options.session.clone(),
             now,
-        }),
-        (None, _) => Ok(()),
+        });
+    }
+    let Some(life) = found.life else {
+        return Ok(None);
+    };
+    match supervisor::claim(&options.server, &life, &options.session).await {
+        Ok(Claim::Ours) => Ok(Some(life)),
+        Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
+        Err(error) => {
+            tracing::debug!(%error, "the session has gone");
+            Ok(None)
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use crate::tmux::{self, Connection, Mark, Marked, Server, TmuxError};
 pub struct Meant {
     /// The name that the session has now; `None` when there is no such session.
     pub name: Option<String>,
+    /// Which life of it.
+    pub life: Option<SessionLife>,
     /// The daemon that supervises it under another name than this.
     pub supervisor: Option<Mark>,
     /// Whether the session was renamed and another one has the name that was given.
@@ -56,16 +58,50 @@ fn choose(
     let elsewhere = |mark: &&Mark| mark.name != name && is_living(mark);
     Meant {
         name: Some(found.name.clone()),
+        life: Some(found.life.clone()),
         supervisor: found.mark.as_ref().filter(elsewhere).cloned(),
         is_ambiguous: named.is_some_and(|named| named.life != found.life),
     }
 }
 
+/// Whose a session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// It bears our mark.
+    Ours,
+    /// It bears that of another daemon, which lives.
+    Theirs(Mark),
+}
+
+/// Marks the session as ours, as the one that was asked for by this name, unless another daemon
+/// follows it by a name that it had. Of two that try, one has it.
+pub(super) async fn claim(
+    server: &Server,
+    life: &SessionLife,
+    name: &str,
+) -> Result<Claim, TmuxError> {
+    let ours = Mark {
+        pid: std::process::id(),
+        name: name.to_owned(),
+    };
+    let mut connection = Connection::OneShot(server);
+    let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
+    if bears != ours && (bears.name == name || !is_living(server, &bears)) {
+        // A daemon that was killed left it.
+        bears = tmux::claim(&mut connection, life.id, Some(&bears), &ours).await?;
+    }
+    Ok(if bears == ours {
+        Claim::Ours
+    } else {
+        Claim::Theirs(bears)
+    })
+}
+
 /// Whether the daemon that left this mark still runs.
-pub(super) fn is_living(server: &Server, mark: &Mark) -> bool {
+fn is_living(server: &Server, mark: &Mark) -> bool {
     let env: Env<'_> = &|name| std::env::var_os(name);
     Place::locate(server.socket(), &mark.name, env)
-        .is_ok_and(|place| lock::holder(&place.lock()) == Some(mark.pid))
+        .is_ok_and(|place| lock::is_held_by(&place.lock(), mark.pid))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ears::Ears;
-use super::supervisor;
+use super::supervisor::{self, Claim};
 use super::terminals::Terminals;
 use crate::model::{
     Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId, text,
@@ -18,7 +18,7 @@ use crate::process::{self, Ended, Ends};
 use crate::protocol::Notice;
 use crate::protocol::rows::Look;
 use crate::tmux::{
-    self, Captures, Client, Connection, History, Mark, PaneOutput, Server, Target, TmuxError, Told,
+    self, Captures, Client, Connection, History, PaneOutput, Server, Target, TmuxError, Told,
     Untold, Waiter,
 };
 use crate::wire::Whereabouts;
@@ -132,12 +132,14 @@ pub(super) struct Untidy {
 }
 
 impl Watch {
-    /// Returns a watch that carries on from the last look, if there was one.
+    /// Returns a watch that carries on from the last look, if there was one. `claimed` bears our
+    /// mark already.
     pub(super) fn new(
         server: Server,
         name: String,
         place: Place,
         before: Option<&Snapshot>,
+        claimed: Option<SessionLife>,
     ) -> Self {
         Self {
             server,
@@ -152,7 +154,7 @@ impl Watch {
             ended: BTreeMap::new(),
             death_record: String::new(),
             place,
-            claimed: None,
+            claimed,
             elsewhere: None,
             about: About::default(),
             terminals: Terminals::default(),
@@ -501,26 +503,17 @@ impl Watch {
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
         }
-        let ours = Mark {
-            pid: std::process::id(),
-            name: self.name.clone(),
-        };
-        let mut connection = Connection::OneShot(&self.server);
-        let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
-        if bears != ours {
-            if bears.name != self.name && supervisor::is_living(&self.server, &bears) {
-                tracing::info!(by = bears.name, pid = bears.pid, "another daemon has it");
-                self.elsewhere = Some(bears.name);
-                return Ok(false);
+        match supervisor::claim(&self.server, life, &self.name).await? {
+            Claim::Ours => {
+                self.claimed = Some(life.clone());
+                Ok(true)
             }
-            // A daemon that was killed left it.
-            bears = tmux::claim(&mut connection, life.id, Some(&bears), &ours).await?;
+            Claim::Theirs(mark) => {
+                tracing::info!(by = mark.name, pid = mark.pid, "another daemon has it");
+                self.elsewhere = Some(mark.name);
+                Ok(false)
+            }
         }
-        let is_ours = bears == ours;
-        if is_ours {
-            self.claimed = Some(life.clone());
-        }
-        Ok(is_ours)
     }
 
     /// Says which session this is, to somebody who has but a name.

@@ -241,3 +241,61 @@ fn a_session_of_the_new_name_on_another_server_is_another_one() {
     assert_ne!(pid(status["pid"].as_i64().unwrap()), daemon_by(&world, NEW));
     assert_eq!(n_daemons(&world), 2);
 }
+
+#[test]
+fn a_rename_counts_at_once() {
+    let world = World::new();
+    world.run("api", "echo it works; exec sleep 1000");
+    world.until_deliveries(1);
+    let mut name = "work".to_owned();
+    for n in 0..10 {
+        let next = format!("name-{n}");
+        rename(&world, &name, &next);
+        assert_eq!(world.task(["logs", "api"]).ok(), "it works\n");
+        name = next;
+    }
+    rename(&world, &name, "last");
+    world.run("web", "exec sleep 1000");
+    assert_eq!(sessions(&world), ["last"]);
+}
+
+#[test]
+fn of_two_daemons_that_start_at_once_one_has_the_session() {
+    let world = renamed();
+    let session = format!("--session={NEW}");
+    for _ in 0..5 {
+        world.task(["daemon", "stop"]).ok();
+        let both = [
+            world.start([session.as_str(), "daemon", "--detach"]),
+            world.start(["daemon", "--detach"]),
+        ];
+        for mut one in both {
+            assert_eq!(one.wait(), 0);
+        }
+        assert_eq!(n_daemons(&world), 1);
+        assert_eq!(daemon_by(&world, NEW), daemon_by(&world, "work"));
+    }
+    let records = world.records();
+    assert!(
+        story(&records)
+            .iter()
+            .all(|line| !line.contains("disappeared")),
+        "{:?}",
+        story(&records)
+    );
+}
+
+#[test]
+fn where_the_daemon_answers_nobody_else_is_asked() {
+    let mut world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    world.set("TMUX_TASK_TMUX", "/no/such/tmux");
+    for args in [&["ls"][..], &["feed"], &["daemon", "status"], &["status"]] {
+        world.task(args).ok();
+    }
+    world.set("TMUX_TASK_TMUX", "");
+    rename(&world, "work", NEW);
+    world.set("TMUX_TASK_TMUX", "/no/such/tmux");
+    world.task(["ls"]).ok();
+}
