@@ -240,6 +240,34 @@ require_tmux() {
 # `windows` (the ids of the task's windows) and `primary` (the lowest pane id of
 # the last of them: a user's split never takes its place).
 look() {
+    list_windows
+    if [ -z "$session_id" ] && follow_rename; then list_windows; fi
+}
+
+# Sets `session` to the name that the session has now which a living daemon was
+# asked for by this one. Fails when there is none.
+follow_rename() {
+    local id pid name
+    ask list-sessions -F '#{session_id} #{@tmux_task_daemon} #{@tmux_task_name}' || return 1
+    while read -r id pid name; do
+        if [ "$name" = "$session" ] && kill -0 "$pid" 2>/dev/null; then
+            ask display-message -p -t "$id:" '#{session_name}' || return 1
+            session=$reply
+            set_environment
+            return 0
+        fi
+    done <<END
+$reply
+END
+    return 1
+}
+
+# The task's own variables.
+set_environment() {
+    environment=(-e "TMUX_TASK_SESSION=$session" -e "PI_TMUX_SESSION=$session")
+}
+
+list_windows() {
     local id window pane same name lowest=''
     session_id='' windows='' primary=''
     if ! ask list-panes -s -t "=$session:" -F \
@@ -290,6 +318,8 @@ create_session() {
         "${environment[@]}" bash -lc "$script"
     window_options "=$session:{end}"
     add set-option -w -t "=$session:{end}" @tmux_task_run 1
+    # It lives for its tasks, and not for whoever looks at it.
+    add set-option -t "=$session:" destroy-unattached off
     add set-option -t "=$session:" @tmux_task_root "$(work_tree "$cwd")"
     add set-option -t "=$session:" bell-action any
     tell
@@ -437,7 +467,7 @@ case $cwd in
 esac
 shown=$(display_command "$@")
 task_script "$@"
-environment=(-e "TMUX_TASK_SESSION=$session" -e "PI_TMUX_SESSION=$session")
+set_environment
 
 launch
 printf 'session=%s\nwindow_id=%s\ntask=%s\ncwd=%s\n' "$session" "$window_id" "$task" "$cwd"

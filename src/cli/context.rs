@@ -6,21 +6,28 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::args::Global;
 use super::failure::{Failure, Kind};
 use super::session_name;
 use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
 use crate::clock;
-use crate::model::{Snapshot, Task, WindowId};
+use crate::daemon::meant;
+use crate::model::{Snapshot, Task, WindowId, text};
 use crate::observe::{Evidence, Observer};
 use crate::place::{FileLock, Place, PlaceError};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Connection, Memory, Server, ServerChoice, Target, TmuxError};
-use crate::wire::RefusalKind;
+use crate::wire::{RefusalKind, Request, Response};
 
 /// Set to anything but nothing, it forbids starting a daemon unasked.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
+
+/// How long a daemon may take to say which session it has; one that does not is told of by the
+/// command itself.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long tmux gets to hear how a run ended.
 const NUDGED: Duration = Duration::from_millis(5);
@@ -35,7 +42,10 @@ pub(super) struct Context {
 /// A task session and where its files are.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// The name that the session has.
     pub(super) name: String,
+    /// The name that its daemon is asked for by: the session may have been renamed since.
+    pub(super) asked: String,
     pub(super) server: Server,
     pub(super) place: Place,
     /// The project's folder: the git work tree we are in, else the directory.
@@ -47,8 +57,16 @@ impl Context {
         Self { global }
     }
 
-    /// Returns the task session that is meant; `what` is the command, for errors.
-    pub(super) fn session(&self, what: &str) -> Result<Session, Failure> {
+    /// Returns the task session that is meant, whichever of its names was given; `what` is the
+    /// command, for errors.
+    pub(super) async fn session(&self, what: &str) -> Result<Session, Failure> {
+        let mut session = self.given(what)?;
+        session.settle(what).await?;
+        Ok(session)
+    }
+
+    /// Returns the task session as it was named; nobody is asked.
+    pub(super) fn given(&self, what: &str) -> Result<Session, Failure> {
         let usage = |why: String| Failure::new(Kind::Usage, what, why);
         let given = session_name::named(self.global.session.as_deref(), &lookup).map_err(usage)?;
         let dir = env::current_dir();
@@ -72,6 +90,7 @@ impl Context {
         let place = Place::locate(server.socket(), &name, &lookup)
             .map_err(|error| self::place(what, &error))?;
         Ok(Session {
+            asked: name.clone(),
             name,
             server,
             place,
@@ -81,6 +100,85 @@ impl Context {
 }
 
 impl Session {
+    /// Finds out what the name stands for. The daemon knows, or else tmux is asked once: the
+    /// session may have been renamed.
+    async fn settle(&mut self, what: &str) -> Result<(), Failure> {
+        match Client::connect(&self.place.socket()).await {
+            Ok(mut daemon) => self.learn_from(what, Some(&mut daemon)).await,
+            Err(ClientError::NoDaemon) => {
+                let meant = meant(&self.server, Some(&self.place), &self.name).await;
+                // What keeps tmux from answering is for the command itself to tell.
+                let meant = meant.unwrap_or_default();
+                if let Some(mark) = meant.supervisor {
+                    self.is_supervised_as(what, mark.name)?;
+                }
+                match meant.name {
+                    Some(name) if meant.is_ambiguous => Err(self.ambiguous(what, &name)),
+                    Some(name) => {
+                        self.name = name;
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+            // The command itself will meet it.
+            Err(
+                ClientError::Io { .. }
+                | ClientError::Left
+                | ClientError::Answer { .. }
+                | ClientError::Refused(_)
+                | ClientError::Unexpected,
+            ) => Ok(()),
+        }
+    }
+
+    /// Asks the daemon which name the session has now.
+    pub(super) async fn learn_from(
+        &mut self,
+        what: &str,
+        daemon: Option<&mut Client>,
+    ) -> Result<(), Failure> {
+        let Some(daemon) = daemon else { return Ok(()) };
+        let asked = timeout(ANSWERS_WITHIN, daemon.ask(&Request::Whereabouts)).await;
+        let Ok(Ok(Response::Whereabouts(found))) = asked else {
+            return Ok(());
+        };
+        if let Some(other) = found.elsewhere {
+            return self.is_supervised_as(what, other);
+        }
+        let is_same = |name: &String| *name == text::one_line(self.name.as_bytes(), 4096);
+        match found.name.filter(|name| !is_same(name)) {
+            Some(name) if found.is_ambiguous && self.name == self.asked => {
+                Err(self.ambiguous(what, &name))
+            }
+            Some(name) => {
+                self.name = name;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_supervised_as(&mut self, what: &str, asked: String) -> Result<(), Failure> {
+        self.place = Place::locate(self.server.socket(), &asked, &lookup)
+            .map_err(|error| place(what, &error))?;
+        self.asked = asked;
+        Ok(())
+    }
+
+    /// The session was renamed and another one has the name that was given: nobody but the user
+    /// knows which one is meant.
+    fn ambiguous(&self, what: &str, now: &str) -> Failure {
+        let given = &self.name;
+        let why =
+            format!("session `{given}` is `{now}` now, and another session is named `{given}`");
+        let hint = format!(
+            "-s {now} is the first one; `tmux-task -s {now} daemon stop`, then `tmux-task -s \
+             {given} daemon --fresh --detach` turns to the other"
+        );
+        Failure::new(Kind::Failed, what, why).with_hint(hint)
+    }
+
     /// Connects to the daemon; `None` when none runs.
     pub(super) async fn daemon(&self, what: &str) -> Result<Option<Client>, Failure> {
         match Client::connect(&self.place.socket()).await {
@@ -116,7 +214,7 @@ impl Session {
             "--tmux".into(),
             self.server.program().into(),
             // One word, so that a name that begins with a dash stays a name.
-            format!("--session={}", self.name).into(),
+            format!("--session={}", self.asked).into(),
             "daemon".into(),
             "--as-child".into(),
             child_of.into(),

@@ -29,8 +29,18 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> 
     }
 }
 
+/// Returns the session to supervise. A fresh start, and a process that another one of ours has
+/// started, take the name as it is.
+async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure> {
+    if args.fresh || args.as_child.is_some() {
+        context.given("daemon")
+    } else {
+        context.session("daemon").await
+    }
+}
+
 async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
-    let session = context.session("daemon")?;
+    let session = session(context, args).await?;
     let mut more: Vec<OsString> = vec![
         "--interval".into(),
         format!("{}ms", args.interval.as_millis()).into(),
@@ -50,11 +60,11 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
 }
 
 async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
-    let session = context.session("daemon")?;
+    let session = session(context, &args).await?;
     let config = config::load(&lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
     let options = Options {
-        session: session.name.clone(),
+        session: session.asked.clone(),
         server: session.server.clone(),
         place: session.place.clone(),
         session_id: args.session_id.or_else(|| {
@@ -89,7 +99,11 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     };
     match daemon::run(options, ready).await {
         Ok(()) => Ok(()),
-        Err(DaemonError::Lock(LockError::Held { pid })) => {
+        // Whoever needs it and starts it unasked looks for it by this very name.
+        Err(error @ DaemonError::Elsewhere { .. }) if args.as_child == Some(ChildOf::Autostart) => {
+            Err(daemon_failure(&error))
+        }
+        Err(DaemonError::Lock(LockError::Held { pid }) | DaemonError::Elsewhere { pid, .. }) => {
             output::note(&format!("already running (pid {pid})"));
             if in_background {
                 go_quiet();
@@ -106,7 +120,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
 
 /// The feed of the daemon that runs already.
 async fn stream(context: &Context) -> Result<(), Failure> {
-    let session = context.session("daemon")?;
+    let session = context.session("daemon").await?;
     let failed = |error| context::client("daemon", &error);
     let mut client = client::connect_or_start(&session.start("daemon", "autostart", &[])?)
         .await
@@ -128,6 +142,8 @@ fn daemon_failure(error: &DaemonError) -> Failure {
     match error {
         DaemonError::Tmux(error) => context::tmux("daemon", error),
         DaemonError::Lock(_)
+        | DaemonError::Elsewhere { .. }
+        | DaemonError::Ambiguous { .. }
         | DaemonError::Place(_)
         | DaemonError::Feed(_)
         | DaemonError::Io { .. }
@@ -162,7 +178,7 @@ fn go_quiet() {
 }
 
 async fn status(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("daemon status")?;
+    let session = context.session("daemon status").await?;
     let Some(mut daemon) = session.daemon("daemon status").await? else {
         return Err(no_daemon(&session, "daemon status"));
     };
@@ -213,7 +229,7 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
-    let session = context.session("daemon stop")?;
+    let session = context.session("daemon stop").await?;
     let Some(mut daemon) = session.daemon("daemon stop").await? else {
         return stop_without_daemon(&session, cleanup).await;
     };

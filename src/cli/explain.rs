@@ -18,7 +18,7 @@ use crate::wire::{ExplainedState, Explanation, Request, Response};
 const LINE: usize = 200;
 
 pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
-    let session = context.session("explain")?;
+    let session = context.session("explain").await?;
     let task = session.task("explain", &args.name).await?;
     let explanation = explain(&session, &task, "explain").await?;
     if args.json.json {

@@ -6,13 +6,14 @@ use super::args::{Feed, FeedFormat};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::feed::read_all;
+use crate::feed::{Kept, read_all};
+use crate::model::Seq;
 use crate::wire::{
     After, DurableRecord, Filter, LiveRecord, ReaderStart, RecordBody, StreamRecord, cloud_event,
 };
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
-    let session = context.session("feed")?;
+    let session = context.session("feed").await?;
     let filter = Filter::new(
         args.kind.into_iter().map(Into::into).collect(),
         args.types.into_iter().map(Into::into).collect(),
@@ -38,16 +39,20 @@ fn print_kept(
         return Err(Failure::new(Kind::Missing, "feed", why)
             .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
     }
-    let records = read_all(&path, 0).map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
+    let Kept {
+        records,
+        lost,
+        last_seq,
+    } = read_all(&path).map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
     let first = match after {
         None => 0,
         Some(after) => {
-            let (epoch, last) = match records.last() {
-                Some(record) => (record.epoch.as_str(), record.seq),
-                None => ("(none yet)", 0),
+            let epoch = match records.last() {
+                Some(record) => record.epoch.as_str(),
+                None => "(none yet)",
             };
             after
-                .check(epoch, last)
+                .check(epoch, last_seq)
                 .map_err(|why| Failure::new(Kind::Failed, "feed", why))?
         }
     };
@@ -56,7 +61,29 @@ fn print_kept(
         .iter()
         .filter(|record| filter.wants(record.seq, &record.body) && record.seq > first);
     let lines: Vec<String> = wanted.map(|record| durable(record, format)).collect();
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(lines.iter().map(String::as_str))?;
+    if let Some(missing) = missing(&lost, first) {
+        output::note(&format!("tmux-task: feed: {missing}"));
+    }
+    Ok(())
+}
+
+/// Says which records behind the number `first` are missing, if any are.
+fn missing(lost: &[(Seq, Seq)], first: Seq) -> Option<String> {
+    let stretches: Vec<String> = lost
+        .iter()
+        .filter(|(_, to)| *to > first)
+        .map(|(from, to)| ((*from).max(first + 1), *to))
+        .map(|(from, to)| match to - from {
+            0 => format!("{from}"),
+            _ => format!("{from} to {to}"),
+        })
+        .collect();
+    match stretches.as_slice() {
+        [] => None,
+        [one] if !one.contains(' ') => Some(format!("record {one} is gone")),
+        several => Some(format!("records {} are gone", several.join(", "))),
+    }
 }
 
 async fn follow(
@@ -158,7 +185,7 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             Some(text) => format!("{text} ({running} running, {waiting} waiting, {dead} exited)"),
             None => "tmux: no session".to_owned(),
         }),
-        LiveRecord::Gap { from, to } => Some(format!("records {from} to {to} are gone")),
+        LiveRecord::Gap { from, to } => missing(&[(*from, *to)], 0),
         LiveRecord::Hello { .. } | LiveRecord::Sync => None,
     }
 }

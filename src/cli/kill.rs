@@ -14,7 +14,7 @@ use crate::tmux;
 use crate::wire::{Ended, Request, Response};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
-    let session = context.session("kill")?;
+    let session = context.session("kill").await?;
     let task = session.task("kill", &args.name).await?;
     let request = Request::Kill {
         windows: vec![task.window.to_string()],
@@ -33,7 +33,7 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
 }
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Failure> {
-    let session = context.session("kill-all")?;
+    let session = context.session("kill-all").await?;
     let look = session.look("kill-all").await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Err(session.missing("kill-all"));
@@ -56,7 +56,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
 }
 
 pub(super) async fn prune(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("prune")?;
+    let session = context.session("prune").await?;
     let ended = match ask(&session, "prune", &Request::Prune).await? {
         Some(ended) => ended,
         None => prune_directly(&session).await?,

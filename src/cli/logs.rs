@@ -12,7 +12,7 @@ use crate::tmux::{self, History, Style, Untold};
 use crate::wait::{Anchor, Cursor, Located, locate};
 
 pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
-    let session = context.session("logs")?;
+    let session = context.session("logs").await?;
     if let Some(run) = args.run {
         return earlier(&session, &args, run).await;
     }

@@ -12,7 +12,7 @@ use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
 const COLUMN: usize = 48;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("ls")?;
+    let session = context.session("ls").await?;
     let view = view(&session, "ls").await?;
     if !view.exists {
         return Err(session.missing("ls"));

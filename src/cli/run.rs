@@ -22,7 +22,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         let why = format!("no command given for task `{}`", args.name);
         return Err(Failure::new(Kind::Usage, "run", why));
     }
-    let session = context.session("run")?;
+    let mut session = context.session("run").await?;
     let cwd = directory(args.cwd)?;
     session
         .server
@@ -30,7 +30,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         .await
         .map_err(|error| context::tmux("run", &error))?;
     let mut daemon = session.daemon_or_start("run").await?;
-    let launch = Launch {
+    let mut launch = Launch {
         session: session.name.clone(),
         name: args.name,
         cwd,
@@ -52,6 +52,9 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         daemon = session.daemon_or_start("run").await?;
         look(daemon.as_mut(), Some(&launch.name)).await?;
     }
+    // Now that it has looked it knows of every rename.
+    session.learn_from("run", daemon.as_mut()).await?;
+    launch.session.clone_from(&session.name);
     let lock = session.lock_server("run").await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);

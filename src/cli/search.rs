@@ -10,7 +10,7 @@ use crate::terminal::{Line, Pattern};
 use crate::tmux::{self, Style};
 
 pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> {
-    let session = context.session("search")?;
+    let session = context.session("search").await?;
     let pattern = if args.matching.regex {
         Pattern::regex(&args.pattern, args.matching.ignore_case)
             .map_err(|error| Failure::of(Kind::Usage, "search", &error))?

@@ -13,7 +13,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         let failure = Failure::new(Kind::Usage, "send", "there is nothing to send");
         return Err(failure.with_hint("give TEXT, --key KEY or --secret"));
     }
-    let session = context.session("send")?;
+    let session = context.session("send").await?;
     let task = session.task("send", &args.name).await?;
     let failed = |why: String| Failure::new(Kind::Failed, "send", why);
     let label = format!("{} ({})", task.window, task.name);

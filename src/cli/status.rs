@@ -7,7 +7,7 @@ use super::{ls, output};
 use crate::wire::LiveRecord;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("status")?;
+    let session = context.session("status").await?;
     let view = ls::view(&session, "status").await?;
     let counts = ls::counts(&view);
     if args.json {

@@ -11,7 +11,7 @@ use crate::tmux;
 use crate::wire::{ConditionFields, OutcomeName, Request, Response, WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
-    let session = context.session("wait")?;
+    let session = context.session("wait").await?;
     if let Some(channel) = &args.channel {
         let result = on_channel(&session, channel, args.timeout).await?;
         return tell(&result, channel, args.json.json);
@@ -206,7 +206,7 @@ async fn on_channel(
 }
 
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failure> {
-    let session = context.session("signal")?;
+    let session = context.given("signal")?;
     tmux::signal_channel(&mut session.connection(), &args.name)
         .await
         .map_err(|error| context::tmux("signal", &error))

@@ -75,7 +75,8 @@ pub(super) async fn serve(socket: UnixStream, asks: mpsc::Sender<Ask>) {
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }
-            request @ (Request::Status
+            request @ (Request::Whereabouts
+            | Request::Status
             | Request::Look { .. }
             | Request::List
             | Request::Kill { .. }

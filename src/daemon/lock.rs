@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
 
 /// The lock, held as long as this lives.
 #[derive(Debug)]
@@ -63,6 +64,16 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
         .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(Lock { _file: file })
+}
+
+/// Whether the daemon with this pid has the lock at `path`. The lock itself is tried last: for that
+/// moment it looks taken to a daemon that starts.
+pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let said = std::fs::read_to_string(path).unwrap_or_default();
+    process.is_some_and(|process| test_kill_process(process).is_ok())
+        && said.trim().parse() == Ok(pid)
+        && is_held(path)
 }
 
 /// Whether a daemon has the lock at `path`.

@@ -14,6 +14,7 @@ mod scan;
 mod signals;
 mod startup;
 mod stream;
+mod supervisor;
 mod terminals;
 mod waiting;
 mod waits;
@@ -27,18 +28,20 @@ use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
 pub use lock::{LockError, is_held};
+pub use supervisor::{Meant, meant};
 
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
 use crate::feed::FeedError;
-use crate::model::Seq;
+use crate::model::{Seq, SessionLife};
 use crate::place::{Place, PlaceError};
 use crate::prompt::Teaching;
-use crate::tmux::{Server, TmuxError};
+use crate::tmux::{Mark, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use hub::Hub;
 use recorder::Recorder;
 use signals::Signals;
+use supervisor::Claim;
 use watch::Watch;
 
 /// How long readers and sinks may take to finish when the daemon leaves.
@@ -84,6 +87,22 @@ pub enum DaemonError {
     /// tmux cannot be used at all.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
+    /// Another one has the session, which has or had another name.
+    #[error("already running (pid {pid}) for session `{name}`")]
+    Elsewhere {
+        /// Its process.
+        pid: u32,
+        /// The name that it was asked for by.
+        name: String,
+    },
+    /// The session was renamed, and another one has its name now.
+    #[error("session `{before}` is `{now}` now, and another session is named `{before}`")]
+    Ambiguous {
+        /// The name that was given.
+        before: String,
+        /// The name of the session that the last daemon of this name left.
+        now: String,
+    },
     /// The socket or the log cannot be made.
     #[error("could not make {}", .path.display())]
     Io {
@@ -108,13 +127,14 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let place = &options.place;
     place.create_runtime()?;
     let _lock = lock::take(&place.lock())?;
+    options.server.check_version().await?;
+    let claimed = claim(&options).await?;
     place.create_state()?;
     log::open(&place.log()).map_err(|source| DaemonError::Io {
         path: place.log(),
         source,
     })?;
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
-    options.server.check_version().await?;
 
     let beginning = startup::begin(place, options.fresh)?;
     let context = Context {
@@ -131,6 +151,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         options.session.clone(),
         options.place.clone(),
         beginning.memory.before.as_ref(),
+        claimed,
     );
     let input = &options.config.input;
     let settings = Settings {
@@ -176,6 +197,38 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
     }
     Ok(())
+}
+
+/// A session has one daemon, by whatever name it is asked for: marks it as ours, if it is there.
+async fn claim(options: &Options) -> Result<Option<SessionLife>, DaemonError> {
+    let carried_on = Some(&options.place).filter(|_| !options.fresh);
+    let found = meant(&options.server, carried_on, &options.session).await;
+    // What keeps tmux from answering is for the first look to tell.
+    let found = found.unwrap_or_default();
+    let elsewhere = |mark: Mark| DaemonError::Elsewhere {
+        pid: mark.pid,
+        name: mark.name,
+    };
+    if let Some(mark) = found.supervisor {
+        return Err(elsewhere(mark));
+    }
+    if let Some(now) = found.name.filter(|_| found.is_ambiguous) {
+        return Err(DaemonError::Ambiguous {
+            before: options.session.clone(),
+            now,
+        });
+    }
+    let Some(life) = found.life else {
+        return Ok(None);
+    };
+    match supervisor::claim(&options.server, &life, &options.session).await {
+        Ok(Claim::Ours) => Ok(Some(life)),
+        Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
+        Err(error) => {
+            tracing::debug!(%error, "the session has gone");
+            Ok(None)
+        }
+    }
 }
 
 /// Drains: what is gathered is delivered, then the readers see the end of their streams.

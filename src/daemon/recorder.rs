@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::stream::{NEWS_KEPT, News, Subscription};
+use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use crate::engine::Effect;
-use crate::feed::{FeedError, Journal, Reader};
+use crate::feed::{FeedError, Journal, Reader, Sequence};
 use crate::model::{Body, Level, Seq};
 use crate::wire::{Context, Filter, LiveRecord, VERSION};
 
@@ -79,7 +79,7 @@ impl Recorder {
                     let status = LiveRecord::from(counts);
                     self.status = Some(status.clone());
                     self.tell(News::Status {
-                        end: self.journal.end(),
+                        extent: self.extent(),
                         status,
                     });
                 }
@@ -106,9 +106,7 @@ impl Recorder {
                     tracing::info!(last_seq = self.given_seq, "the feed can be written again");
                 }
                 self.last_seq = self.given_seq;
-                self.tell(News::Grown {
-                    end: self.journal.end(),
-                });
+                self.tell(News::Grown(self.extent()));
                 std::mem::take(&mut self.unshown)
             }
             Err(error) => {
@@ -146,8 +144,8 @@ impl Recorder {
     /// Returns a stream that passes over the records up to the number `after`; without it, one
     /// that begins with what is recorded from now on.
     pub(super) fn subscribe(&self, after: Option<Seq>, filter: Filter) -> Subscription {
-        let end = self.journal.end();
-        let from = if after.is_some() { 0 } else { end };
+        let extent = self.extent();
+        let from = if after.is_some() { 0 } else { extent.end };
         Subscription {
             hello: LiveRecord::Hello {
                 v: VERSION,
@@ -158,10 +156,18 @@ impl Recorder {
             },
             status: self.status.clone(),
             reader: Reader::new(self.journal.path(), from),
-            after: after.unwrap_or(self.last_seq),
+            sequence: Sequence::after(after.unwrap_or(self.last_seq)),
             filter,
-            end,
+            extent,
             news: self.news.subscribe(),
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        Extent {
+            end: self.journal.end(),
+            last_seq: self.last_seq,
+            file: self.journal.changes(),
         }
     }
 

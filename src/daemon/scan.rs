@@ -141,7 +141,8 @@ async fn is_forgotten(hub: &mut Hub, session: &SessionListed) -> bool {
         Ok(_) | Err(_) => return false,
     }
     let env: Env<'_> = &|name| std::env::var_os(name);
-    let Ok(place) = Place::locate(hub.watch.server().socket(), &session.name, env) else {
+    let name = session.supervised_as.as_ref().unwrap_or(&session.name);
+    let Ok(place) = Place::locate(hub.watch.server().socket(), name, env) else {
         return false;
     };
     let read_at = std::fs::metadata(place.last_reader()).and_then(|found| found.modified());

@@ -28,6 +28,17 @@ pub(super) fn begin(place: &Place, fresh: bool) -> Result<Beginning, FeedError> 
             .map(|saved| (saved.epoch.clone(), saved.last_seq)),
     );
 
+    // A feed that somebody has cut: the numbers that are gone with its end were told.
+    let told = saved.as_ref().filter(|saved| saved.epoch == epoch);
+    let last_seq = told.map_or(0, |saved| saved.last_seq);
+    if last_seq > recovered.last_seq {
+        tracing::error!(
+            from = recovered.last_seq + 1,
+            to = last_seq,
+            "records are gone"
+        );
+    }
+
     let mut before = None;
     if let Some(saved) = saved.filter(|_| !fresh) {
         match saved.to_snapshot() {
@@ -47,7 +58,7 @@ pub(super) fn begin(place: &Place, fresh: bool) -> Result<Beginning, FeedError> 
         before,
         waiting: recovered.waiting,
         owed: recovered.owed,
-        last_seq: recovered.last_seq,
+        last_seq: last_seq.max(recovered.last_seq),
     };
     Ok(Beginning {
         memory,

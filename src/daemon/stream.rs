@@ -6,7 +6,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::feed::{FeedError, Reader};
+use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{Filter, LiveRecord};
 
@@ -16,17 +16,25 @@ use crate::wire::{Filter, LiveRecord};
 #[derive(Debug, Clone)]
 pub(super) enum News {
     /// The feed now ends here.
-    Grown {
-        /// In bytes.
-        end: u64,
-    },
+    Grown(Extent),
     /// The counts changed.
     Status {
-        /// Where the feed ended then, in bytes: what is before it comes first.
-        end: u64,
+        /// Where the feed ended then: what is before it comes first.
+        extent: Extent,
         /// The record.
         status: LiveRecord,
     },
+}
+
+/// How far the feed reaches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// In bytes.
+    pub end: u64,
+    /// The number of its last record.
+    pub last_seq: Seq,
+    /// Which file it is: the one before was taken away or replaced.
+    pub file: u64,
 }
 
 /// How many news a reader may fall behind before it skips to the newest.
@@ -41,12 +49,12 @@ pub(super) struct Subscription {
     pub status: Option<LiveRecord>,
     /// Reads the feed, from where this reader begins.
     pub reader: Reader,
-    /// Records up to this number are passed over.
-    pub after: Seq,
-    /// Which of the others are wanted.
+    /// The numbers that this reader has had, and so the one that comes next.
+    pub sequence: Sequence,
+    /// Which records are wanted.
     pub filter: Filter,
-    /// Where the feed ends now, in bytes.
-    pub end: u64,
+    /// How far the feed reached when its file was last another one, at first now.
+    pub extent: Extent,
     /// What happens from here on.
     pub news: broadcast::Receiver<News>,
 }
@@ -71,14 +79,14 @@ pub(super) async fn serve(
     if let Some(status) = subscription.status.take() {
         write_line(writer, &status).await?;
     }
-    let end = subscription.end;
-    records_until(&mut subscription, end, writer).await?;
+    let extent = subscription.extent;
+    records_until(&mut subscription, extent, writer).await?;
     write_line(writer, &LiveRecord::Sync).await?;
     loop {
         match subscription.news.recv().await {
-            Ok(News::Grown { end }) => records_until(&mut subscription, end, writer).await?,
-            Ok(News::Status { end, status }) => {
-                records_until(&mut subscription, end, writer).await?;
+            Ok(News::Grown(extent)) => records_until(&mut subscription, extent, writer).await?,
+            Ok(News::Status { extent, status }) => {
+                records_until(&mut subscription, extent, writer).await?;
                 write_line(writer, &status).await?;
             }
             Err(RecvError::Lagged(_)) => {}
@@ -89,16 +97,45 @@ pub(super) async fn serve(
 
 async fn records_until(
     subscription: &mut Subscription,
-    end: u64,
+    extent: Extent,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<(), StreamError> {
-    while let Some(position) = subscription.reader.next(end)? {
-        let record = position.record;
-        let wanted = subscription.filter.wants(record.seq, &record.body);
-        if wanted && record.seq > subscription.after {
-            write_line(writer, &record).await?;
+    if subscription.extent.file != extent.file {
+        subscription.extent = extent;
+        subscription.reader.restart();
+    }
+    while let Some(position) = subscription.reader.next(extent.end)? {
+        match position.line {
+            Line::Record(record) => {
+                // The filter sees every record: it must know of events that notices speak of.
+                let wanted = subscription.filter.wants(record.seq, &record.body);
+                if subscription.sequence.has(record.seq) {
+                    continue;
+                }
+                write_gap(subscription.sequence.read(record.seq), writer).await?;
+                if wanted {
+                    write_line(writer, &record).await?;
+                }
+            }
+            Line::Unknown(frame) => {
+                write_gap(subscription.sequence.read(frame.seq), writer).await?;
+            }
+            Line::Damaged => {}
         }
     }
+    write_gap(subscription.sequence.end_at(extent.last_seq), writer).await
+}
+
+/// Says that records are missing, if any are.
+async fn write_gap(
+    gap: Option<(Seq, Seq)>,
+    writer: &mut (impl AsyncWrite + Unpin),
+) -> Result<(), StreamError> {
+    let Some((from, to)) = gap else {
+        return Ok(());
+    };
+    tracing::warn!(from, to, "a reader was told that records are missing");
+    write_line(writer, &LiveRecord::Gap { from, to }).await?;
     Ok(())
 }
 

@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ears::Ears;
+use super::supervisor::{self, Claim};
 use super::terminals::Terminals;
 use crate::model::{
-    Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId,
+    Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId, text,
 };
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
@@ -20,6 +21,7 @@ use crate::tmux::{
     self, Client, Connection, History, Memory, PaneOutput, Server, Target, TmuxError, Told, Untold,
     Waiter,
 };
+use crate::wire::Whereabouts;
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -55,6 +57,10 @@ pub(super) struct Watch {
     /// The server's record of deaths, as the last look read it.
     death_record: String,
     place: Place,
+    /// Which life bears our mark.
+    claimed: Option<SessionLife>,
+    /// The name by which another daemon supervises the session of our name.
+    elsewhere: Option<String>,
     /// Facts about the session itself, from the last look that saw it.
     about: About,
     /// What the kernel tells of the tasks' terminals.
@@ -133,12 +139,14 @@ pub(super) struct Untidy {
 }
 
 impl Watch {
-    /// Returns a watch that carries on from the last look, if there was one.
+    /// Returns a watch that carries on from the last look, if there was one. `claimed` bears our
+    /// mark already.
     pub(super) fn new(
         server: Server,
         name: String,
         place: Place,
         before: Option<&Snapshot>,
+        claimed: Option<SessionLife>,
     ) -> Self {
         Self {
             server,
@@ -155,6 +163,8 @@ impl Watch {
             ended: BTreeMap::new(),
             death_record: String::new(),
             place,
+            claimed,
+            elsewhere: None,
             about: About::default(),
             terminals: Terminals::default(),
             looks: 0,
@@ -516,7 +526,11 @@ impl Watch {
         if look.is_none() {
             look = self.one_shot(Target::Name(self.name.clone())).await?;
         }
+        self.elsewhere = None;
         let Some(look) = look else { return Ok(None) };
+        if !self.claim(&look.session.life).await? {
+            return Ok(None);
+        }
         let Link::Apart { attach_at, pause } = self.link else {
             return Ok(Some(look));
         };
@@ -534,6 +548,48 @@ impl Watch {
                 };
                 Ok(Some(look))
             }
+        }
+    }
+
+    /// Marks the session as ours; returns whether it is. One that another daemon follows, by the
+    /// name that it had, is not.
+    async fn claim(&mut self, life: &SessionLife) -> Result<bool, TmuxError> {
+        if self.claimed.as_ref() == Some(life) {
+            return Ok(true);
+        }
+        match supervisor::claim(&self.server, life, &self.name).await? {
+            Claim::Ours => {
+                self.claimed = Some(life.clone());
+                Ok(true)
+            }
+            Claim::Theirs(mark) => {
+                tracing::info!(by = mark.name, pid = mark.pid, "another daemon has it");
+                self.elsewhere = Some(mark.name);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Says which session this is, to somebody who has but a name.
+    pub(super) async fn whereabouts(&mut self) -> Whereabouts {
+        let name = self.about.name.clone();
+        let mut is_ambiguous = false;
+        let asked = text::one_line(self.name.as_bytes(), 4096);
+        if let (Some(life), true) = (&self.life, name.as_ref().is_some_and(|name| *name != asked)) {
+            let id = life.id;
+            match tmux::list_marks(&mut self.connection()).await {
+                Ok(all) => {
+                    is_ambiguous = all
+                        .iter()
+                        .any(|other| other.name == self.name && other.life.id != id);
+                }
+                Err(error) => tracing::warn!(%error, "could not ask who has the name"),
+            }
+        }
+        Whereabouts {
+            name,
+            elsewhere: self.elsewhere.clone(),
+            is_ambiguous,
         }
     }
 
@@ -585,6 +641,7 @@ impl Watch {
 
     async fn forget_session(&mut self) {
         self.life = None;
+        self.claimed = None;
         self.prepared.clear();
         self.about = About::default();
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {

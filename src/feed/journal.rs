@@ -1,11 +1,12 @@
 //! Appending, so that a crash leaves all of a write or nothing of it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::model::Record;
+use super::read::each_whole;
+use crate::model::{Record, Seq};
 use crate::wire::{Context, DurableRecord};
 
 /// Why the feed cannot be used.
@@ -33,8 +34,12 @@ pub struct Journal {
     end: u64,
     /// Lines that are still to be written because the disk refused them.
     unwritten: Vec<u8>,
+    /// The number of the first of those, and their feed.
+    next: Option<(Seq, String)>,
     /// Whether part of a write may stand behind `end`, to be cut off before the next.
     torn: bool,
+    /// How often the file turned out to be another one.
+    changes: u64,
 }
 
 impl Journal {
@@ -65,7 +70,9 @@ impl Journal {
             path: path.to_owned(),
             end,
             unwritten: Vec::new(),
+            next: None,
             torn: false,
+            changes: 0,
         })
     }
 
@@ -73,6 +80,12 @@ impl Journal {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Counts how often somebody took the file away or replaced it: readers begin anew then.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Returns the feed's file.
@@ -88,6 +101,9 @@ impl Journal {
     ///
     /// When the disk refuses. Nothing is lost then: the records wait for the next call.
     pub fn append(&mut self, records: &[Record], context: &Context) -> Result<(), FeedError> {
+        if let (None, Some(first)) = (&self.next, records.first()) {
+            self.next = Some((first.seq, context.epoch.clone()));
+        }
         let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
         for record in records {
             more = more.saturating_sub(1);
@@ -127,11 +143,13 @@ impl Journal {
         }
         self.end += self.unwritten.len() as u64;
         self.unwritten.clear();
+        self.next = None;
         Ok(())
     }
 
     fn write(&mut self) -> io::Result<()> {
         self.cut()?;
+        self.find()?;
         self.torn = true;
         self.file.write_all(&self.unwritten)?;
         self.file.sync_data()?;
@@ -146,4 +164,72 @@ impl Journal {
         }
         Ok(())
     }
+
+    /// Sees to it that what is written will be found: the file may have been deleted, replaced or
+    /// changed since the last write.
+    fn find(&mut self) -> io::Result<()> {
+        match fs::metadata(&self.path) {
+            Ok(there) if is_same(&there, &self.file.metadata()?) => {
+                if there.len() > self.end {
+                    // No record of ours; the next one would be glued to it.
+                    tracing::warn!("cut off what somebody wrote at the end of the feed");
+                    self.file.set_len(self.end)?;
+                }
+                if there.len() >= self.end {
+                    return Ok(());
+                }
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        tracing::error!(
+            path = %self.path.display(),
+            "the feed's file was deleted, replaced or cut; going on in what is there now"
+        );
+        self.take_up()
+            .map_err(|FeedError::Io { source, .. }| source)
+    }
+
+    /// Goes on behind what the file has now, if that is of this feed, and else in a new file. The
+    /// numbers go on in any case.
+    fn take_up(&mut self) -> Result<(), FeedError> {
+        let (mut last, mut epoch) = (0, None);
+        let mut end = each_whole(&self.path, |line| {
+            if let Some(frame) = line.frame() {
+                last = frame.seq;
+                epoch = Some(frame.epoch);
+            }
+        })?
+        .at;
+        let fits = match (&self.next, &epoch) {
+            (Some((next, ours)), Some(epoch)) => epoch == ours && last < *next,
+            (None, _) | (_, None) => false,
+        };
+        let failed = |what| {
+            let path = self.path.clone();
+            move |source| FeedError::Io { what, path, source }
+        };
+        if !fits {
+            end = 0;
+            let is_something = fs::metadata(&self.path).is_ok_and(|there| there.len() > 0);
+            if is_something {
+                let aside = self.path.with_extension("jsonl.other");
+                fs::rename(&self.path, &aside).map_err(failed("put aside"))?;
+                tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
+            }
+        }
+        if let Some(folder) = self.path.parent() {
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(folder);
+            made.map_err(failed("make the folder of"))?;
+        }
+        let anew = Self::open(&self.path, end)?;
+        (self.file, self.end) = (anew.file, anew.end);
+        self.changes += 1;
+        Ok(())
+    }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }

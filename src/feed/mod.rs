@@ -9,7 +9,7 @@ mod recover;
 mod saved;
 
 pub use journal::{FeedError, Journal};
-pub use read::{Position, Reader, read_all};
+pub use read::{Frame, Kept, Line, Position, Reader, Sequence, read_all};
 pub use recover::{Recovered, recover};
 pub use saved::{load_saved, store_saved};
 

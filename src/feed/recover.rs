@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
-
-use super::{FeedError, Reader};
+use super::FeedError;
+use super::read::{Line, each_whole};
 use crate::model::{Delivered, Event, EventKind, Prompt, Seq, Task, WindowId};
 use crate::route::{Reach, reach};
 use crate::wire::{DurableRecord, RecordBody};
@@ -15,7 +14,7 @@ use crate::wire::{DurableRecord, RecordBody};
 pub struct Recovered {
     /// The feed's epoch; `None` when it has no record.
     pub epoch: Option<String>,
-    /// The number of the last record.
+    /// The number of the last record, whether it can be read or not.
     pub last_seq: Seq,
     /// The byte behind the last whole write; what follows was torn by a crash.
     pub end: u64,
@@ -38,31 +37,20 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
         ..Past::default()
     };
     let mut recovered = Recovered::default();
-    let mut write = Vec::new();
-    let mut reader = Reader::new(path, 0);
-    while let Some(line) = reader.next_bytes(u64::MAX)? {
-        // A record of a later version has its number all the same, and is not to be cut off.
-        let frame: Frame = match serde_json::from_slice(&line) {
-            Ok(frame) => frame,
-            Err(error) => {
-                tracing::warn!(%error, end = reader.at(), "passed over a line of the feed");
-                continue;
-            }
-        };
-        let whole = frame.more == 0;
-        write.push((frame, line));
-        if !whole {
-            continue;
-        }
-        recovered.end = reader.at();
-        for (frame, line) in write.drain(..) {
-            recovered.last_seq = frame.seq;
-            recovered.epoch = Some(frame.epoch);
-            if let Err(error) = past.read(frame.seq, &line) {
-                tracing::warn!(seq = frame.seq, error, "a record reads badly");
+    let end = each_whole(path, |line| match line {
+        Line::Record(record) => {
+            let seq = record.seq;
+            recovered.epoch = Some(record.epoch.clone());
+            if let Err(error) = past.read(*record) {
+                tracing::warn!(seq, error, "a record reads badly");
             }
         }
-    }
+        // It has its number all the same, and is not to be cut off.
+        Line::Unknown(frame) => recovered.epoch = Some(frame.epoch),
+        Line::Damaged => {}
+    })?;
+    recovered.last_seq = end.last_seq;
+    recovered.end = end.at;
     recovered.owed = past
         .owed
         .into_iter()
@@ -71,15 +59,6 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
     recovered.waiting = past.waiting.into_values().collect();
     recovered.since = past.events;
     Ok(recovered)
-}
-
-/// What every durable record has, whatever it says.
-#[derive(Deserialize)]
-struct Frame {
-    seq: Seq,
-    epoch: String,
-    #[serde(default)]
-    more: u32,
 }
 
 /// What the records read so far leave to be known.
@@ -93,9 +72,8 @@ struct Past {
 }
 
 impl Past {
-    fn read(&mut self, seq: Seq, line: &[u8]) -> Result<(), String> {
-        let record: DurableRecord =
-            serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    fn read(&mut self, record: DurableRecord) -> Result<(), String> {
+        let seq = record.seq;
         match record.body {
             RecordBody::Event(fields) => self.remember(seq, fields.to_event()?),
             RecordBody::Notice { events, .. } | RecordBody::FollowUp { events, .. } => {

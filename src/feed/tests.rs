@@ -31,8 +31,9 @@ impl Feed {
     }
 
     fn seqs(&self, after: Seq) -> Vec<Seq> {
-        let records = read_all(&self.path, after).unwrap();
-        records.iter().map(|record| record.seq).collect()
+        let records = read_all(&self.path).unwrap().records;
+        let seqs = records.iter().map(|record| record.seq);
+        seqs.filter(|seq| *seq > after).collect()
     }
 
     fn recover(&self) -> Recovered {
@@ -119,7 +120,7 @@ fn what_is_written_is_read() {
     let feed = Feed::new();
     let written = events(1, "", "@1 a running; @2 b dead 0 bell");
     feed.append(&written);
-    let read = read_all(&feed.path, 0).unwrap();
+    let read = read_all(&feed.path).unwrap().records;
     let back: Vec<Record> = read.iter().map(|line| line.to_record().unwrap()).collect();
     assert_eq!(back, written);
     let more: Vec<u32> = read.iter().map(|line| line.more).collect();
@@ -192,6 +193,62 @@ fn lines_that_are_no_record_are_passed_over() {
     assert_eq!(feed.seqs(0), [1, 2]);
     assert_eq!(feed.recover().last_seq, 2);
     assert!(feed.recover().end > end);
+}
+
+/// Makes the line of this number one that says nothing.
+fn damage(path: &Path, seq: usize) {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        let line = if index + 1 == seq { "\0damage" } else { line };
+        format!("{line}\n")
+    });
+    fs::write(path, lines.collect::<String>()).unwrap();
+}
+
+#[test]
+fn records_that_are_damaged_are_known_to_be_missing() {
+    let feed = Feed::new();
+    feed.append(&events(
+        1,
+        "",
+        "@1 a running; @2 b running; @3 c running; @4 d running",
+    ));
+    feed.append(&[notice(5, &[1, 2, 3, 4])]);
+    feed.append(&[notice(6, &[])]);
+    let lost = |feed: &Feed| {
+        let kept = read_all(&feed.path).unwrap();
+        (kept.lost, kept.last_seq)
+    };
+    assert_eq!(lost(&feed), (vec![], 6));
+    damage(&feed.path, 2);
+    assert_eq!(feed.seqs(0), [1, 3, 4, 5, 6]);
+    assert_eq!(lost(&feed), (vec![(2, 2)], 6));
+    // The end of a write, and then its beginning as well.
+    damage(&feed.path, 4);
+    assert_eq!(lost(&feed), (vec![(2, 2), (4, 4)], 6));
+    damage(&feed.path, 1);
+    assert_eq!(lost(&feed), (vec![(1, 2), (4, 4)], 6));
+    assert_eq!(feed.recover().last_seq, 6);
+}
+
+#[test]
+fn the_number_of_a_damaged_record_is_not_given_again() {
+    let feed = Feed::new();
+    feed.append(&events(1, "", "@1 a running; @2 b running"));
+    feed.append(&[notice(3, &[1, 2])]);
+    for seq in [3, 2] {
+        damage(&feed.path, seq);
+        let length = fs::metadata(&feed.path).unwrap().len();
+        let recovered = feed.recover();
+        assert_eq!((recovered.last_seq, recovered.end), (3, length));
+    }
+    let kept = read_all(&feed.path).unwrap();
+    assert_eq!((kept.lost, kept.last_seq), (vec![(2, 3)], 3));
+    // What a crash tore has no line of its own.
+    add(&feed.path, "{\"v\":1,\"seq\":4");
+    assert_eq!(feed.recover().last_seq, 3);
+    feed.append(&[notice(4, &[1, 2])]);
+    assert_eq!(feed.seqs(0), [1, 4]);
 }
 
 #[test]
@@ -284,7 +341,7 @@ fn a_reader_follows_and_takes_whole_lines_only() {
     let mut reader = Reader::new(&feed.path, 0);
     let mut next = |limit| {
         let position = reader.next(limit).unwrap();
-        position.map(|position| (position.record.seq, position.end))
+        position.map(|position| (seq_of(&position), position.end))
     };
     assert_eq!(next(u64::MAX), None);
     feed.append(&[notice(1, &[])]);
@@ -301,7 +358,15 @@ fn a_reader_follows_and_takes_whole_lines_only() {
     // And from where another left off.
     let mut later = Reader::new(&feed.path, end);
     let position = later.next(u64::MAX).unwrap();
-    assert_eq!(position.map(|position| position.record.seq), Some(2));
+    assert_eq!(position.as_ref().map(seq_of), Some(2));
+}
+
+fn seq_of(position: &Position) -> Seq {
+    match &position.line {
+        Line::Record(record) => record.seq,
+        Line::Unknown(frame) => frame.seq,
+        Line::Damaged => 0,
+    }
 }
 
 /// Linux's device that is always full.
@@ -422,7 +487,7 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
         }
         let mut events = Vec::new();
         let mut delivered = Vec::new();
-        for line in read_all(&feed.path, 0).unwrap() {
+        for line in read_all(&feed.path).unwrap().records {
             match line.to_record().unwrap().body {
                 Body::Event(event) => events.push(describe(&event)),
                 Body::Notice { events, .. } => delivered.extend(events),

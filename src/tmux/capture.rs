@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::banner::drop_banner;
 use crate::model::{Cursor, PaneId, Screen, WindowId, text};
 use crate::protocol::Command;
 
@@ -94,7 +95,8 @@ impl Captures {
             .is_none_or(|capture| shape.activity >= capture.time || *shape != capture.shape)
     }
 
-    /// Keeps a capture that was asked for with the shape `asked` and taken with `shape`.
+    /// Keeps a capture that was asked for with the shape `asked` and taken with `shape`. A dead
+    /// pane has a `banner`.
     pub(super) fn remember(
         &mut self,
         pane: PaneId,
@@ -102,8 +104,9 @@ impl Captures {
         shape: Shape,
         asked: &Shape,
         lines: &[Vec<u8>],
+        banner: &str,
     ) {
-        let screen = screen(&shape, asked, lines);
+        let screen = screen(&shape, asked, lines, banner);
         self.panes.insert(
             pane,
             Capture {
@@ -147,14 +150,14 @@ pub(super) fn capture_new_command(window: WindowId) -> Command {
 }
 
 /// The captured lines as a screen.
-fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>]) -> Screen {
+fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Screen {
     let mut rows: Vec<String> = lines.iter().map(|line| text::row(line)).collect();
     // Absolute rows count from the top of the history.
     let first = (shape.history + asked.first_row()).clamp(0, shape.history + shape.height);
     let mut cursor = shape.history + i64::from(shape.cursor_y) - first;
     let at_bottom = first + i64::try_from(rows.len()).unwrap_or(0) >= shape.history + shape.height;
     if shape.is_dead && at_bottom {
-        drop_banner(&mut rows);
+        drop_banner(&mut rows, banner);
     }
     if shape.is_alternate {
         // The screen may have become an alternate one after it was asked for.
@@ -195,19 +198,6 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>]) -> Screen {
     }
 }
 
-/// Takes tmux's own words off the last row of a dead pane: `Pane is dead`, alone or with status,
-/// signal and time in parentheses, cut where the pane is narrow.
-pub(super) fn drop_banner(rows: &mut [String]) {
-    const WORDS: &str = "Pane is dead (";
-    if let Some(last) = rows.last_mut() {
-        let is_banner = last.starts_with(WORDS)
-            || (last.len() >= 4 && WORDS.trim_end_matches(" (").starts_with(last.as_str()));
-        if is_banner {
-            last.clear();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +226,7 @@ mod tests {
     #[track_caller]
     fn check(shape: Shape, lines: &[&str], rows: &[&str], cursor: Option<u32>) {
         let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
-        let screen = screen(&shape, &shape, &lines);
+        let screen = screen(&shape, &shape, &lines, "");
         assert_eq!(*screen.rows, *rows);
         assert_eq!(screen.cursor.map(|cursor| cursor.y), cursor);
     }
@@ -315,9 +305,9 @@ mod tests {
             ..shape(0, 5, 0)
         };
         assert!(captures.is_stale(pane, &quiet));
-        captures.remember(pane, 10, quiet, &quiet, &[]);
+        captures.remember(pane, 10, quiet, &quiet, &[], "");
         assert!(captures.is_stale(pane, &quiet), "the same second");
-        captures.remember(pane, 11, quiet, &quiet, &[]);
+        captures.remember(pane, 11, quiet, &quiet, &[], "");
         assert!(!captures.is_stale(pane, &quiet));
         assert!(captures.is_stale(pane, &dead(quiet)));
         assert!(captures.is_stale(pane, &shape(1, 5, 0)));

@@ -29,6 +29,8 @@ pub struct SessionListed {
     pub created: i64,
     /// The pid of the daemon that marked it.
     pub daemon: Option<u32>,
+    /// The name that this daemon was asked for by.
+    pub supervised_as: Option<String>,
     /// Its name, proven text.
     pub name: String,
     /// `@tmux_task_root`.
@@ -185,7 +187,8 @@ pub async fn list_sessions(
     let list = Command::new("list-sessions").args([
         "-F",
         "#{session_id} #{session_created} #{?@tmux_task_daemon,#{=20:@tmux_task_daemon},-} \
-         #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}",
+         #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t\
+         #{=200:@tmux_task_name}",
     ]);
     let frames = match connection.run(&[list]).await {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
@@ -215,6 +218,7 @@ fn read_session(line: &str) -> Option<SessionListed> {
         name: text::one_line(name.as_bytes(), 200),
         root: some(),
         title: some(),
+        supervised_as: some(),
     })
 }
 

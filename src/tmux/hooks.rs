@@ -14,6 +14,8 @@ use crate::protocol::{Command, control_line};
 pub(super) const MARK: &str = "@tmux_task_daemon";
 /// What calls the session's daemon, on the session.
 const CALL: &str = "@tmux_task_call";
+/// The name by which that daemon was asked for the session, on the session.
+pub(super) const SUPERVISED_AS: &str = "@tmux_task_name";
 /// The record of deaths, on the session.
 const DEATHS: &str = "@tmux_task_deaths";
 /// The control clients of the session's daemon, for the next one should this one be killed.
@@ -172,13 +174,13 @@ pub async fn uninstall(
 /// Takes the mark away when it still is the one that was read.
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
-    let unset = |name| Command::new("set-option").args(["-uq", "-t", &target, name]);
+    let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
     Command::new("if-shell").args([
         "-F",
         "-t",
         &target,
         &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
-        &control_line(&[MARK, CALL, CLIENTS].map(unset)),
+        &control_line(&[MARK, SUPERVISED_AS, CALL, CLIENTS].map(unset)),
     ])
 }
 

@@ -165,8 +165,9 @@ impl Memory {
             };
             let pane = found.pane.pane;
             if let Some((asked, lines)) = answer.captured.remove(&pane) {
+                let banner = &found.banner;
                 self.captures
-                    .remember(pane, answer.time, found.shape, &asked, &lines);
+                    .remember(pane, answer.time, found.shape, &asked, &lines, banner);
             }
             present.insert(pane);
             let mut row = found.window.clone();

@@ -1,6 +1,7 @@
 //! The edge to tmux: finding the server, talking to it in control mode, and every command line
 //! we ever send it.
 
+mod banner;
 mod capture;
 mod client;
 mod control;
@@ -10,6 +11,7 @@ mod hooks;
 mod keys;
 mod launch;
 mod look;
+mod marks;
 mod nonce;
 mod one_shot;
 mod output;
@@ -32,6 +34,7 @@ pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uni
 pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Memory, Target, look};
+pub use marks::{Mark, Marked, claim, list_marks};
 pub use output::{History, Log, PaneOutput, Style, Untold, read_log, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};

@@ -1,15 +1,19 @@
 //! All that tmux has of a pane's output, at one instant.
 
-use super::capture::drop_banner;
+use super::banner::{BANNER, drop_banner, drop_joined_banner};
 use super::client::{Connection, continue_command, pause_command};
 use super::error::TmuxError;
 use crate::model::{PaneId, text};
 use crate::protocol::{Command, Frame};
 use crate::terminal::{columns_of, split_at_column};
 
-/// Where things stand in a pane.
-const SHAPE: &str = "#{history_size} #{history_limit} #{pane_width} #{pane_height} #{cursor_x} \
-                     #{cursor_y} #{alternate_on} #{pane_dead}";
+/// Where things stand in a pane: numbers, and what tmux wrote into a dead one.
+fn shape_format() -> String {
+    format!(
+        "#{{history_size}} #{{history_limit}} #{{pane_width}} #{{pane_height}} #{{cursor_x}} \
+         #{{cursor_y}} #{{alternate_on}} #{{pane_dead}} {BANNER}"
+    )
+}
 
 /// The rows of a pane's history and screen, and where things stand in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +116,7 @@ pub async fn read_output(
     };
     let reading = [
         Command::new("capture-pane").args(["-p", "-t", &id, "-S", start, "-E", "-"]),
-        Command::new("display-message").args(["-p", "-t", &id, SHAPE]),
+        Command::new("display-message").args(["-p", "-t", &id, &shape_format()]),
     ];
     let (before, after) = match (&*connection, untold) {
         (Connection::Attached(_), Untold::Kept) => (None, Some(continue_command(pane))),
@@ -128,7 +132,7 @@ pub async fn read_output(
     let [rows, shape, ..] = frames.get(n_before..).unwrap_or_default() else {
         return Err(unreadable());
     };
-    read_shape(rows, shape)
+    read_shape(rows, shape).map(|(output, _)| output)
 }
 
 /// Whether a log has the escape sequences that tmux would draw it with.
@@ -168,7 +172,7 @@ pub async fn read_log(
             Style::Raw => capture.arg("-e"),
         },
         Command::new("capture-pane").args(["-p", "-t", &id, "-S", "-1", "-E", "-"]),
-        Command::new("display-message").args(["-p", "-t", &id, SHAPE]),
+        Command::new("display-message").args(["-p", "-t", &id, &shape_format()]),
     ];
     let frames = connection.run(&commands).await?;
     let [joined, rows, shape] = frames.as_slice() else {
@@ -182,10 +186,10 @@ pub async fn read_log(
             Style::Raw => String::from_utf8_lossy(line).trim_end().to_owned(),
         })
         .collect();
-    let end = read_shape(rows, shape)?;
+    let (end, banner) = read_shape(rows, shape)?;
     if end.is_dead {
-        drop_banner(&mut lines);
-        drop_joined_banner(&mut lines);
+        drop_banner(&mut lines, &banner);
+        drop_joined_banner(&mut lines, &banner);
     }
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -193,20 +197,23 @@ pub async fn read_log(
     Ok(Log { lines, end })
 }
 
-fn read_shape(rows: &Frame, shape: &Frame) -> Result<PaneOutput, TmuxError> {
+fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxError> {
     let shape = shape.text();
-    let numbers: Vec<usize> = shape
-        .split(' ')
+    let mut fields = shape.splitn(9, ' ');
+    let numbers: Vec<usize> = fields
+        .by_ref()
+        .take(8)
         .map_while(|number| number.parse().ok())
         .collect();
+    let banner = fields.next().unwrap_or_default();
     let [history, limit, width, height, x, y, alternate, dead] = numbers[..] else {
         return Err(unreadable());
     };
     let mut rows: Vec<String> = rows.body.iter().map(|row| text::row(row)).collect();
     if dead != 0 {
-        drop_banner(&mut rows);
+        drop_banner(&mut rows, banner);
     }
-    Ok(PaneOutput {
+    let output = PaneOutput {
         rows,
         history,
         limit,
@@ -215,22 +222,12 @@ fn read_shape(rows: &Frame, shape: &Frame) -> Result<PaneOutput, TmuxError> {
         cursor: (x, y),
         is_alternate: alternate != 0,
         is_dead: dead != 0,
-    })
+    };
+    Ok((output, banner.to_owned()))
 }
 
 fn unreadable() -> TmuxError {
     TmuxError::Confused {
         detail: "a pane's shape cannot be read".to_owned(),
-    }
-}
-
-/// tmux scrolls for its banner as a row that is full does: where the output did not end its last
-/// line, a capture that joins wrapped rows glues the banner to it.
-fn drop_joined_banner(rows: &mut [String]) {
-    if let Some(last) = rows.last_mut()
-        && let Some(start) = last.rfind("Pane is dead (")
-    {
-        last.truncate(start);
-        last.truncate(last.trim_end().len());
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::banner::BANNER;
 use super::capture::Shape;
 use super::nonce::nonce;
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId, text};
@@ -39,6 +40,8 @@ pub(super) struct Found {
     pub(super) window: WindowRow,
     pub(super) pane: PaneRow,
     pub(super) shape: Shape,
+    /// What tmux wrote into the pane when it died.
+    pub(super) banner: String,
 }
 
 /// Lists the signs of all panes of the session.
@@ -104,13 +107,16 @@ pub(super) fn read_session(text: &str) -> Option<(SessionRow, String)> {
 }
 
 /// A row is `NONCE! field NONCE| field NONCE.`, without the blanks.
-fn row_format(fields: &[&str]) -> String {
+pub(super) fn row_format(fields: &[&str]) -> String {
     let nonce = nonce();
     let fields = fields.join(&format!("{nonce}|"));
     format!("{nonce}!{fields}{nonce}.")
 }
 
-fn read_rows<T>(text: &str, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Option<Vec<T>> {
+pub(super) fn read_rows<T>(
+    text: &str,
+    read: impl Fn(&mut Fields<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
     let nonce = nonce();
     let (start, end, separator) = (
         format!("{nonce}!"),
@@ -127,7 +133,7 @@ fn read_rows<T>(text: &str, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Opti
         .collect()
 }
 
-struct Fields<'a>(std::vec::IntoIter<&'a str>);
+pub(super) struct Fields<'a>(std::vec::IntoIter<&'a str>);
 
 impl Fields<'_> {
     fn text(&mut self) -> Option<String> {
@@ -136,17 +142,22 @@ impl Fields<'_> {
             .map(|field| text::one_line(field.as_bytes(), 4096))
     }
 
+    /// A text as it is.
+    pub(super) fn raw(&mut self) -> Option<String> {
+        self.0.next().map(str::to_owned)
+    }
+
     /// A text that may be empty, which says nothing.
     fn some_text(&mut self) -> Option<Option<String>> {
         self.text().map(|text| (!text.is_empty()).then_some(text))
     }
 
-    fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
+    pub(super) fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
         self.0.next()?.parse().ok()
     }
 
     /// A number that may be missing; what is no number is missing.
-    fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
+    pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
         self.0.next().map(|field| field.trim().parse().ok())
     }
 
@@ -212,6 +223,7 @@ fn pane_format() -> String {
         "#{pane_title}",
         // Asked only where nothing is recorded: it makes the server read in /proc.
         "#{?@tmux_task_command,,#{?@pi_task_command,,#{pane_current_command}}}",
+        BANNER,
     ])
 }
 
@@ -264,10 +276,12 @@ fn read_found(fields: &mut Fields<'_>) -> Option<Found> {
         current_command: fields.some_text()?,
         screen: Screen::default(),
     };
+    let banner = fields.raw()?;
     Some(Found {
         window,
         pane,
         shape,
+        banner,
     })
 }
 
@@ -311,7 +325,7 @@ mod tests {
         let ids = [window, pane];
         let of_window = ["0", "5", "2", "x", "3", "", "", name, "", ""];
         let of_pane = [
-            "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh",
+            "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",
         ];
         row_format(&[&ids[..], &of_window, &of_pane].concat())
     }

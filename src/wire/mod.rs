@@ -24,7 +24,7 @@ pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
     After, DaemonStatus, Ended, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request,
-    Response,
+    Response, Whereabouts,
 };
 pub use task::TaskFields;
 pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};

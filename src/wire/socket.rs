@@ -16,6 +16,8 @@ use crate::model::{Millis, Seq};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
+    /// Which session the daemon supervises.
+    Whereabouts,
     /// How the daemon is.
     Status,
     /// Look now; the answer comes when the look is recorded. Asked before and after a launch, so
@@ -134,6 +136,8 @@ impl After {
 pub enum Response {
     /// It is done.
     Done,
+    /// The session.
+    Whereabouts(Whereabouts),
     /// How the daemon is.
     Status(DaemonStatus),
     /// The tasks.
@@ -154,6 +158,19 @@ pub enum Response {
     Explained(Box<Explanation>),
     /// It was not done.
     Refused(Refusal),
+}
+
+/// Which session a daemon supervises, for those who asked for it by a name that it may not have
+/// any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Whereabouts {
+    /// The name that the session has now; `None` when there is none.
+    pub name: Option<String>,
+    /// The name by which another daemon supervises the session that has the name.
+    pub elsewhere: Option<String>,
+    /// Whether it was renamed and another session has the name that the daemon was asked for.
+    pub is_ambiguous: bool,
 }
 
 /// A task that a command ended or removed.

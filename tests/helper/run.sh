@@ -461,6 +461,25 @@ tmux link-window -d -s "$one" -t '=twice:9'
 run api -- 'sleep 1000'
 is 'one window linked twice is one window' "$(window) $code" "$one 0"
 
+# --- a session that was renamed ------------------------------------------------
+
+# As a daemon leaves it that was asked for `given`: any process that lives will do.
+export TMUX_TASK_SESSION=given
+tmux new-session -d -s 'now § 2' -n stay 'sleep 1000'
+tmux set-option -t '=now § 2:' @tmux_task_name given
+tmux set-option -t '=now § 2:' @tmux_task_daemon $$
+run api -- "'$dir/bin/words' '$dir/names' \"\$TMUX_TASK_SESSION\" \"\$PI_TMUX_SESSION\"; sleep 1000"
+is 'the name that its daemon has it by is as good' "$code ${out%%$'\n'*}" '0 session=now § 2'
+is '... one session' "$(windows 'now § 2')" 'stay api '
+holds '... whose name the task knows' eventually test -s "$dir/names"
+is '... by both variables' "$(tr '\0' '|' <"$dir/names")" 'now § 2|now § 2|'
+tmux set-option -t '=now § 2:' @tmux_task_daemon 99999999
+run api -- 'sleep 1000'
+is '... unless that daemon is gone' "$code ${out%%$'\n'*}" '0 session=given'
+tmux set-option -t '=now § 2:' @tmux_task_daemon $$
+run web -- 'sleep 1000'
+is '... or another session has it' "$code $(windows given)" '0 api web '
+
 # --- many at once -------------------------------------------------------------
 
 # at_once SESSION EXISTING

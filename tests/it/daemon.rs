@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 
 use crate::runs::codes;
-use crate::support::{World, all_told, events, has_ended, story};
+use crate::support::{Output, World, all_told, events, has_ended, story};
 
 #[test]
 fn what_stands_there_already_is_no_news() {
@@ -456,4 +456,95 @@ fn a_server_that_is_told_to_end_ends_though_a_daemon_listens() {
         story(records).contains(&"disappeared api -".to_owned()) && all_told(records)
     });
     assert_eq!(world.daemon_status()["exists"], false);
+}
+
+/// The names of the options that are set on a target itself.
+fn options_of(world: &World, args: &[&str]) -> Vec<String> {
+    let shown = world.tmux([&["show-options"], args].concat());
+    let names = shown.lines().filter_map(|line| line.split(' ').next());
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_stays_in_tmux_is_what_is_said_to_stay() {
+    let world = World::new();
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "mine",
+        "-n",
+        "api",
+        "exec sleep 1000",
+    ]);
+    world.task(["-s", "mine", "daemon", "--detach"]).ok();
+    let window = world.run("api", "exit 3");
+    world.until("its end", |records| !codes(records, "api").is_empty());
+    world.run("api", "printf '\\a'; exit 4");
+    world.until("all of it", |records| {
+        codes(records, "api") == [(1, 3), (2, 4)]
+            && events(records)
+                .iter()
+                .any(|event| event["type"] == "notify")
+            && all_told(records)
+    });
+    world.task(["daemon", "stop"]).ok();
+    world.task(["-s", "mine", "daemon", "stop"]).ok();
+    assert_eq!(
+        options_of(&world, &["-t", "=work:"]),
+        [
+            "@tmux_task_root",
+            "bell-action",
+            "destroy-unattached",
+            "history-limit"
+        ]
+    );
+    assert_eq!(
+        options_of(&world, &["-w", "-t", &window]),
+        [
+            "@tmux_task_bell_count",
+            "@tmux_task_command",
+            "@tmux_task_cwd",
+            "@tmux_task_launch",
+            "@tmux_task_replaced",
+            "@tmux_task_run",
+            "@tmux_task_started",
+            "allow-rename",
+            "automatic-rename",
+            "monitor-bell",
+            "remain-on-exit"
+        ]
+    );
+    assert_eq!(options_of(&world, &["-t", "=mine:"]), ["bell-action"]);
+    let on_window = options_of(&world, &["-w", "-t", "=mine:"]);
+    let ours = |name: &&String| !name.starts_with("automatic");
+    assert_eq!(
+        on_window.iter().filter(ours).collect::<Vec<_>>(),
+        ["@tmux_task_run", "monitor-bell", "remain-on-exit"]
+    );
+}
+
+#[test]
+fn tasks_outlive_the_daemon_where_sessions_go_with_their_last_client() {
+    let world = World::new();
+    std::fs::write(
+        world.path("home").join(".tmux.conf"),
+        "set-option -g destroy-unattached on\n",
+    )
+    .unwrap();
+    // Nobody is attached to the one but the daemon, and nobody at all to the other.
+    let window = world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    let mut helper = world.command(World::helper());
+    helper
+        .env("TMUX_TASK_SESSION", "other")
+        .args(["api", "--", "exec sleep 1000"]);
+    Output::of(helper).ok();
+    world.task(["daemon", "stop"]).ok();
+    let alive =
+        |target: &str| world.tmux(["display-message", "-p", "-t", target, "#{pane_dead}"]) == "0";
+    assert!(alive(&window));
+    assert!(alive("=other:api"));
 }

@@ -1,12 +1,14 @@
 //! Reading the feed: what is kept, what is live, and for whom.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    World, all_told, check_feed, content, deliveries, events, has_ended, parse_lines, pid,
+    Running, World, all_told, check_feed, content, deliveries, events, has_ended, parse_lines, pid,
 };
 
 /// A world with a feed of two tasks that ended, told and at rest; its epoch.
@@ -318,6 +320,185 @@ fn a_reader_that_never_reads_holds_nobody_up_and_loses_nothing() {
     assert_eq!(read, records);
     world.finish();
     assert_eq!(stalled.wait().unwrap().code(), Some(0));
+}
+
+/// Makes the lines of these numbers ones that say nothing, as long as they were.
+fn damage(world: &World, damaged: &[usize]) {
+    let feed = world.state("work").join("feed.jsonl");
+    let text = fs::read_to_string(&feed).unwrap();
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        if damaged.contains(&(index + 1)) {
+            format!("{}\n", "#".repeat(line.len()))
+        } else {
+            format!("{line}\n")
+        }
+    });
+    fs::write(&feed, lines.collect::<String>()).unwrap();
+}
+
+/// The numbers of what a stream brings until it is live, gaps as pairs.
+fn until_live(reader: &Running) -> Vec<Value> {
+    let records = reader.records_until(|record| record["kind"] == "sync");
+    let told = records
+        .iter()
+        .filter_map(|record| match record["kind"].as_str() {
+            Some("gap") => Some(json!([record["from"], record["to"]])),
+            _ => record.get("seq").cloned(),
+        });
+    told.collect()
+}
+
+#[test]
+fn damaged_records_are_a_gap_and_no_number_is_given_twice() {
+    let (world, _) = with_two_ends();
+    damage(&world, &[3, 4, 8]);
+    let output = world.task(["feed"]);
+    assert_eq!(seqs(&parse_lines(output.ok())), [1, 2, 5, 6, 7]);
+    let said = "tmux-task: feed: records 3 to 4, 8 are gone\n";
+    assert_eq!(output.err, said);
+    let output = world.task(["feed", "--after", "3", "--kind", "notice"]);
+    assert_eq!(seqs(&parse_lines(output.ok())), [6]);
+    assert_eq!(output.err, "tmux-task: feed: records 4, 8 are gone\n");
+    assert_eq!(world.task(["feed", "--after", "8"]).err, "");
+
+    world.daemon();
+    let read = |args: &[&str]| {
+        let follow = ["feed", "--follow", "--after"];
+        until_live(&world.start([&follow[..], args].concat()))
+    };
+    // The message of the last end was damaged, so that end is told of once more.
+    world.until("it", |records| records.len() == 6);
+    let whole = json!([1, 2, [3, 4], 5, 6, 7, [8, 8], 9]);
+    assert_eq!(json!(read(&["0"])), whole);
+    assert_eq!(json!(read(&["3"])), json!([[4, 4], 5, 6, 7, [8, 8], 9]));
+    assert_eq!(
+        json!(read(&["0", "--kind", "notice"])),
+        json!([2, [3, 4], 6, [8, 8]])
+    );
+    assert_eq!(json!(read(&["9"])), json!([]));
+
+    // Under the daemon's hands as well; what comes next has the next number.
+    damage(&world, &[9]);
+    assert_eq!(json!(read(&["7"])), json!([[8, 9]]));
+    world.run("api", "exec sleep 1000");
+    let records = world.until("its start", |records| records.len() == 7);
+    assert_eq!(seqs(&records), [1, 2, 5, 6, 7, 10, 11]);
+}
+
+/// What becomes of the feed when somebody does this to its file under the daemon's hands: a reader
+/// that listens has all the same what comes next, and another one is told what is gone.
+#[track_caller]
+fn check_file(change: impl Fn(&Path), from_the_front: &Value) -> World {
+    let (world, before) = with_two_ends();
+    world.daemon();
+    let listens = world.start(["feed", "--follow"]);
+    listens.records_until(|record| record["kind"] == "sync");
+    let feed = world.state("work").join("feed.jsonl");
+    change(&feed);
+    world.run("new", "exec sleep 1000");
+    let heard = listens.records_until(|record| record["seq"] == 10);
+    assert!(
+        heard.iter().all(|record| record["kind"] != "gap"),
+        "{heard:?}"
+    );
+    let reader = world.start(["feed", "--follow", "--after", "0"]);
+    assert_eq!(json!(until_live(&reader)), *from_the_front);
+    // It is in the file, and the next daemon goes on with it.
+    world.task(["daemon", "stop"]).ok();
+    world.daemon();
+    world.run("newer", "exec sleep 1000");
+    world.until("its start", |records| {
+        records.last().is_some_and(|record| record["seq"] == 12)
+    });
+    let epochs: Vec<Value> = world
+        .records()
+        .iter()
+        .map(|record| record["epoch"].clone())
+        .collect();
+    assert!(epochs.iter().all(|epoch| *epoch == before[0]["epoch"]));
+    world
+}
+
+#[test]
+fn a_feed_that_is_deleted_goes_on_in_a_new_file() {
+    check_file(
+        |feed| fs::remove_file(feed).unwrap(),
+        &json!([[1, 8], 9, 10]),
+    );
+}
+
+#[test]
+fn a_feed_whose_folder_is_deleted_goes_on_in_a_new_one() {
+    let remove = |feed: &Path| fs::remove_dir_all(feed.parent().unwrap()).unwrap();
+    check_file(remove, &json!([[1, 8], 9, 10]));
+}
+
+#[test]
+fn a_feed_that_an_editor_wrote_anew_goes_on_in_that_file() {
+    let edit = |feed: &Path| {
+        let text = fs::read_to_string(feed).unwrap();
+        let kept = text.lines().filter(|line| !line.contains("\"seq\":4,"));
+        let fresh = feed.with_extension("fresh");
+        fs::write(
+            &fresh,
+            kept.map(|line| format!("{line}\n")).collect::<String>(),
+        )
+        .unwrap();
+        fs::rename(&fresh, feed).unwrap();
+    };
+    check_file(edit, &json!([1, 2, 3, [4, 4], 5, 6, 7, 8, 9, 10]));
+}
+
+#[test]
+fn a_feed_that_is_cut_goes_on_behind_what_is_left() {
+    let cut = |feed: &Path| {
+        let text = fs::read_to_string(feed).unwrap();
+        let two = text.match_indices('\n').nth(1).unwrap().0 + 1;
+        let file = fs::OpenOptions::new().write(true).open(feed).unwrap();
+        // Not between two lines.
+        file.set_len(two as u64 + 10).unwrap();
+    };
+    check_file(cut, &json!([1, 2, [3, 8], 9, 10]));
+}
+
+#[test]
+fn what_somebody_adds_to_the_feed_is_no_record() {
+    let add = |feed: &Path| {
+        let mut file = fs::OpenOptions::new().append(true).open(feed).unwrap();
+        file.write_all(b"a note\nof mine").unwrap();
+    };
+    check_file(add, &json!([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+}
+
+#[test]
+fn a_file_in_the_place_of_the_feed_is_put_aside() {
+    let other = |feed: &Path| {
+        fs::remove_file(feed).unwrap();
+        fs::write(feed, "my notes\n").unwrap();
+    };
+    let world = check_file(other, &json!([[1, 8], 9, 10]));
+    let aside = world.state("work").join("feed.jsonl.other");
+    assert_eq!(fs::read_to_string(aside).unwrap(), "my notes\n");
+}
+
+#[test]
+fn a_feed_that_is_cut_between_two_daemons_gives_no_number_again() {
+    let (world, _) = with_two_ends();
+    let feed = world.state("work").join("feed.jsonl");
+    let text = fs::read_to_string(&feed).unwrap();
+    let kept: String = text.lines().take(5).map(|l| format!("{l}\n")).collect();
+    fs::write(&feed, kept).unwrap();
+    world.daemon();
+    // The end whose records are gone is in the saved snapshot: it was told.
+    world.run("new", "exec sleep 1000");
+    world.until("its start", |records| {
+        records
+            .last()
+            .is_some_and(|record| record["seq"].as_u64() >= Some(10))
+    });
+    let reader = world.start(["feed", "--follow", "--after", "4"]);
+    let told = until_live(&reader);
+    assert_eq!(told[..3], [json!(5), json!([6, 8]), json!(9)]);
 }
 
 #[test]

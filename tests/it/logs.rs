@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{SESSION, World};
+use crate::runs::codes;
+use crate::support::{SESSION, World, event};
 
 #[track_caller]
 fn logs_json(world: &World, args: &[&str]) -> Value {
@@ -221,4 +222,39 @@ fn search_says_where_it_is_already() {
     assert_eq!(world.task(["search", "--regex", "("]).code, 2);
     assert_eq!(world.task(["search", "x", "nobody"]).code, 3);
     assert_eq!(world.task(["-s", "nobody", "search", "x"]).code, 3);
+}
+
+#[test]
+fn the_users_own_words_in_a_dead_pane_are_no_output() {
+    let world = World::new();
+    world.run("stays", "exec sleep 1000");
+    let formats = [
+        "[ended: #{pane_dead_status}]",
+        "#[align=centre]#[fg=red]code #{?pane_dead_status,#{pane_dead_status},none}, over#[align=right]##1",
+    ];
+    for (n, format) in formats.iter().enumerate() {
+        world.tmux(["set-option", "-gw", "remain-on-exit-format", format]);
+        for (m, end) in ["; ", "; printf 'no end'; "].iter().enumerate() {
+            let name = format!("t{n}{m}");
+            let window = world.run(&name, &format!("echo 'one, over'{end}exit 3"));
+            let records = world.until("its end", |records| codes(records, &name) == [(1, 3)]);
+            let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
+            assert!(shown.contains("3"), "tmux writes it: {shown}");
+            let output = if m == 0 {
+                "one, over"
+            } else {
+                "one, over\nno end"
+            };
+            let task = &event(&records, "exited", &name)["task"];
+            assert_eq!(task["outputPreview"].as_str().unwrap().trim_end(), output);
+            let logs = world.task(["logs", &name]);
+            assert_eq!(logs.ok().trim_end(), output, "{format}");
+            let raw = world.task(["logs", &name, "--raw"]);
+            assert_eq!(raw.ok().trim_end(), output, "{format}");
+            assert_eq!(
+                world.task(["search", "code|ended", "--regex", &name]).out,
+                ""
+            );
+        }
+    }
 }

@@ -18,6 +18,7 @@ mod notices;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;
+mod renames;
 mod replay;
 mod restart;
 mod runs;

@@ -1,0 +1,128 @@
+//! What tmux itself writes into the last row of a dead pane: no output of its program.
+
+use crate::model::text;
+
+/// Asks for the banner as the user's `remain-on-exit-format` makes it (from tmux 3.3), of dead
+/// panes only. One that runs commands is not asked for: each look would run them.
+pub(super) const BANNER: &str = "#{?pane_dead,#{?#{m:*[##](*,#{remain-on-exit-format}},,\
+                                 #{E:remain-on-exit-format}},}";
+
+/// How tmux's own banner begins.
+const WORDS: &str = "Pane is dead (";
+
+/// The longest banner that is looked for within a line, in characters.
+const LONGEST: usize = 500;
+
+/// Takes the banner off the last row of a dead pane: the user's, given as its format reads now,
+/// or tmux's own, `Pane is dead`, alone or with status, signal and time in parentheses. Both are
+/// cut where the pane is narrow.
+pub(super) fn drop_banner(rows: &mut [String], banner: &str) {
+    if let Some(last) = rows.last_mut() {
+        let is_own = last.starts_with(WORDS)
+            || (last.len() >= 4 && WORDS.trim_end_matches(" (").starts_with(last.as_str()));
+        if is_own || is_drawn_from(&squeezed(last), &squeezed(&unstyled(banner))) {
+            last.clear();
+        }
+    }
+}
+
+/// tmux scrolls for its banner as a row that is full does: where the output did not end its last
+/// line, a capture that joins wrapped rows glues the banner to it.
+pub(super) fn drop_joined_banner(rows: &mut [String], banner: &str) {
+    let Some(last) = rows.last_mut() else { return };
+    let banner = squeezed(&unstyled(banner));
+    let begins = |(start, _): &(usize, char)| squeezed(&last[*start..]) == banner;
+    let of_format = if banner.is_empty() {
+        None
+    } else {
+        let starts = last.char_indices().rev().take(LONGEST);
+        starts.filter(begins).map(|(start, _)| start).last()
+    };
+    if let Some(start) = of_format.or_else(|| last.rfind(WORDS)) {
+        last.truncate(start);
+        last.truncate(last.trim_end().len());
+    }
+}
+
+/// Whether a row shows this banner, which may have been cut, and in which what was not known yet
+/// when it was drawn may be missing: a status can come later than the end.
+fn is_drawn_from(row: &str, banner: &str) -> bool {
+    if row.is_empty() || banner.is_empty() {
+        return false;
+    }
+    let same = |(a, b): &(char, char)| a == b;
+    let front = row.chars().zip(banner.chars()).take_while(same).count();
+    let backwards = row.chars().rev().zip(banner.chars().rev());
+    let back = backwards.take_while(same).count();
+    let length = row.chars().count();
+    let is_most = 2 * length >= banner.chars().count();
+    (front == length && length >= 4) || (front + back >= length && is_most)
+}
+
+/// Without blanks: tmux aligns the parts of a banner to the pane's width.
+fn squeezed(shown: &str) -> String {
+    text::row(shown.as_bytes()).split_whitespace().collect()
+}
+
+/// Without styles, `#[...]`.
+fn unstyled(format: &str) -> String {
+    let mut rest = format;
+    let mut shown = String::new();
+    while let Some((before, style)) = rest.split_once("#[") {
+        shown.push_str(before);
+        rest = style.split_once(']').map_or("", |(_, after)| after);
+    }
+    shown + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(row: &str, banner: &str, is_banner: bool) {
+        let mut rows = ["out".to_owned(), row.to_owned()];
+        drop_banner(&mut rows, banner);
+        assert_eq!(rows[1].is_empty(), is_banner, "{row:?} of {banner:?}");
+        assert_eq!(rows[0], "out");
+    }
+
+    #[test]
+    fn the_users_own_banner_is_known() {
+        check("[done: 3]", "[done: 3]", true);
+        check(
+            "      [done: 3]      at 12:00",
+            "#[align=centre]#[fg=red][done: 3] #[align=right]at 12:00",
+            true,
+        );
+        check("\x1b[31m[done: 3]\x1b[m", "#[fg=red][done: 3]", true);
+        // Cut, or drawn before the status was known.
+        check("[done", "[done: 3]", true);
+        check("[done: ]", "[done: 3]", true);
+        check("ended , at 12:00", "ended with SIGKILL, at 12:00", true);
+        // What is not it.
+        check("", "[done: 3]", true);
+        check("[do", "[done: 3] at 12:00", false);
+        check("[1]", "[done: 3] at 12:00", false);
+        check("total: 3", "[done: 3]", false);
+        check("[done: 3]", "", false);
+        check("Pane is dead (status 3, now)", "[done: 3]", true);
+    }
+
+    #[test]
+    fn a_banner_that_is_glued_to_the_output_goes_alone() {
+        let check = |line: &str, banner: &str, left: &str| {
+            let mut rows = [line.to_owned()];
+            drop_joined_banner(&mut rows, banner);
+            assert_eq!(rows[0], left, "{line:?} of {banner:?}");
+        };
+        check("no end  [done: 3]", "[done: 3]", "no end");
+        check(
+            "no end [done: 3] [done: 3]",
+            "#[bold][done: 3]",
+            "no end [done: 3]",
+        );
+        check("no end Pane is dead (status 3, now)", "", "no end");
+        check("no end", "[done: 3]", "no end");
+    }
+}

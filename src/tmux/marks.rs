@@ -1,0 +1,111 @@
+//! Who supervises which session: a mark that a daemon leaves on its own.
+
+use super::client::Connection;
+use super::error::TmuxError;
+use super::hooks::{MARK, SUPERVISED_AS};
+use super::rows::{read_rows, row_format};
+use crate::model::{SessionId, SessionLife};
+use crate::protocol::{Command, Frame, control_line};
+
+/// What a daemon leaves on its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Its process.
+    pub pid: u32,
+    /// The name that it was asked for by: the session may have another one by now.
+    pub name: String,
+}
+
+/// A session, and the mark of its daemon: of the present one, or of one that was killed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// Which life of it.
+    pub life: SessionLife,
+    /// Its name.
+    pub name: String,
+    /// The mark, if there is one.
+    pub mark: Option<Mark>,
+}
+
+/// Lists the server's sessions with their marks; none when there is no server.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<Marked>, TmuxError> {
+    let format = row_format(&[
+        "#{pid}",
+        "#{start_time}",
+        "#{session_id}",
+        "#{session_created}",
+        "#{session_name}",
+        &format!("#{{{MARK}}}"),
+        &format!("#{{{SUPERVISED_AS}}}"),
+    ]);
+    let list = Command::new("list-sessions").args(["-F", &format]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        answer => answer?,
+    };
+    let text = frames.last().map(Frame::text).unwrap_or_default();
+    let rows = read_rows(&text, |fields| {
+        let life = SessionLife {
+            server_pid: fields.parse()?,
+            server_started: fields.parse()?,
+            id: fields.parse()?,
+            created: fields.parse()?,
+        };
+        let name = fields.raw()?;
+        let (pid, supervised_as) = (fields.maybe()?, fields.raw()?);
+        Some(Marked {
+            life,
+            name,
+            mark: pid.map(|pid| Mark {
+                pid,
+                name: supervised_as,
+            }),
+        })
+    });
+    rows.ok_or_else(|| TmuxError::Confused {
+        detail: "a session's row cannot be read".to_owned(),
+    })
+}
+
+/// Marks the session as ours if it bears the mark `before`, or none; returns the mark that it
+/// bears then. Asked and done in one line: of two daemons one has it.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub async fn claim(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    before: Option<&Mark>,
+    ours: &Mark,
+) -> Result<Mark, TmuxError> {
+    let target = format!("{session}:");
+    let set =
+        |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
+    let show = |name: &str| Command::new("show-options").args(["-qv", "-t", &target, name]);
+    let before = before.map(|mark| mark.pid.to_string()).unwrap_or_default();
+    let commands = [
+        Command::new("if-shell").args([
+            "-F",
+            "-t",
+            &target,
+            &format!("#{{==:#{{{MARK}}},{before}}}"),
+            &control_line(&[
+                set(SUPERVISED_AS, &ours.name),
+                set(MARK, &ours.pid.to_string()),
+            ]),
+        ]),
+        show(MARK),
+        show(SUPERVISED_AS),
+    ];
+    let frames = connection.run(&commands).await?;
+    let shown = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
+    Ok(Mark {
+        pid: shown(1).trim().parse().unwrap_or_default(),
+        name: shown(2).trim_end_matches('\n').to_owned(),
+    })
+}

@@ -1,0 +1,301 @@
+//! A session that is renamed stays one task session with one daemon, whichever name is used.
+
+use std::fs;
+
+use rustix::process::Pid;
+use serde_json::Value;
+
+use crate::runs::codes;
+use crate::support::{
+    Output, World, all_told, deliveries, event, events, has_ended, parse_lines, pid, story,
+};
+
+/// A name that no file could have as it is.
+const NEW: &str = "new § (2) ##{x} --";
+
+/// A world with a task in a session that was made as `work` and has another name now.
+fn renamed() -> World {
+    let world = World::new();
+    world.run("api", "echo it works; exec sleep 1000");
+    world.until_deliveries(1);
+    rename(&world, "work", NEW);
+    world
+}
+
+fn rename(world: &World, from: &str, to: &str) {
+    let to = to.replace('#', "##");
+    world.tmux(["rename-session", "-t", &format!("={from}"), &to]);
+}
+
+/// Runs a command by this name of the session.
+fn by(world: &World, name: &str, args: &[&str]) -> Output {
+    let session = format!("--session={name}");
+    world.task([&[session.as_str()], args].concat())
+}
+
+fn daemon_by(world: &World, name: &str) -> Pid {
+    let output = by(world, name, &["daemon", "status", "--json"]);
+    let status: Value = serde_json::from_str(output.ok()).unwrap();
+    pid(status["pid"].as_i64().unwrap())
+}
+
+fn sessions(world: &World) -> Vec<String> {
+    let names = world.tmux(["list-sessions", "-F", "#{session_name}"]);
+    names.lines().map(str::to_owned).collect()
+}
+
+fn n_daemons(world: &World) -> usize {
+    let files = fs::read_dir(world.path("run")).unwrap();
+    let sockets = files.filter(|file| {
+        let path = file.as_ref().unwrap().path();
+        path.extension()
+            .is_some_and(|extension| extension == "sock")
+    });
+    sockets.count()
+}
+
+#[test]
+fn both_names_are_one_task_session() {
+    let world = renamed();
+    let daemon = daemon_by(&world, "work");
+    assert_eq!(daemon_by(&world, NEW), daemon);
+    for (name, task) in [("work", "old"), (NEW, "new")] {
+        let run = by(&world, name, &["run", task, "--", "exec sleep 1000"]);
+        assert!(run.ok().starts_with(&format!("session={NEW}\n")), "{run}");
+        assert!(by(&world, name, &["ls"]).ok().contains(" api "), "{name}");
+        assert_eq!(by(&world, name, &["logs", "api"]).ok(), "it works\n");
+        let found = by(&world, name, &["search", "works"]);
+        assert!(found.ok().contains("it works"), "{found}");
+        let wait = by(&world, name, &["wait", task, "--idle", "1ms", "--json"]);
+        assert!(wait.ok().contains("\"outcome\":\"idle\""), "{wait}");
+        by(&world, name, &["send", task, "x"]).ok();
+        by(&world, name, &["explain", task]).ok();
+        by(&world, name, &["kill", task]).ok();
+        let again = by(&world, name, &["daemon", "--detach"]);
+        let running = format!("already running (pid {})\n", daemon.as_raw_nonzero());
+        assert_eq!((again.code, again.err), (0, running));
+    }
+    let records = world.until("all of it", all_told);
+    assert_eq!(event(&records, "started", "new")["sessionName"], NEW);
+    let feed = by(&world, NEW, &["feed"]);
+    assert_eq!(parse_lines(feed.ok()), records);
+    assert_eq!(sessions(&world), [NEW]);
+    assert_eq!(n_daemons(&world), 1);
+    assert_eq!(fs::read_dir(world.path("state")).unwrap().count(), 1);
+    by(&world, NEW, &["daemon", "stop"]).ok();
+    assert!(has_ended(daemon));
+}
+
+#[test]
+fn a_second_rename_is_followed_and_the_first_name_stands_for_it() {
+    let world = renamed();
+    rename(&world, NEW, "third");
+    let daemon = daemon_by(&world, "third");
+    assert_eq!(daemon_by(&world, "work"), daemon);
+    // No daemon was ever asked for by this one, and no session has it.
+    assert_eq!(by(&world, NEW, &["ls"]).code, 3);
+    by(&world, "third", &["kill-all", "--yes"]).ok();
+    let records = world.finish();
+    assert_eq!(
+        event(&records, "disappeared", "api")["reason"],
+        "userKilled"
+    );
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_nobodys_mark() {
+    let world = renamed();
+    world.kill_daemon();
+    // The first one by the present name has it now, and is found by both.
+    by(&world, NEW, &["daemon", "--detach"]).ok();
+    let daemon = daemon_by(&world, NEW);
+    assert_eq!(daemon_by(&world, "work"), daemon);
+    let again = by(&world, "work", &["daemon", "--detach"]);
+    let running = format!("already running (pid {})\n", daemon.as_raw_nonzero());
+    assert_eq!((again.code, again.err), (0, running));
+    by(&world, "work", &["run", "web", "--", "exit 3"]).ok();
+    let records = world.until_of(&["-s", NEW], "its end", |records| {
+        codes(records, "web") == [(1, 3)]
+    });
+    event(&records, "started", "web");
+    assert_eq!(sessions(&world), [NEW]);
+}
+
+#[test]
+fn a_daemon_that_comes_back_by_the_first_name_has_the_renamed_session() {
+    let world = renamed();
+    world.kill_daemon();
+    // Started by a command that needs it.
+    let wait = by(&world, "work", &["wait", "api", "--idle", "1ms"]);
+    wait.ok();
+    assert_eq!(daemon_by(&world, NEW), daemon_by(&world, "work"));
+    by(&world, "work", &["run", "web", "--", "exec sleep 1000"]).ok();
+    assert_eq!(sessions(&world), [NEW]);
+    world.until_deliveries(2);
+    let records = world.finish();
+    assert_eq!(
+        story(&records)
+            .iter()
+            .filter(|line| !line.starts_with("notice"))
+            .collect::<Vec<_>>(),
+        ["started api", "started web"]
+    );
+    let options = world.tmux(["show-options", "-t", &format!("={NEW}:")]);
+    assert!(!options.contains("@tmux_task_name"), "{options}");
+}
+
+#[test]
+fn another_session_with_the_old_name_is_not_taken_for_it() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    rename(&world, "work", "new");
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "work",
+        "-n",
+        "other",
+        "exec sleep 1000",
+    ]);
+    let check = || {
+        for command in [
+            &["ls"][..],
+            &["logs", "other"],
+            &["run", "web", "--", "true"],
+            &["kill-all", "--yes"],
+        ] {
+            let output = world.task(command);
+            output.fails(
+                1,
+                &format!(
+                    "tmux-task: {}: session `work` is `new` now, and another session is named \
+                     `work`\nhint: -s new is the first one; `tmux-task -s new daemon stop`, then \
+                     `tmux-task -s work daemon --fresh --detach` turns to the other",
+                    command[0]
+                ),
+            );
+        }
+    };
+    check();
+    let listed = by(&world, "new", &["ls"]);
+    assert!(listed.ok().contains(" api ") && !listed.ok().contains(" other "));
+    by(&world, "new", &["run", "web", "--", "exec sleep 1000"]).ok();
+    let records = world.until_of(&["-s", "new"], "both starts", |records| {
+        deliveries(records).len() == 2
+    });
+    assert!(story(&records).iter().all(|line| !line.contains("other")));
+
+    // As the hint says; nor is anything told by a daemon that does not know which one is meant.
+    by(&world, "new", &["daemon", "stop"]).ok();
+    check();
+    let daemon = world.task(["daemon", "--detach"]);
+    assert_eq!(daemon.code, 1, "{daemon}");
+    world.daemon_with(&["--fresh"]);
+    world.run("more", "exec sleep 1000");
+    let told = world.until("its start", |told| {
+        told.len() > records.len() && all_told(told) && story(told).contains(&"started more".into())
+    });
+    let told = story(&told[records.len()..]);
+    let events = told.iter().filter(|line| !line.starts_with("notice"));
+    assert_eq!(events.collect::<Vec<_>>(), ["started more"]);
+}
+
+#[test]
+fn a_daemon_that_waits_for_the_new_name_leaves_the_session_to_the_one_that_has_it() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    by(&world, "new", &["daemon", "--detach"]).ok();
+    let (first, second) = (daemon_by(&world, "work"), daemon_by(&world, "new"));
+    assert_ne!(first, second);
+    rename(&world, "work", "new");
+    // It takes a look of its own to see that.
+    world.until_true("it knows", || daemon_by(&world, "new") == first);
+    let run = by(&world, "new", &["run", "web", "--", "exec sleep 1000"]);
+    assert!(run.ok().starts_with("session=new\n"));
+    let records = world.until("both starts", |records| deliveries(records).len() == 2);
+    assert_eq!(
+        by(&world, "new", &["feed"]).ok().lines().count(),
+        records.len()
+    );
+    // Nothing was told twice.
+    let mut told = 0;
+    for folder in fs::read_dir(world.path("state")).unwrap() {
+        let feed = folder.unwrap().path().join("feed.jsonl");
+        told += events(&parse_lines(&fs::read_to_string(feed).unwrap())).len();
+    }
+    assert_eq!(told, 2);
+}
+
+#[test]
+fn a_session_of_the_new_name_on_another_server_is_another_one() {
+    let world = renamed();
+    let other = |args: &[&str]| {
+        let session = format!("--session={NEW}");
+        world.task([&["-L", "other", session.as_str()], args].concat())
+    };
+    other(&["run", "api", "--", "exec sleep 1000"]).ok();
+    let status: Value = serde_json::from_str(other(&["daemon", "status", "--json"]).ok()).unwrap();
+    assert_ne!(pid(status["pid"].as_i64().unwrap()), daemon_by(&world, NEW));
+    assert_eq!(n_daemons(&world), 2);
+}
+
+#[test]
+fn a_rename_counts_at_once() {
+    let world = World::new();
+    world.run("api", "echo it works; exec sleep 1000");
+    world.until_deliveries(1);
+    let mut name = "work".to_owned();
+    for n in 0..10 {
+        let next = format!("name-{n}");
+        rename(&world, &name, &next);
+        assert_eq!(world.task(["logs", "api"]).ok(), "it works\n");
+        name = next;
+    }
+    rename(&world, &name, "last");
+    world.run("web", "exec sleep 1000");
+    assert_eq!(sessions(&world), ["last"]);
+}
+
+#[test]
+fn of_two_daemons_that_start_at_once_one_has_the_session() {
+    let world = renamed();
+    let session = format!("--session={NEW}");
+    for _ in 0..5 {
+        world.task(["daemon", "stop"]).ok();
+        let both = [
+            world.start([session.as_str(), "daemon", "--detach"]),
+            world.start(["daemon", "--detach"]),
+        ];
+        for mut one in both {
+            assert_eq!(one.wait(), 0);
+        }
+        assert_eq!(n_daemons(&world), 1);
+        assert_eq!(daemon_by(&world, NEW), daemon_by(&world, "work"));
+    }
+    let records = world.records();
+    assert!(
+        story(&records)
+            .iter()
+            .all(|line| !line.contains("disappeared")),
+        "{:?}",
+        story(&records)
+    );
+}
+
+#[test]
+fn where_the_daemon_answers_nobody_else_is_asked() {
+    let mut world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    world.set("TMUX_TASK_TMUX", "/no/such/tmux");
+    for args in [&["ls"][..], &["feed"], &["daemon", "status"], &["status"]] {
+        world.task(args).ok();
+    }
+    world.set("TMUX_TASK_TMUX", "");
+    rename(&world, "work", NEW);
+    world.set("TMUX_TASK_TMUX", "/no/such/tmux");
+    world.task(["ls"]).ok();
+}
