@@ -104,7 +104,11 @@ impl Session {
     /// session may have been renamed.
     async fn settle(&mut self, what: &str) -> Result<(), Failure> {
         match Client::connect(&self.place.socket()).await {
-            Ok(mut daemon) => self.learn_from(what, Some(&mut daemon)).await,
+            Ok(mut daemon) => {
+                let learnt = self.learn_from(what, Some(&mut daemon));
+                // A daemon that hangs need not keep what the disk tells from being told.
+                timeout(ANSWERS_WITHIN, learnt).await.unwrap_or(Ok(()))
+            }
             Err(ClientError::NoDaemon) => {
                 let meant = meant(&self.server, Some(&self.place), &self.name).await;
                 // What keeps tmux from answering is for the command itself to tell.
@@ -139,8 +143,7 @@ impl Session {
         daemon: Option<&mut Client>,
     ) -> Result<(), Failure> {
         let Some(daemon) = daemon else { return Ok(()) };
-        let asked = timeout(ANSWERS_WITHIN, daemon.ask(&Request::Whereabouts)).await;
-        let Ok(Ok(Response::Whereabouts(found))) = asked else {
+        let Ok(Response::Whereabouts(found)) = daemon.ask(&Request::Whereabouts).await else {
             return Ok(());
         };
         if let Some(other) = found.elsewhere {

@@ -33,10 +33,6 @@ use crate::wire::{
 /// How many requests may wait for the hub; further ones wait in their connections.
 const ASKS_QUEUED: usize = 32;
 
-/// How much of what tmux tells is taken account of before one question is answered; in a flood of
-/// output there is no end to it.
-const CAUGHT_UP_AT_ONCE: usize = 64;
-
 /// An autostarted daemon without session and readers leaves after this long.
 const USELESS_AFTER: Duration = Duration::from_secs(600);
 
@@ -220,17 +216,6 @@ impl Hub {
                 waiting::finish(self, done).await;
             }
             Change::Layout => waiting::relayout(self).await,
-        }
-    }
-
-    /// Takes account of what tmux has told by now: a rename of this very instant.
-    async fn catch_up(&mut self) {
-        for _ in 0..CAUGHT_UP_AT_ONCE {
-            let told = tokio::time::timeout(Duration::ZERO, self.watch.changed());
-            match told.await {
-                Ok(change) => self.on_change(change).await,
-                Err(_) => return,
-            }
         }
     }
 
@@ -446,7 +431,10 @@ impl Hub {
     async fn respond(&mut self, request: Request) -> (Response, Next) {
         match request {
             Request::Whereabouts => {
-                self.catch_up().await;
+                // A rename of this very instant counts.
+                if let Some(change) = self.watch.catch_up().await {
+                    self.on_change(change).await;
+                }
                 let whereabouts = self.watch.whereabouts().await;
                 (Response::Whereabouts(whereabouts), Next::GoOn)
             }

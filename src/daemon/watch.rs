@@ -469,24 +469,31 @@ impl Watch {
         self.started_at.clone()
     }
 
-    /// Takes in what has been told by now: the look that follows answers it, and asks for the
-    /// windows that it speaks of.
-    async fn catch_up(&mut self) {
+    /// Takes in what has been told by now, so that a look asks for the windows it speaks of.
+    /// Returns what of it a look answers, the most urgent.
+    pub(super) async fn catch_up(&mut self) -> Option<Change> {
         let Link::Attached(clients) = &mut self.link else {
-            return;
+            return None;
         };
         clients.client.catch_up().await;
         let told = changes(clients.client.take_told(), &mut clients.ears);
-        self.heard
-            .extend(told.into_iter().filter(|change| match change {
-                Change::Task | Change::Output => false,
-                Change::Printed { .. } | Change::Paused(_) | Change::Layout => true,
-            }));
+        let mut answered = None;
+        for change in told {
+            match change {
+                Change::Task => answered = Some(Change::Task),
+                Change::Output => answered = answered.or(Some(Change::Output)),
+                Change::Printed { .. } | Change::Paused(_) | Change::Layout => {
+                    self.heard.push_back(change);
+                }
+            }
+        }
+        answered
     }
 
     /// Looks through the control client; `None` when there is none, or none any more.
     async fn attached_look(&mut self) -> Option<Option<Look>> {
-        self.catch_up().await;
+        // The look answers it.
+        drop(self.catch_up().await);
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return None;
         };

@@ -32,6 +32,9 @@ pub struct Client {
     life: Life,
 }
 
+/// How many things are taken in at once: in a flood of output there is no end to them.
+const AT_ONCE: usize = 256;
+
 /// What a client was told, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
@@ -192,9 +195,13 @@ impl Client {
         }
     }
 
-    /// Takes in what has been told by now, without waiting, for [`Client::take_told`].
+    /// Takes in what has been told by now, without waiting, for [`Client::take_told`]; of a flood
+    /// only a part.
     pub async fn catch_up(&mut self) {
-        while self.life == Life::Usable {
+        for _ in 0..AT_ONCE {
+            if self.life != Life::Usable {
+                return;
+            }
             let next = pin!(self.control.next());
             // That the connection has gone shows at the next call.
             let Some(Ok(Some(item))) = ready(next).await else {
