@@ -50,6 +50,20 @@ impl World {
             .unwrap()
     }
 
+    /// Sets the table `input` of the configuration.
+    fn configure(&self, input: &str) {
+        let folder = self.dir.path().join(".config/tmux-task");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!("notices = []\n[input]\n{input}");
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.call(args);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    }
+
     #[track_caller]
     fn run(&self, name: &str, line: &str) {
         let output = self.call(&["run", name, "--", line]);
@@ -310,27 +324,73 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
     let log = world.command("tmux").arg("show-messages").output().unwrap();
     assert!(!String::from_utf8_lossy(&log.stdout).contains("sesame"));
 
-    let explained = world.call(&["explain", "ask", "--json"]);
-    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    let explained = world.json(&["explain", "ask", "--json"]);
     assert_eq!(explained["state"], "waiting");
     assert_eq!(explained["prompt"], "Size?");
     assert_eq!(explained["terminal"]["reader"], "reading");
 }
 
 #[test]
+fn a_silent_task_is_stalled_where_nothing_tells_what_it_does_and_nobody_is_told() {
+    let world = World::new();
+    world.configure("stalled-after = '300ms'\nmute-tasks = ['muted']\n");
+    // It takes keys at once, as `ssh` does, and has shown nothing that asks.
+    let open = "echo the line is up; read -r -n1 _; echo more; read -r -p 'Go on? ' _";
+    world.run("open", open);
+    world.run("muted", open);
+    world.run("busy", "echo the line is up; sleep 1000");
+    world.run("shell", "exec bash --norc");
+    world.run("ask", "read -p 'Go on? ' x");
+    let stalled = || -> Vec<String> {
+        let listed = world.json(&["ls", "--json"]);
+        let tasks = listed["tasks"].as_array().unwrap();
+        tasks
+            .iter()
+            .filter(|task| task["stalledMs"].as_u64().is_some_and(|ms| ms >= 300))
+            .map(|task| task["windowName"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // The others have been silent for as long, and are what they were.
+    let explain = |name: &str| world.json(&["explain", name, "--json"]);
+    let states = ["open", "busy", "shell", "muted"].map(|name| {
+        world.until("it is silent", |_| {
+            let explained = explain(name);
+            explained["quietMs"].as_u64().is_some_and(|ms| ms > 300)
+                && explained["line"] != Value::Null
+        });
+        explain(name)["state"].clone()
+    });
+    assert_eq!(states, ["stalled", "working", "working", "working"]);
+    let told = world.until("one asks", |told| !told.is_empty());
+    assert!(told.iter().all(|told| told.task == "ask"), "{told:?}");
+    assert_eq!(stalled(), ["open"]);
+    assert_eq!(world.json(&["status", "--json"])["stalled"], 1);
+    let listed = world.call(&["ls"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let states = |state| listed.matches(&format!(" {state} ")).count();
+    assert_eq!((states("stalled"), states("waiting")), (1, 1), "{listed}");
+
+    // Whatever it prints ends it, and what asks is told as ever.
+    let sent = world.call(&["send", "open", "--no-enter", "x"]);
+    assert!(sent.status.success(), "{sent:?}");
+    world.until("it asks", |told| {
+        told.iter().any(|told| told.task == "open")
+    });
+    assert_eq!(stalled(), Vec::<String>::new());
+    let feed = world.call(&["feed"]);
+    assert!(!String::from_utf8_lossy(&feed.stdout).contains("stalled"));
+}
+
+#[test]
 fn what_is_muted_is_not_told() {
     let world = World::new();
-    let config = world.dir.path().join(".config/tmux-task");
-    std::fs::create_dir_all(&config).unwrap();
-    let text = "notices = []\n[input]\nignore = ['^beta']\nmute-tasks = ['quiet']\nmute-kinds = ['pager']\n";
-    std::fs::write(config.join("config.toml"), text).unwrap();
+    world.configure("ignore = ['^beta']\nmute-tasks = ['quiet']\nmute-kinds = ['pager']\n");
     world.run("quiet", "read -p 'Go on? ' x");
     world.run("beta", "read -p 'beta? ' x");
     world.run("pager", "seq 500 | less");
     world.run("loud", "read -p 'gamma? ' x");
     let told = world.until("one asks", |told| !told.is_empty());
     assert!(told.iter().all(|told| told.task == "loud"), "{told:?}");
-    let explained = world.call(&["explain", "quiet", "--json"]);
-    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    let explained = world.json(&["explain", "quiet", "--json"]);
     assert_eq!(explained["state"], "muted");
 }
