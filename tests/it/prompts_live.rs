@@ -163,6 +163,8 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "menu",
     ),
     ("printed", "bash", "echo 'Enter your name'; read x", "text"),
+    // Without a word.
+    ("cat", "cat", "cat", "text"),
     (
         "python",
         "python3",
@@ -283,6 +285,118 @@ fn programs_that_wait_are_told_and_no_others() {
     }
     let twice = told.len() != expected.len();
     assert!(!twice, "each is told once: {told:#?}");
+}
+
+#[test]
+fn apt_asks_before_it_removes_and_goes_by_the_answer() {
+    if !is_installed("apt-get") {
+        eprintln!("skipped: there is no apt-get");
+        return;
+    }
+    let world = World::new();
+    let settings = apt_of_its_own(&world.dir.path().join("apt"));
+    world.run(
+        "apt",
+        &format!("APT_CONFIG={settings} apt-get remove demo || echo \"ended with $?\"; sleep 1000"),
+    );
+    let told = world.until("it asks", |told| !told.is_empty());
+    let expected = Told {
+        task: "apt".to_owned(),
+        what: "input".to_owned(),
+        kind: "confirm".to_owned(),
+        prompt: "Do you want to continue? [Y/n]".to_owned(),
+        secret: false,
+    };
+    assert_eq!(told, [expected]);
+    let sent = world.call(&["send", "apt", "--if-prompt", &told[0].prompt, "n"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let told = world.until("it is answered", |told| told.len() > 1);
+    assert_eq!(told[1].what, "inputResolved", "{told:?}");
+    let seen = world.call(&["wait", "apt", "--idle", "100ms", "--timeout", "20s"]);
+    assert!(seen.status.success(), "{seen:?}");
+    let output = world.call(&["logs", "apt"]);
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains("Abort.\nended with 1\n"), "{output}");
+}
+
+/// Makes an apt that knows one package, which is installed nowhere but in its own lists, and needs
+/// neither the network nor the system's; returns the path of its settings.
+fn apt_of_its_own(root: &Path) -> String {
+    for folder in [
+        "state/lists/partial",
+        "cache/archives/partial",
+        "etc/apt.conf.d",
+        "etc/preferences.d",
+        "etc/sources.list.d",
+        "dpkg/info",
+        "dpkg/updates",
+        "log",
+    ] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let package = "Package: demo\nStatus: install ok installed\nMaintainer: A <a@b.c>\n\
+                   Architecture: all\nVersion: 1\nDescription: nothing\n";
+    std::fs::write(root.join("dpkg/status"), package).unwrap();
+    let root = root.display();
+    let settings = format!(
+        "Dir \"{root}\";\nDir::State \"state\";\nDir::State::status \"{root}/dpkg/status\";\n\
+         Dir::Cache \"cache\";\nDir::Etc \"etc\";\nDir::Log \"log\";\n\
+         Dir::Bin::dpkg \"/bin/false\";\n"
+    );
+    let path = format!("{root}/apt.conf");
+    std::fs::write(&path, settings).unwrap();
+    path
+}
+
+#[test]
+fn sudo_asks_for_a_password() {
+    let world = World::new();
+    let line = match sudo_that_asks(&world) {
+        Ok(line) => line,
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+    world.run("sudo", &format!("{line} || true; sleep 1000"));
+    let told = world.until("it asks", |told| !told.is_empty());
+    let [asked] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!((asked.kind.as_str(), asked.secret), ("password", true));
+    assert!(
+        asked.prompt.starts_with("[sudo] password for "),
+        "{asked:?}"
+    );
+    // Nobody's password is tried.
+    let sent = world.call(&["send", "sudo", "--no-enter", "--key", "C-c"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let told = world.until("it gave up", |told| told.len() > 1);
+    assert_eq!(told[1].what, "inputResolved", "{told:?}");
+}
+
+/// Returns a command that makes sudo ask, or why there is none. Root is asked nothing, so it is
+/// tried as a user who has no rights at all.
+fn sudo_that_asks(world: &World) -> Result<String, String> {
+    if !is_installed("sudo") {
+        return Err("there is no sudo".to_owned());
+    }
+    let become_nobody = if rustix::process::geteuid().is_root() {
+        "setpriv --reuid=65534 --regid=65534 --clear-groups "
+    } else {
+        ""
+    };
+    let tried = world
+        .command("sh")
+        .args(["-c", &format!("{become_nobody}sudo -k -n id")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+    if said.contains("a password is required") {
+        Ok(format!("{become_nobody}sudo -k id"))
+    } else {
+        Err(format!("sudo asks for no password here: {said}"))
+    }
 }
 
 #[test]
