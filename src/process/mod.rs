@@ -2,12 +2,18 @@
 
 mod ends;
 mod evidence;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux counts")
+)]
+mod stillness;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 
 pub use ends::{Ended, Ends};
-pub use evidence::terminal;
+pub use evidence::{Asked, ask, terminal};
+pub use stillness::Stillness;
 
 use crate::model::{Exit, Millis, Signal};
 

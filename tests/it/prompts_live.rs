@@ -165,6 +165,19 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
     ("printed", "bash", "echo 'Enter your name'; read x", "text"),
     // Without a word.
     ("cat", "cat", "cat", "text"),
+    // Only after it has been seen at something else, and still without a word.
+    (
+        "restless",
+        "bash",
+        "for _ in $(seq 20); do sleep 0.05; done; read x",
+        "text",
+    ),
+    (
+        "thread",
+        "python3",
+        "python3 -c 'import threading, time; threading.Timer(1, input).start(); time.sleep(1000)'",
+        "text",
+    ),
     (
         "python",
         "python3",
@@ -285,6 +298,20 @@ fn programs_that_wait_are_told_and_no_others() {
     }
     let twice = told.len() != expected.len();
     assert!(!twice, "each is told once: {told:#?}");
+}
+
+#[test]
+fn who_begins_to_read_long_after_it_fell_silent_is_found() {
+    let world = World::new();
+    world.run("late", "mkfifo gate; read -r _ < gate; read x");
+    world.until("it is seen at something else", |_| {
+        let explained = world.json(&["explain", "late", "--json"]);
+        explained["terminal"]["reader"] == "elsewhere"
+    });
+    assert_eq!(world.told(), []);
+    std::fs::write(world.dir.path().join("gate"), "\n").unwrap();
+    let told = world.until("it is found", |told| !told.is_empty());
+    assert_eq!(told[0].task, "late");
 }
 
 #[test]
