@@ -29,7 +29,7 @@ const RESTLESS_PAUSE: Duration = Duration::from_secs(10);
 
 /// However still its programs are, a pane is asked anew after this: its terminal may have been set
 /// by others.
-const ASK_BY: Duration = Duration::from_secs(60);
+const ASK_BY: Duration = Duration::from_secs(300);
 
 /// Screens that have just come to rest within this are asked together.
 const TOGETHER: Duration = Duration::from_millis(20);
@@ -75,9 +75,20 @@ struct Known {
     pause: Duration,
     /// Until it may be asked again if its programs run.
     rest: Duration,
-    /// Since when it is to be asked anew.
-    stale_since: Option<Instant>,
+    /// Why and since when it is to be asked anew.
+    stale: Option<Stale>,
 }
+
+/// Why something is to be found out anew, the more pressing first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// Its programs have run.
+    Ran,
+    /// It was asked long ago.
+    Old,
+}
+
+type Stale = (Why, Instant);
 
 impl Terminals {
     /// Takes note of a look, and adds to its snapshot what is known of the terminals of tasks
@@ -141,25 +152,25 @@ impl Terminals {
             return false;
         }
         self.go_round(&waits, now);
-        // Those told first, for their answers are looked for. Then those whose programs seldom
-        // run, and of them those that have waited longest.
-        let mut stale: Vec<(bool, Duration, Instant, WindowId)> = self
+        // Of those whose programs have run, those told first, for their answers are looked for,
+        // then those that seldom run, and of them those that have waited longest.
+        let mut stale: Vec<(Why, bool, Duration, Instant, WindowId)> = self
             .panes
             .iter()
             .filter_map(|(window, pane)| match &pane.known {
                 None => {
                     let is_due = pane.next <= now + TOGETHER;
-                    is_due.then_some((false, Duration::ZERO, pane.next, *window))
+                    is_due.then_some((Why::Ran, false, Duration::ZERO, pane.next, *window))
                 }
                 Some(known) => {
-                    let since = known.stale_since?;
-                    Some((!waits(*window), known.rest, since, *window))
+                    let (why, since) = known.stale?;
+                    Some((why, !waits(*window), known.rest, since, *window))
                 }
             })
             .collect();
         stale.sort_unstable();
         let mut changed = false;
-        for (_, _, _, window) in stale {
+        for (.., window) in stale {
             let Some(pane) = self.panes.get_mut(&window) else {
                 continue;
             };
@@ -211,7 +222,7 @@ impl Terminals {
             None => pane.next,
             Some(known) => {
                 let round = self.round_at.map_or(pane.next, |at| at.max(pane.next));
-                if known.stale_since.is_some() {
+                if known.stale.is_some() {
                     self.asking.next().map_or(round, |next| next.min(round))
                 } else {
                     round
@@ -252,7 +263,7 @@ impl Pane {
             is_wary,
             pause,
             rest,
-            stale_since: None,
+            stale: None,
         });
         self.next = now + pause;
     }
@@ -267,18 +278,19 @@ impl Known {
             ROUND_PAUSE
         };
         self.pause = (self.pause * 2).min(longest);
-        if self.stale_since.is_some() {
+        if matches!(self.stale, Some((Why::Ran, _))) {
             return;
         }
         let age = now.saturating_duration_since(self.at);
-        let is_stale = if self.asked.stillness.lasts() {
-            self.rest = FIRST_PAUSE;
-            age >= ASK_BY
-        } else {
-            age >= self.rest
-        };
-        if is_stale {
-            self.stale_since = Some(now);
+        if !self.asked.stillness.lasts() {
+            if age >= self.rest {
+                self.stale = Some((Why::Ran, now));
+            }
+            return;
+        }
+        self.rest = FIRST_PAUSE;
+        if age >= ASK_BY && self.stale.is_none() {
+            self.stale = Some((Why::Old, now));
         }
     }
 }
