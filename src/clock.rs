@@ -1,6 +1,8 @@
 //! The edge to time: the one place that reads the clocks.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::model::{Millis, Now};
 
@@ -14,4 +16,13 @@ pub fn now() -> Now {
         mono: tokio::time::Instant::now().into_std(),
         wall: Millis::try_from(since_1970.as_millis()).unwrap_or(Millis::MAX),
     }
+}
+
+/// Returns for how long this thread has been on a processor.
+#[must_use]
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
 }

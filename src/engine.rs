@@ -18,6 +18,8 @@ pub struct Settings {
     pub quiet: Duration,
     /// How long events are gathered, from the first of them, before they are delivered.
     pub gather: Duration,
+    /// How long a task must have shown nothing new to be called stalled; `None` for never.
+    pub stalled_after: Option<Duration>,
 }
 
 impl Settings {
@@ -25,6 +27,7 @@ impl Settings {
     pub const LIVE: Self = Self {
         quiet: Duration::from_millis(200),
         gather: Duration::from_millis(50),
+        stalled_after: None,
     };
 
     /// For snapshots that are looks by themselves: two in a row are quiet enough, and the events
@@ -32,6 +35,7 @@ impl Settings {
     pub const REPLAY: Self = Self {
         quiet: Duration::ZERO,
         gather: Duration::ZERO,
+        stalled_after: None,
     };
 }
 
@@ -123,7 +127,11 @@ impl Engine {
         if !events.is_empty() {
             effects.push(Effect::Append(self.record(events, now)));
         }
-        let counts = look.counts(|window| self.episodes.is_waiting(window));
+        let stalled = |task: &&Task| self.task_stalled_for(task, now).is_some();
+        let counts = StatusCounts {
+            stalled: look.tasks.values().filter(stalled).count(),
+            ..look.counts(|window| self.episodes.is_waiting(window))
+        };
         if self.counts != Some(counts) {
             self.counts = Some(counts);
             effects.push(Effect::Status(counts));
@@ -220,6 +228,14 @@ impl Engine {
         ))
     }
 
+    /// Returns for how long a task has shown nothing new, where that is long enough to call it
+    /// stalled. Nobody is told: it is there for those who ask.
+    #[must_use]
+    pub fn stalled_for(&self, window: WindowId, now: Now) -> Option<Duration> {
+        let task = self.before.as_ref()?.tasks.get(&window)?;
+        self.task_stalled_for(task, now)
+    }
+
     /// Returns what a user has taught about prompts.
     #[must_use]
     pub fn teaching(&self) -> &Teaching {
@@ -242,6 +258,15 @@ impl Engine {
     #[must_use]
     pub fn last_seq(&self) -> Seq {
         self.last_seq
+    }
+
+    fn task_stalled_for(&self, task: &Task, now: Now) -> Option<Duration> {
+        let after = self.settings.stalled_after?;
+        // Evidence is there once a screen has stood for `quiet`.
+        let after = after.max(self.settings.quiet);
+        (task.is_alive() && !self.episodes.teaching().mutes_task(task))
+            .then(|| self.episodes.stalled_for(task.window, after, now))
+            .flatten()
     }
 
     fn record(&mut self, events: Vec<Event>, now: Now) -> Vec<Record> {

@@ -59,6 +59,7 @@ need npm npm
 need top procps
 need make make
 need curl curl
+need sudo sudo
 need_linker
 install_missing "$install"
 

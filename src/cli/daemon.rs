@@ -201,8 +201,10 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
     let age = ls::age(crate::clock::now().wall - status.started_at);
     let tasks = if status.exists {
         format!(
-            "{} running, {} waiting, {} exited",
-            status.running, status.waiting, status.dead
+            "{}, {} waiting, {} exited",
+            ls::running(status.running, status.stalled),
+            status.waiting,
+            status.dead
         )
     } else {
         "the session does not exist".to_owned()

@@ -87,6 +87,7 @@ fn lines(explanation: &Explanation, now: i64) -> Vec<String> {
         ExplainedState::Muted => "waits for input; the configuration keeps it quiet".to_owned(),
         ExplainedState::Asking => "asks for input; not told (yet)".to_owned(),
         ExplainedState::Working => "does not wait for input".to_owned(),
+        ExplainedState::Stalled => "is stalled: nothing tells whether it waits".to_owned(),
     };
     let mut lines = vec![
         line(

@@ -5,7 +5,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
-use super::output;
+use super::{ls, output};
 use crate::feed::{Kept, read_all};
 use crate::model::Seq;
 use crate::wire::{
@@ -181,8 +181,12 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             running,
             waiting,
             dead,
+            stalled,
         } => Some(match text {
-            Some(text) => format!("{text} ({running} running, {waiting} waiting, {dead} exited)"),
+            Some(text) => {
+                let running = ls::running(*running, *stalled);
+                format!("{text} ({running}, {waiting} waiting, {dead} exited)")
+            }
             None => "tmux: no session".to_owned(),
         }),
         LiveRecord::Gap { from, to } => missing(&[(*from, *to)], 0),

@@ -38,7 +38,7 @@ pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failur
         };
     }
     let snapshot = session.look(what).await?;
-    Ok(LsView::new(SnapshotLine::from(&snapshot), |_| None))
+    Ok(LsView::new(SnapshotLine::from(&snapshot), LsTask::from))
 }
 
 /// Counts the tasks of a view.
@@ -47,13 +47,14 @@ pub(super) fn counts(view: &LsView) -> StatusCounts {
         exists: view.exists,
         ..StatusCounts::default()
     };
-    for LsTask { task, waiting_for } in &view.tasks {
-        if task.dead {
+    for listed in &view.tasks {
+        if listed.task.dead {
             counts.dead += 1;
-        } else if waiting_for.is_some() {
+        } else if listed.waiting_for.is_some() {
             counts.waiting += 1;
         } else {
             counts.running += 1;
+            counts.stalled += usize::from(listed.stalled_ms.is_some());
         }
     }
     counts
@@ -99,6 +100,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
         (true, Some(_), _) => "killed",
         (true, None, _) => "exited",
         (false, _, Some(_)) => "waiting",
+        (false, _, None) if listed.stalled_ms.is_some() => "stalled",
         (false, _, None) => "running",
     };
     let code = match (task.dead, &task.exit_signal, task.exit_code) {
@@ -126,6 +128,14 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
         short(task.current_command.as_deref().unwrap_or("-")),
         short(last.unwrap_or_default()),
     ]
+}
+
+/// Says how many tasks run, and how many of them have stalled.
+pub(super) fn running(running: usize, stalled: usize) -> String {
+    match stalled {
+        0 => format!("{running} running"),
+        _ => format!("{running} running, {stalled} of them stalled"),
+    }
 }
 
 /// A span of time in its largest unit.
@@ -169,17 +179,15 @@ mod tests {
             exists: true,
             captured_at: 0,
             tasks: vec![
+                LsTask::from(task("@1", "api", false, None, Some(1))),
                 LsTask {
-                    task: task("@1", "api", false, None, Some(1)),
-                    waiting_for: None,
-                },
-                LsTask {
-                    task: task("@12", "migrate-§", false, None, Some(2)),
                     waiting_for: Some("Proceed? [y/N]".into()),
+                    ..LsTask::from(task("@12", "migrate-§", false, None, Some(2)))
                 },
+                LsTask::from(task("@3", "lint", true, Some(2), None)),
                 LsTask {
-                    task: task("@3", "lint", true, Some(2), None),
-                    waiting_for: None,
+                    stalled_ms: Some(60_000),
+                    ..LsTask::from(task("@4", "tunnel", false, None, Some(1)))
                 },
             ],
         };
@@ -188,6 +196,7 @@ mod tests {
         @1   api        running  -     1    1m   make test  last line
         @12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]
         @3   lint       exited   2     -    1m   make test  last line
+        @4   tunnel     stalled  -     1    1m   make test  last line
         ");
     }
 }

@@ -53,12 +53,18 @@ pub struct InputConfig {
     pub mute_kinds: BTreeSet<PromptKind>,
     /// How long a screen must have stood before its prompt is told: key `quiet`.
     pub quiet: Duration,
+    /// How long a task must have shown nothing new to be called stalled; `None` for never: key
+    /// `stalled-after`.
+    pub stalled_after: Option<Duration>,
 }
 
 /// What `quiet` is without the file, and within what bounds it may be set.
 const QUIET: Duration = Duration::from_millis(200);
 const LEAST_QUIET: Duration = Duration::from_millis(50);
 const MOST_QUIET: Duration = Duration::from_secs(3600);
+
+/// The longest that `stalled-after` may be.
+const MOST_STALLED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Default for InputConfig {
     fn default() -> Self {
@@ -68,6 +74,7 @@ impl Default for InputConfig {
             mute_tasks: BTreeSet::new(),
             mute_kinds: BTreeSet::new(),
             quiet: QUIET,
+            stalled_after: None,
         }
     }
 }
@@ -125,8 +132,15 @@ fn input(table: &mut Table<'_>) -> Result<InputConfig, ConfigError> {
             .words("mute-kinds", &PromptKind::NAMES)?
             .unwrap_or_default(),
         quiet: table
-            .text("quiet", "a duration like \"200ms\" or \"2s\"", duration)?
+            .text("quiet", "a duration like \"200ms\" or \"2s\"", quiet)?
             .unwrap_or(QUIET),
+        stalled_after: table
+            .text(
+                "stalled-after",
+                "a duration like \"10m\" or \"2h\"",
+                stalled,
+            )?
+            .flatten(),
     })
 }
 
@@ -156,20 +170,34 @@ fn expression(text: &str) -> Result<String, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a duration like 200ms or 2s, from 50ms to 1h");
-    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+fn quiet(text: &str) -> Result<Duration, String> {
+    duration(text)
+        .filter(|duration| (LEAST_QUIET..=MOST_QUIET).contains(duration))
+        .ok_or_else(|| format!("`{text}` is not a duration like 200ms or 2s, from 50ms to 1h"))
+}
+
+/// `None` for a nought.
+fn stalled(text: &str) -> Result<Option<Duration>, String> {
+    if text == "0" {
+        return Ok(None);
+    }
+    duration(text)
+        .filter(|duration| *duration <= MOST_STALLED)
+        .map(|duration| (!duration.is_zero()).then_some(duration))
+        .ok_or_else(|| format!("`{text}` is neither 0 nor a duration like 10m or 2h, up to 168h"))
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let at = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(at);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let duration = match unit {
+    let number: u64 = number.parse().ok()?;
+    match unit {
         "ms" => Some(Duration::from_millis(number)),
         "s" => Some(Duration::from_secs(number)),
         "m" => number.checked_mul(60).map(Duration::from_secs),
+        "h" => number.checked_mul(3600).map(Duration::from_secs),
         _ => None,
-    };
-    duration
-        .filter(|duration| (LEAST_QUIET..=MOST_QUIET).contains(duration))
-        .ok_or_else(wrong)
+    }
 }
 
 #[cfg(test)]
@@ -256,6 +284,40 @@ mod tests {
         check_error(
             "input = 3",
             "c.toml:1: `input` must be a table, found an integer",
+        );
+    }
+
+    #[test]
+    fn what_is_called_stalled_is_off_unless_it_is_set() {
+        let after = |text: &str| {
+            let text = format!("[input]\nstalled-after = {text}\n");
+            parse(Path::new("c.toml"), &text).map(|config| config.input.stalled_after)
+        };
+        assert_eq!(InputConfig::default().stalled_after, None);
+        for off in ["'0'", "'0s'", "'0m'"] {
+            assert_eq!(after(off).unwrap(), None, "{off}");
+        }
+        let minutes = |n: u64| Some(Duration::from_secs(60 * n));
+        assert_eq!(after("'10m'").unwrap(), minutes(10));
+        assert_eq!(after("'168h'").unwrap(), minutes(7 * 24 * 60));
+        for bad in [
+            "'169h'",
+            "'10'",
+            "'m'",
+            "'-1m'",
+            "''",
+            "'99999999999999999999m'",
+        ] {
+            let error = after(bad).unwrap_err().to_string();
+            let expected = format!(
+                "c.toml:2: `input.stalled-after`: `{}` is neither 0 nor a duration like 10m or 2h, up to 168h",
+                bad.trim_matches('\'')
+            );
+            assert_eq!(error, expected);
+        }
+        check_error(
+            "[input]\nstalled-after = 600",
+            "c.toml:2: `input.stalled-after` must be a duration like \"10m\" or \"2h\", found an integer",
         );
     }
 

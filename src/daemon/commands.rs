@@ -1,6 +1,7 @@
 //! What people and agents do to tasks through the daemon, so that it knows why they went.
 
 use super::hub::Hub;
+use crate::clock::now;
 use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
 use crate::tmux::{self, TmuxError};
 use crate::wire::{Ended, ExplainedState, Explanation, Refusal, RefusalKind, Response};
@@ -54,6 +55,8 @@ pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
     }
     if hub.engine.prompt_of(task.window).is_some() {
         explanation.state = ExplainedState::Waiting;
+    } else if hub.engine.stalled_for(task.window, now()).is_some() {
+        explanation.state = ExplainedState::Stalled;
     }
     Response::Explained(Box::new(explanation))
 }

@@ -26,7 +26,7 @@ use crate::feed::store_saved;
 use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
 use crate::place::Place;
 use crate::wire::{
-    DaemonStatus, Filter, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
+    DaemonStatus, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
     SavedSession, SnapshotLine,
 };
 
@@ -499,11 +499,16 @@ impl Hub {
 
     fn view(&self) -> LsView {
         let look = self.engine.before().cloned().unwrap_or_default();
+        let now = now();
         LsView::new(SnapshotLine::from(&look), |task| {
-            let window = task.window_id.parse().ok()?;
-            self.engine
-                .prompt_of(window)
-                .map(|prompt| prompt.text.clone())
+            let window: Option<WindowId> = task.window_id.parse().ok();
+            let prompt = window.and_then(|window| self.engine.prompt_of(window));
+            let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
+            LsTask {
+                waiting_for: prompt.map(|prompt| prompt.text.clone()),
+                stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
+                ..LsTask::from(task)
+            }
         })
     }
 
@@ -527,6 +532,7 @@ impl Hub {
             running: counts.running,
             waiting: counts.waiting,
             dead: counts.dead,
+            stalled: counts.stalled,
         }
     }
 

@@ -156,6 +156,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let input = &options.config.input;
     let settings = Settings {
         quiet: input.quiet,
+        stalled_after: input.stalled_after,
         ..Settings::LIVE
     };
     let teaching = Teaching::new(

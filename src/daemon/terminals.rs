@@ -1,35 +1,55 @@
-//! When to ask the kernel about a pane's terminal: once its output has stopped, and then ever more
-//! seldom, for a program may begin to wait without a word.
+//! When to ask the kernel about a pane's terminal: once its output has stopped, and then whenever its
+//! programs have run, for one may begin to wait without a word.
+//!
+//! Whether they have run is asked ever more seldom, and in rounds, of all panes together. It costs a
+//! microsecond a thread; finding everything out anew costs a hundred times as much. Both are kept
+//! within a thousandth of our time, whatever the tasks do.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::model::{Screen, Snapshot, Task, TtyEvidence, WindowId};
-use crate::process;
+use crate::process::{self, Asked};
 use crate::prompt::{self, Teaching};
 use crate::protocol::rows::Look;
 
-/// The pause before the second time, doubled each time.
+/// The pause after the first time, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// The longest pause for a screen that asks something, or was told to: here a change matters.
 const WARY_PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause for any other.
-const LONG_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause between two rounds for any other.
+const ROUND_PAUSE: Duration = Duration::from_secs(2);
 
-/// What asking about one terminal may take of a second of our time, with all others asked: it
-/// keeps the sum of all within two thousandths.
-const SHARE: Duration = Duration::from_millis(60);
+/// The longest pause for any other whose programs run all the time, or of which it is not known.
+const RESTLESS_PAUSE: Duration = Duration::from_secs(10);
 
-/// Those that are due within this are asked together.
+/// However still its programs are, a pane is asked anew after this: its terminal may have been set
+/// by others.
+const ASK_BY: Duration = Duration::from_secs(300);
+
+/// Screens that have just come to rest within this are asked together.
 const TOGETHER: Duration = Duration::from_millis(20);
+
+/// Which part of our time rounds may take, and asking anew.
+const PART: u32 = 1000;
+
+/// How much may be asked at once, in time to make up for: five milliseconds of asking.
+const AHEAD: Duration = Duration::from_secs(5);
+
+/// Once all of that is used up, the next are asked together, this much later.
+const BATCH: Duration = Duration::from_millis(500);
 
 /// What is known of the terminals of a session's tasks.
 #[derive(Debug, Default)]
 pub(super) struct Terminals {
     panes: BTreeMap<WindowId, Pane>,
+    /// No round before this.
+    round_at: Option<Instant>,
+    asking: Allowance,
 }
 
 #[derive(Debug)]
@@ -38,13 +58,37 @@ struct Pane {
     tty: PathBuf,
     /// As the last look showed it.
     screen: Screen,
-    /// What was last told of it; `None` while its output moves, and where nothing is known.
-    evidence: Option<TtyEvidence>,
-    /// Whether it shows or did show something that asks.
-    is_wary: bool,
+    /// What was last found out; `None` while its output moves.
+    known: Option<Known>,
+    /// When it comes to rest, or takes part in a round.
     next: Instant,
-    pause: Duration,
 }
+
+/// What was found out about a pane that is at rest.
+#[derive(Debug)]
+struct Known {
+    asked: Asked,
+    at: Instant,
+    /// Whether it shows something that asks.
+    is_wary: bool,
+    /// Until it takes part in the next round.
+    pause: Duration,
+    /// Until it may be asked again if its programs run.
+    rest: Duration,
+    /// Why and since when it is to be asked anew.
+    stale: Option<Stale>,
+}
+
+/// Why something is to be found out anew, the more pressing first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// Its programs have run.
+    Ran,
+    /// It was asked long ago.
+    Old,
+}
+
+type Stale = (Why, Instant);
 
 impl Terminals {
     /// Takes note of a look, and adds to its snapshot what is known of the terminals of tasks
@@ -77,17 +121,20 @@ impl Terminals {
                     pid,
                     tty: PathBuf::from(tty),
                     screen: task.screen.clone(),
-                    evidence: None,
-                    is_wary: false,
+                    known: None,
                     next: now + quiet,
-                    pause: FIRST_PAUSE,
                 },
             };
             let is_told = waits(row.window);
-            if is_told || pane.next <= now {
-                pane.ask(now, is_told, self.panes.len() + 1);
+            let is_due = match &pane.known {
+                None => is_told || pane.next <= now,
+                // Whether it waits still is to be told with this look.
+                Some(known) => is_told && !known.asked.stillness.lasts(),
+            };
+            if is_due {
+                pane.ask(is_told, now);
             }
-            if let Some(evidence) = &pane.evidence {
+            if let Some(evidence) = pane.evidence() {
                 snapshot.terminals.insert(row.window, evidence.clone());
             }
             self.panes.insert(row.window, pane);
@@ -101,43 +148,206 @@ impl Terminals {
         teaching: &Teaching,
         now: Instant,
     ) -> bool {
+        if self.next_deadline().is_none_or(|due| due > now + TOGETHER) {
+            return false;
+        }
+        self.go_round(&waits, now);
+        // Of those whose programs have run, those told first, for their answers are looked for,
+        // then those that seldom run, and of them those that have waited longest.
+        let mut stale: Vec<(Why, bool, Duration, Instant, WindowId)> = self
+            .panes
+            .iter()
+            .filter_map(|(window, pane)| match &pane.known {
+                None => {
+                    let is_due = pane.next <= now + TOGETHER;
+                    is_due.then_some((Why::Ran, false, Duration::ZERO, pane.next, *window))
+                }
+                Some(known) => {
+                    let (why, since) = known.stale?;
+                    Some((why, !waits(*window), known.rest, since, *window))
+                }
+            })
+            .collect();
+        stale.sort_unstable();
         let mut changed = false;
-        let n = self.panes.len();
-        for (window, pane) in &mut self.panes {
-            if pane.next > now + TOGETHER {
+        for (.., window) in stale {
+            let Some(pane) = self.panes.get_mut(&window) else {
+                continue;
+            };
+            // What has just come to rest was not quiet, and is asked whatever it costs.
+            let is_quiet = pane.known.is_some();
+            if is_quiet && !self.asking.has(now) {
                 continue;
             }
-            let is_told = waits(*window);
-            let before = pane.evidence.clone();
-            pane.ask(now, is_told, n);
-            if before != pane.evidence {
-                let judged = prompt::judge(&pane.screen, pane.evidence.as_ref(), teaching);
+            let is_told = waits(window);
+            let before = pane.evidence().cloned();
+            let began = clock::thread_time();
+            pane.ask(is_told, now);
+            if is_quiet {
+                let cost = clock::thread_time().saturating_sub(began);
+                self.asking.spend(cost, now);
+            }
+            if before.as_ref() != pane.evidence() {
+                let judged = prompt::judge(&pane.screen, pane.evidence(), teaching);
                 changed |= judged.found.is_some() != is_told;
             }
         }
         changed
     }
 
+    /// Finds out whose programs have run.
+    fn go_round(&mut self, waits: impl Fn(WindowId) -> bool, now: Instant) {
+        let mut known = self.panes.values().filter(|pane| pane.known.is_some());
+        let is_due = known.any(|pane| pane.next <= now + TOGETHER);
+        if !is_due || self.round_at.is_some_and(|at| at > now) {
+            return;
+        }
+        let began = clock::thread_time();
+        for (window, pane) in &mut self.panes {
+            if let Some(known) = &mut pane.known {
+                // Those that are due before long come along, so that all are at one time.
+                if pane.next <= now + known.pause / 2 {
+                    known.take_part(waits(*window), now);
+                    pane.next = now + known.pause;
+                }
+            }
+        }
+        let cost = clock::thread_time().saturating_sub(began);
+        self.round_at = Some(now + (cost * PART).min(RESTLESS_PAUSE));
+    }
+
     /// Returns when [`Terminals::ask_due`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.panes.values().map(|pane| pane.next).min()
+        let due = self.panes.values().map(|pane| match &pane.known {
+            None => pane.next,
+            Some(known) => {
+                let round = self.round_at.map_or(pane.next, |at| at.max(pane.next));
+                if known.stale.is_some() {
+                    self.asking.next().map_or(round, |next| next.min(round))
+                } else {
+                    round
+                }
+            }
+        });
+        due.min()
     }
 }
 
 impl Pane {
-    /// Asks now, and settles when to ask again; `n` are asked in all.
-    fn ask(&mut self, now: Instant, is_told: bool, n: usize) {
-        if self.evidence.is_none() {
-            self.is_wary = prompt::find(&self.screen).is_some();
-        }
-        self.evidence = process::terminal(self.pid, &self.tty);
+    fn evidence(&self) -> Option<&TtyEvidence> {
+        self.known.as_ref()?.asked.evidence.as_ref()
+    }
+
+    /// Finds everything out.
+    fn ask(&mut self, is_told: bool, now: Instant) {
+        let asked = process::ask(self.pid, &self.tty);
+        let before = self.known.take();
+        let is_wary = match &before {
+            Some(before) => before.is_wary,
+            None => prompt::find(&self.screen).is_some(),
+        };
+        let longest = if is_wary || is_told {
+            WARY_PAUSE
+        } else {
+            RESTLESS_PAUSE
+        };
+        let (pause, rest) = match &before {
+            Some(before) if before.asked.evidence == asked.evidence => {
+                (before.pause, (before.rest * 2).min(longest))
+            }
+            Some(_) | None => (FIRST_PAUSE, FIRST_PAUSE),
+        };
+        self.known = Some(Known {
+            asked,
+            at: now,
+            is_wary,
+            pause,
+            rest,
+            stale: None,
+        });
+        self.next = now + pause;
+    }
+}
+
+impl Known {
+    /// Looks whether its programs have run, and settles when to look again.
+    fn take_part(&mut self, is_told: bool, now: Instant) {
         let longest = if self.is_wary || is_told {
             WARY_PAUSE
         } else {
-            LONG_PAUSE
+            ROUND_PAUSE
         };
-        let share = SHARE * u32::try_from(n).unwrap_or(u32::MAX);
-        self.next = now + self.pause.min(longest).max(share);
-        self.pause = (self.pause * 2).min(LONG_PAUSE);
+        self.pause = (self.pause * 2).min(longest);
+        if matches!(self.stale, Some((Why::Ran, _))) {
+            return;
+        }
+        let age = now.saturating_duration_since(self.at);
+        if !self.asked.stillness.lasts() {
+            if age >= self.rest {
+                self.stale = Some((Why::Ran, now));
+            }
+            return;
+        }
+        self.rest = FIRST_PAUSE;
+        if age >= ASK_BY && self.stale.is_none() {
+            self.stale = Some((Why::Old, now));
+        }
+    }
+}
+
+/// So much of every second, of which some can be saved up.
+#[derive(Debug, Default)]
+struct Allowance {
+    /// From when on there is some again; `None` before any was spent.
+    from: Option<Instant>,
+}
+
+impl Allowance {
+    /// Returns when to come for more.
+    fn next(&self) -> Option<Instant> {
+        self.from.map(|from| from + BATCH)
+    }
+
+    fn has(&self, now: Instant) -> bool {
+        self.from.is_none_or(|from| from <= now)
+    }
+
+    fn spend(&mut self, cost: Duration, now: Instant) {
+        let saved = now.checked_sub(AHEAD).unwrap_or(now);
+        let from = self.from.map_or(saved, |from| from.max(saved));
+        self.from = Some(from + cost * PART);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spent_is_a_thousandth_in_the_long_run_and_some_at_once() {
+        let start = Instant::now() + AHEAD;
+        let mut allowance = Allowance::default();
+        let cost = Duration::from_micros(100);
+        let mut spent = Vec::new();
+        for tenth in 0..600_u32 {
+            let now = start + Duration::from_millis(100) * tenth;
+            let mut n = 0;
+            while allowance.has(now) {
+                allowance.spend(cost, now);
+                n += 1;
+            }
+            spent.push(n);
+        }
+        // Fifty are five milliseconds; one more begins before they are used up.
+        assert_eq!(spent[0], 51);
+        assert!(spent[1..].iter().all(|n| *n == 1), "{spent:?}");
+
+        let later = start + Duration::from_secs(3600);
+        let mut n = 0;
+        while allowance.has(later) {
+            allowance.spend(cost, later);
+            n += 1;
+        }
+        assert_eq!(n, 51);
     }
 }

@@ -173,6 +173,22 @@ impl Episodes {
         self.seen.get(&window).map(|seen| seen.since)
     }
 
+    /// Returns for how long this task has shown nothing new, where that is `after` at least and
+    /// nothing tells whether it waits or works.
+    #[must_use]
+    pub fn stalled_for(&self, window: WindowId, after: Duration, now: Now) -> Option<Duration> {
+        let seen = self.seen.get(&window)?;
+        let stood = now.mono.saturating_duration_since(seen.since);
+        let is_open = || {
+            !self.is_waiting(window)
+                && seen
+                    .judgement
+                    .as_ref()
+                    .is_some_and(|judgement| judgement.leaves_open(&seen.screen))
+        };
+        (stood >= after && is_open()).then_some(stood)
+    }
+
     /// Returns what users have taught.
     #[must_use]
     pub fn teaching(&self) -> &Teaching {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::sketch::{describe, snapshot, task};
+use crate::model::{Foreground, Reader, TtyEvidence};
 
 /// Drives an engine as the daemon does: what is due is delivered before each look.
 struct Driver {
@@ -469,6 +470,75 @@ fn deadlines_are_told() {
     assert_eq!(driver.engine.last_seq(), 3);
     assert_eq!(driver.engine.counts().map(|counts| counts.waiting), Some(1));
     assert_eq!(driver.engine.before().map(|look| look.tasks.len()), Some(1));
+}
+
+/// How one task stands after it has shown `rows` for ten minutes, ten of which make it stalled:
+/// whether it is, and the records that were made of it.
+fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<String>) {
+    let settings = Settings {
+        stalled_after: Some(Duration::from_secs(600)),
+        ..Settings::LIVE
+    };
+    let mut driver = Driver::new(settings, Memory::default());
+    let mut look = snapshot(&format!("@1 a running cursor=0,0 : {rows}"));
+    let task = look.tasks.get_mut(&WindowId(1)).unwrap();
+    let y = task.screen.rows.len() - 1;
+    let x = task.screen.rows[y].chars().count() + 1;
+    task.screen.cursor = Some(crate::model::Cursor {
+        x: u32::try_from(x).unwrap(),
+        y: u32::try_from(y).unwrap(),
+    });
+    look.terminals
+        .extend(terminal.map(|terminal| (WindowId(1), terminal)));
+    let mut told = Vec::new();
+    for after in [0, 1, 598, 1] {
+        assert_eq!(driver.engine.stalled_for(WindowId(1), driver.now), None);
+        driver.now = driver.now.after(Duration::from_secs(after));
+        let effects = driver.engine.look(look.clone(), driver.now);
+        told.extend(effects.iter().map(describe_effect));
+    }
+    let stalled = driver.engine.stalled_for(WindowId(1), driver.now);
+    assert!(stalled.is_none_or(|stood| stood == Duration::from_secs(600)));
+    let counts = driver.engine.counts().unwrap();
+    assert_eq!(counts.stalled, usize::from(stalled.is_some()));
+    (stalled.is_some(), told)
+}
+
+#[test]
+fn silence_of_which_nothing_is_known_is_stalled_and_no_event() {
+    use Reader::{Elsewhere, Polling, Reading, Unknown};
+    let terminal = |canonical, reader, foreground| {
+        Some(TtyEvidence {
+            reader,
+            echo: Some(true),
+            canonical: Some(canonical),
+            foreground,
+            programs: vec!["program".to_owned()],
+        })
+    };
+    let command = |canonical, reader| terminal(canonical, reader, Foreground::Command);
+    for (rows, terminal, expected) in [
+        // Nothing is known, or nothing that decides.
+        ("connected", None, true),
+        ("connected", command(true, Polling), true),
+        ("connected", command(true, Unknown), true),
+        ("connected", command(false, Polling), true),
+        ("connected", command(false, Elsewhere), true),
+        // It waits.
+        ("Go? [y/n]", command(true, Reading), false),
+        ("connected", command(true, Reading), false),
+        // It works, or listens while it works.
+        ("connected", command(true, Elsewhere), false),
+        ("Press h to show help", command(true, Polling), false),
+        // It is idle.
+        ("$", terminal(true, Polling, Foreground::Idle), false),
+        ("me@host:~$", command(false, Polling), false),
+    ] {
+        let (is_stalled, told) = after_ten_minutes(rows, terminal.clone());
+        assert_eq!(is_stalled, expected, "{rows}: {terminal:?}");
+        let is_told = told.iter().any(|told| !told.starts_with("tmux: "));
+        assert!(!(is_stalled && is_told), "{rows}: {told:?}");
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub struct SessionLife {
     pub created: i64,
 }
 
-/// How many tasks there are of each sort. Every task is in exactly one count.
+/// How many tasks there are of each sort. Every task is in exactly one count, but for `stalled`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatusCounts {
     /// Whether the session exists.
@@ -83,6 +83,8 @@ pub struct StatusCounts {
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
+    /// Of those that run: silent for long, and nothing tells whether they wait.
+    pub stalled: usize,
 }
 
 impl StatusCounts {
@@ -107,6 +109,7 @@ mod tests {
                 running,
                 waiting,
                 dead,
+                stalled: running,
             }
             .line()
         };

@@ -10,21 +10,42 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{LocalModes, tcgetattr};
 
+use super::stillness::Stillness;
 use crate::model::TtyEvidence;
 #[cfg(target_os = "linux")]
 use crate::model::{Foreground, Reader};
+
+/// What was found out about a terminal.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is known; `None` when that is nothing.
+    pub evidence: Option<TtyEvidence>,
+    /// Whether it still holds, as far as that depends on the programs.
+    pub stillness: Stillness,
+}
 
 /// Returns what is known of the terminal `tty`, in which tmux started `pid`; `None` when that is
 /// nothing.
 #[must_use]
 pub fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
+    ask(pid, tty).evidence
+}
+
+/// The same, with what tells cheaply whether it may have changed.
+#[must_use]
+pub fn ask(pid: u32, tty: &Path) -> Asked {
+    // Before everything else: what happens meanwhile is a change then.
+    let (foreground, stillness) = foreground(pid, tty);
     let modes = modes(tty);
     let evidence = TtyEvidence {
         echo: modes.map(|modes| modes.contains(LocalModes::ECHO)),
         canonical: modes.map(|modes| modes.contains(LocalModes::ICANON)),
-        ..foreground(pid, tty)
+        ..foreground
     };
-    (evidence != TtyEvidence::default()).then_some(evidence)
+    Asked {
+        evidence: (evidence != TtyEvidence::default()).then_some(evidence),
+        stillness,
+    }
 }
 
 fn modes(tty: &Path) -> Option<LocalModes> {
@@ -35,24 +56,31 @@ fn modes(tty: &Path) -> Option<LocalModes> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn foreground(_pid: u32, _tty: &Path) -> TtyEvidence {
-    TtyEvidence::default()
+fn foreground(_pid: u32, _tty: &Path) -> (TtyEvidence, Stillness) {
+    (TtyEvidence::default(), Stillness::default())
 }
 
 #[cfg(target_os = "linux")]
-fn foreground(pid: u32, tty: &Path) -> TtyEvidence {
-    let Some(group) = system::foreground_group(pid) else {
-        return TtyEvidence::default();
-    };
-    let members = system::members(pid, group);
+fn foreground(pid: u32, tty: &Path) -> (TtyEvidence, Stillness) {
+    let (processes, stillness) = system::processes(pid);
+    let group = system::foreground_group(pid);
+    let members: Vec<system::Process> = processes
+        .into_iter()
+        .filter(|process| group.is_some() && process.group == group)
+        .collect();
     if members.is_empty() {
-        return TtyEvidence::default();
+        return (TtyEvidence::default(), stillness);
     }
+    (of_members(&members, tty), stillness)
+}
+
+#[cfg(target_os = "linux")]
+fn of_members(members: &[system::Process], tty: &Path) -> TtyEvidence {
     let mut reader = Reader::Elsewhere;
     let mut is_idle = false;
     let mut programs: Vec<String> = Vec::new();
-    for member in &members {
-        let does = system::does(member.pid, tty);
+    for member in members {
+        let does = system::does(member, tty);
         let waits = matches!(does, Reader::Reading | Reader::Polling);
         // One that reads outweighs those that do anything else, and a secret kept is no answer.
         reader = match (reader, does) {
@@ -84,6 +112,7 @@ mod system {
     use std::path::Path;
 
     use super::super::stat;
+    use super::super::stillness::Stillness;
     use crate::model::{Reader, text};
 
     /// More processes than this are not looked at: a build may have thousands.
@@ -98,11 +127,13 @@ mod system {
     /// The longest name of a program that is kept.
     const NAME_CHARS: usize = 64;
 
-    /// A process of the foreground group.
+    /// A process that tmux started in a pane, or a descendant.
     #[derive(Debug)]
-    pub(super) struct Member {
+    pub(super) struct Process {
         pub(super) pid: u32,
         pub(super) name: String,
+        pub(super) group: Option<u32>,
+        threads: Vec<u32>,
     }
 
     /// Returns the group that has the terminal of this process.
@@ -111,33 +142,49 @@ mod system {
         stat(pid)?.field(8)?.parse().ok()
     }
 
-    /// Returns the processes of the group among this one and its descendants, by pid.
-    pub(super) fn members(pid: u32, group: u32) -> Vec<Member> {
-        let mut members = Vec::new();
+    /// Returns this process and its descendants, by pid, those that have ended left out; and what
+    /// tells whether they have run since.
+    pub(super) fn processes(pid: u32) -> (Vec<Process>, Stillness) {
+        let mut processes = Vec::new();
+        let mut stillness = Stillness::default();
         let mut waiting = vec![pid];
         let mut n_seen = 0;
         while let Some(pid) = waiting.pop() {
             n_seen += 1;
             if n_seen > MOST_PROCESSES {
+                stillness.miss();
                 break;
             }
+            // Counted first: what they do from here on shows.
+            let threads = threads(pid);
+            for thread in &threads {
+                stillness.count(pid, *thread);
+            }
             let Some(stat) = stat(pid) else {
+                stillness.miss();
                 continue;
             };
-            let in_group = stat.field(5).and_then(|field| field.parse().ok()) == Some(group);
-            if in_group && stat.field(3) != Some("Z") {
-                let name = text::one_line(stat.name().as_bytes(), NAME_CHARS);
-                members.push(Member { pid, name });
+            // One that was made while they were counted is not among them.
+            if stat.field(20).and_then(|field| field.parse().ok()) != Some(threads.len()) {
+                stillness.miss();
             }
-            waiting.extend(children(pid));
+            waiting.extend(children(pid, &threads));
+            if stat.field(3) != Some("Z") {
+                processes.push(Process {
+                    pid,
+                    name: text::one_line(stat.name().as_bytes(), NAME_CHARS),
+                    group: stat.field(5).and_then(|field| field.parse().ok()),
+                    threads,
+                });
+            }
         }
-        members.sort_by_key(|member| member.pid);
-        members
+        processes.sort_by_key(|process| process.pid);
+        (processes, stillness)
     }
 
-    fn children(pid: u32) -> Vec<u32> {
+    fn children(pid: u32, threads: &[u32]) -> Vec<u32> {
         let mut found = Vec::new();
-        for thread in threads(pid) {
+        for thread in threads {
             let path = format!("/proc/{pid}/task/{thread}/children");
             let Ok(text) = fs::read_to_string(path) else {
                 continue;
@@ -161,19 +208,21 @@ mod system {
     }
 
     /// Returns what the threads of a process do with the terminal.
-    pub(super) fn does(pid: u32, tty: &Path) -> Reader {
+    pub(super) fn does(process: &Process, tty: &Path) -> Reader {
         let mut sum = Reader::Elsewhere;
-        let mut any = false;
-        for thread in threads(pid) {
-            any = true;
-            match thread_does(pid, thread, tty) {
+        for thread in &process.threads {
+            match thread_does(process.pid, *thread, tty) {
                 Reader::Reading => return Reader::Reading,
                 Reader::Polling => sum = Reader::Polling,
                 Reader::Unknown if sum == Reader::Elsewhere => sum = Reader::Unknown,
                 Reader::Unknown | Reader::Elsewhere => {}
             }
         }
-        if any { sum } else { Reader::Unknown }
+        if process.threads.is_empty() {
+            Reader::Unknown
+        } else {
+            sum
+        }
     }
 
     fn thread_does(pid: u32, thread: u32, tty: &Path) -> Reader {
@@ -305,7 +354,7 @@ mod system {
 
     /// Whether a shell or an interpreter was started to take commands from a person: without a
     /// script, a command or a module to run.
-    pub(super) fn was_given_nothing(member: &super::system::Member) -> bool {
+    pub(super) fn was_given_nothing(member: &Process) -> bool {
         let bare = member
             .name
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -2,6 +2,11 @@
 
 mod ends;
 mod evidence;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux counts")
+)]
+mod stillness;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +14,8 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 pub use ends::{Ended, Ends};
-pub use evidence::terminal;
+pub use evidence::{Asked, ask, terminal};
+pub use stillness::Stillness;
 
 #[cfg(target_os = "linux")]
 use rustix::time::ClockId;

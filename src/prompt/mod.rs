@@ -41,6 +41,20 @@ pub struct Judgement {
     pub rule: &'static str,
     /// The row that was looked at, where there was one.
     pub row: Option<usize>,
+    /// Whether signs decided, and not that there were none.
+    pub is_settled: bool,
+}
+
+impl Judgement {
+    /// Whether the task may wait or may work, for all that is known: nothing on its `screen`, which
+    /// was judged, and nothing in its terminal says the one or the other.
+    #[must_use]
+    pub fn leaves_open(&self, screen: &Screen) -> bool {
+        let shown = self.row.and_then(|row| screen.rows.get(row));
+        !self.is_settled
+            && !shown.is_some_and(|line| idle::is_idle_prompt(line))
+            && !idle::has_hints(screen)
+    }
 }
 
 /// Returns whether this screen waits for a person, by all that is known.
@@ -56,7 +70,9 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &Teachin
         Some(terminal) => case.by_terminal(terminal),
     };
     match &judgement.found {
-        Some(found) if teaching.mutes_line(&found.prompt.text) => case.none("muted by a pattern"),
+        Some(found) if teaching.mutes_line(&found.prompt.text) => {
+            case.settled("muted by a pattern")
+        }
         Some(_) | None => judgement,
     }
 }
@@ -77,10 +93,10 @@ struct Case<'a> {
 impl Case<'_> {
     fn by_terminal(&self, terminal: &TtyEvidence) -> Judgement {
         if terminal.foreground == Foreground::Idle {
-            return self.none("idle shell or interpreter");
+            return self.settled("idle shell or interpreter");
         }
         match (terminal.canonical, terminal.reader) {
-            (Some(true) | None, Reader::Elsewhere) => self.none("nobody reads the terminal"),
+            (Some(true) | None, Reader::Elsewhere) => self.settled("nobody reads the terminal"),
             (Some(true), Reader::Reading | Reader::Polling | Reader::Unknown)
                 if terminal.echo == Some(false) =>
             {
@@ -104,14 +120,14 @@ impl Case<'_> {
     fn by_reading(&self, programs: &[String]) -> Judgement {
         let Some(row) = self.place.row() else {
             if idle::has_hints(self.screen) {
-                return self.none("hints of a program at work");
+                return self.settled("hints of a program at work");
             }
             return self.waits(None, PromptKind::Text, false, "blocked reading a line");
         };
         let line = self.screen.rows[row].as_str();
         let is_below = matches!(self.place, Place::Below(_));
         if is_below && idle::has_hints(self.screen) {
-            return self.none("hints of a program at work");
+            return self.settled("hints of a program at work");
         }
         if !is_below
             && line::asks(line).is_none()
@@ -119,7 +135,7 @@ impl Case<'_> {
             && idle::is_of_interpreter(line, programs)
             && self.question_above(row).is_none()
         {
-            return self.none("an interpreter's prompt for commands");
+            return self.settled("an interpreter's prompt for commands");
         }
         let ask = line::asks(line);
         let kind = ask.map_or(PromptKind::Text, |ask| ask.kind);
@@ -263,14 +279,25 @@ impl Case<'_> {
             }),
             rule,
             row,
+            is_settled: true,
         }
     }
 
+    /// It does not wait: something says so.
+    fn settled(&self, rule: &'static str) -> Judgement {
+        Judgement {
+            is_settled: true,
+            ..self.none(rule)
+        }
+    }
+
+    /// Nothing says that it waits.
     fn none(&self, rule: &'static str) -> Judgement {
         Judgement {
             found: None,
             rule,
             row: self.place.row(),
+            is_settled: false,
         }
     }
 }

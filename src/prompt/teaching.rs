@@ -50,11 +50,16 @@ impl Teaching {
         self.mutes.iter().any(|pattern| pattern.is_match(line))
     }
 
+    /// Whether nobody wants to hear that this task waits, whatever for.
+    #[must_use]
+    pub fn mutes_task(&self, task: &Task) -> bool {
+        self.muted_tasks.contains(&task.name) || self.muted_tasks.contains(&task.window.to_string())
+    }
+
     /// Whether nobody wants to hear that this task waits for this.
     #[must_use]
     pub fn mutes(&self, task: &Task, prompt: &Prompt) -> bool {
-        self.muted_tasks.contains(&task.name)
-            || self.muted_tasks.contains(&task.window.to_string())
+        self.mutes_task(task)
             || self.muted_kinds.contains(&prompt.kind)
             || self.mutes_line(&prompt.text)
     }

@@ -50,6 +50,9 @@ pub enum ExplainedState {
     Ended,
     /// It does not wait for a person.
     Working,
+    /// It has shown nothing new for as long as the configuration says, and nothing tells whether it
+    /// waits.
+    Stalled,
     /// It asks something that is not told, because its screen has not stood long enough or nobody
     /// watches.
     Asking,

@@ -358,6 +358,10 @@ pub enum LiveRecord {
         waiting: usize,
         /// Ended.
         dead: usize,
+        /// Of those that run: silent for long, and nothing tells whether they wait. Left out when
+        /// there is none; only the configuration makes any.
+        #[serde(default, skip_serializing_if = "is_none_of_them")]
+        stalled: usize,
     },
     /// What follows is live.
     Sync,
@@ -387,8 +391,15 @@ impl From<StatusCounts> for LiveRecord {
             running: counts.running,
             waiting: counts.waiting,
             dead: counts.dead,
+            stalled: counts.stalled,
         }
     }
+}
+
+/// Whether a count is one of nothing.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+pub(super) fn is_none_of_them(count: &usize) -> bool {
+    *count == 0
 }
 
 impl DurableRecord {

@@ -244,6 +244,9 @@ pub struct DaemonStatus {
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
+    /// Of those that run: silent for long, and nothing tells whether they wait.
+    #[serde(default, skip_serializing_if = "super::record::is_none_of_them")]
+    pub stalled: usize,
 }
 
 /// A task as `ls --json` prints it.
@@ -256,6 +259,21 @@ pub struct LsTask {
     /// What it waits for, once that was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
+    /// For how long it has shown nothing new, milliseconds, where that is as long as the
+    /// configuration says and nothing tells whether it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_ms: Option<u64>,
+}
+
+impl From<TaskFields> for LsTask {
+    /// A task of which no more is known than a snapshot tells.
+    fn from(task: TaskFields) -> Self {
+        Self {
+            task,
+            waiting_for: None,
+            stalled_ms: None,
+        }
+    }
 }
 
 /// What `ls --json` prints: a snapshot, each task with what it waits for.
@@ -273,17 +291,10 @@ pub struct LsView {
 }
 
 impl LsView {
-    /// Returns the view of a snapshot; `waiting_for` tells what the task of a window waits for.
+    /// Returns the view of a snapshot; `listed` adds what is known of each task besides.
     #[must_use]
-    pub fn new(line: SnapshotLine, waiting_for: impl Fn(&TaskFields) -> Option<String>) -> Self {
-        let tasks = line
-            .tasks
-            .into_iter()
-            .map(|task| LsTask {
-                waiting_for: waiting_for(&task),
-                task,
-            })
-            .collect();
+    pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
+        let tasks = line.tasks.into_iter().map(listed).collect();
         Self {
             session_name: line.session_name,
             exists: line.exists,

@@ -281,6 +281,14 @@ fn live_records_are_told_from_durable_ones() {
         serde_json::to_value(status).unwrap(),
         json!({"kind": "status", "text": null, "running": 0, "waiting": 0, "dead": 0})
     );
+    let counts = crate::model::StatusCounts {
+        stalled: 1,
+        ..snapshot("@1 a running; @2 b running").counts(|_| false)
+    };
+    assert_eq!(
+        serde_json::to_value(LiveRecord::from(counts)).unwrap(),
+        json!({"kind": "status", "text": "tmux: 2 tasks", "running": 2, "waiting": 0, "dead": 0, "stalled": 1})
+    );
     let status = LiveRecord::from(snapshot("@1 a running; @2 b dead 0").counts(|_| true));
     assert_eq!(
         serde_json::to_value(status).unwrap(),

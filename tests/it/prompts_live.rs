@@ -50,6 +50,20 @@ impl World {
             .unwrap()
     }
 
+    /// Sets the table `input` of the configuration.
+    fn configure(&self, input: &str) {
+        let folder = self.dir.path().join(".config/tmux-task");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!("notices = []\n[input]\n{input}");
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+    }
+
+    #[track_caller]
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.call(args);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    }
+
     #[track_caller]
     fn run(&self, name: &str, line: &str) {
         let output = self.call(&["run", name, "--", line]);
@@ -149,6 +163,21 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "menu",
     ),
     ("printed", "bash", "echo 'Enter your name'; read x", "text"),
+    // Without a word.
+    ("cat", "cat", "cat", "text"),
+    // Only after it has been seen at something else, and still without a word.
+    (
+        "restless",
+        "bash",
+        "for _ in $(seq 20); do sleep 0.05; done; read x",
+        "text",
+    ),
+    (
+        "thread",
+        "python3",
+        "python3 -c 'import threading, time; threading.Timer(1, input).start(); time.sleep(1000)'",
+        "text",
+    ),
     (
         "python",
         "python3",
@@ -272,6 +301,132 @@ fn programs_that_wait_are_told_and_no_others() {
 }
 
 #[test]
+fn who_begins_to_read_long_after_it_fell_silent_is_found() {
+    let world = World::new();
+    world.run("late", "mkfifo gate; read -r _ < gate; read x");
+    world.until("it is seen at something else", |_| {
+        let explained = world.json(&["explain", "late", "--json"]);
+        explained["terminal"]["reader"] == "elsewhere"
+    });
+    assert_eq!(world.told(), []);
+    std::fs::write(world.dir.path().join("gate"), "\n").unwrap();
+    let told = world.until("it is found", |told| !told.is_empty());
+    assert_eq!(told[0].task, "late");
+}
+
+#[test]
+fn apt_asks_before_it_removes_and_goes_by_the_answer() {
+    if !is_installed("apt-get") {
+        eprintln!("skipped: there is no apt-get");
+        return;
+    }
+    let world = World::new();
+    let settings = apt_of_its_own(&world.dir.path().join("apt"));
+    world.run(
+        "apt",
+        &format!("APT_CONFIG={settings} apt-get remove demo || echo \"ended with $?\"; sleep 1000"),
+    );
+    let told = world.until("it asks", |told| !told.is_empty());
+    let expected = Told {
+        task: "apt".to_owned(),
+        what: "input".to_owned(),
+        kind: "confirm".to_owned(),
+        prompt: "Do you want to continue? [Y/n]".to_owned(),
+        secret: false,
+    };
+    assert_eq!(told, [expected]);
+    let sent = world.call(&["send", "apt", "--if-prompt", &told[0].prompt, "n"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let told = world.until("it is answered", |told| told.len() > 1);
+    assert_eq!(told[1].what, "inputResolved", "{told:?}");
+    let seen = world.call(&["wait", "apt", "--idle", "100ms", "--timeout", "20s"]);
+    assert!(seen.status.success(), "{seen:?}");
+    let output = world.call(&["logs", "apt"]);
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains("Abort.\nended with 1\n"), "{output}");
+}
+
+/// Makes an apt that knows one package, which is installed nowhere but in its own lists, and needs
+/// neither the network nor the system's; returns the path of its settings.
+fn apt_of_its_own(root: &Path) -> String {
+    for folder in [
+        "state/lists/partial",
+        "cache/archives/partial",
+        "etc/apt.conf.d",
+        "etc/preferences.d",
+        "etc/sources.list.d",
+        "dpkg/info",
+        "dpkg/updates",
+        "log",
+    ] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let package = "Package: demo\nStatus: install ok installed\nMaintainer: A <a@b.c>\n\
+                   Architecture: all\nVersion: 1\nDescription: nothing\n";
+    std::fs::write(root.join("dpkg/status"), package).unwrap();
+    let root = root.display();
+    let settings = format!(
+        "Dir \"{root}\";\nDir::State \"state\";\nDir::State::status \"{root}/dpkg/status\";\n\
+         Dir::Cache \"cache\";\nDir::Etc \"etc\";\nDir::Log \"log\";\n\
+         Dir::Bin::dpkg \"/bin/false\";\n"
+    );
+    let path = format!("{root}/apt.conf");
+    std::fs::write(&path, settings).unwrap();
+    path
+}
+
+#[test]
+fn sudo_asks_for_a_password() {
+    let world = World::new();
+    let line = match sudo_that_asks(&world) {
+        Ok(line) => line,
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            return;
+        }
+    };
+    world.run("sudo", &format!("{line} || true; sleep 1000"));
+    let told = world.until("it asks", |told| !told.is_empty());
+    let [asked] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!((asked.kind.as_str(), asked.secret), ("password", true));
+    assert!(
+        asked.prompt.starts_with("[sudo] password for "),
+        "{asked:?}"
+    );
+    // Nobody's password is tried.
+    let sent = world.call(&["send", "sudo", "--no-enter", "--key", "C-c"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let told = world.until("it gave up", |told| told.len() > 1);
+    assert_eq!(told[1].what, "inputResolved", "{told:?}");
+}
+
+/// Returns a command that makes sudo ask, or why there is none. Root is asked nothing, so it is
+/// tried as a user who has no rights at all.
+fn sudo_that_asks(world: &World) -> Result<String, String> {
+    if !is_installed("sudo") {
+        return Err("there is no sudo".to_owned());
+    }
+    let become_nobody = if rustix::process::geteuid().is_root() {
+        "setpriv --reuid=65534 --regid=65534 --clear-groups "
+    } else {
+        ""
+    };
+    let tried = world
+        .command("sh")
+        .args(["-c", &format!("{become_nobody}sudo -k -n id")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+    if said.contains("a password is required") {
+        Ok(format!("{become_nobody}sudo -k id"))
+    } else {
+        Err(format!("sudo asks for no password here: {said}"))
+    }
+}
+
+#[test]
 fn answers_end_episodes_and_secrets_leave_no_trace() {
     let world = World::new();
     world.run(
@@ -310,27 +465,73 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
     let log = world.command("tmux").arg("show-messages").output().unwrap();
     assert!(!String::from_utf8_lossy(&log.stdout).contains("sesame"));
 
-    let explained = world.call(&["explain", "ask", "--json"]);
-    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    let explained = world.json(&["explain", "ask", "--json"]);
     assert_eq!(explained["state"], "waiting");
     assert_eq!(explained["prompt"], "Size?");
     assert_eq!(explained["terminal"]["reader"], "reading");
 }
 
 #[test]
+fn a_silent_task_is_stalled_where_nothing_tells_what_it_does_and_nobody_is_told() {
+    let world = World::new();
+    world.configure("stalled-after = '300ms'\nmute-tasks = ['muted']\n");
+    // It takes keys at once, as `ssh` does, and has shown nothing that asks.
+    let open = "echo the line is up; read -r -n1 _; echo more; read -r -p 'Go on? ' _";
+    world.run("open", open);
+    world.run("muted", open);
+    world.run("busy", "echo the line is up; sleep 1000");
+    world.run("shell", "exec bash --norc");
+    world.run("ask", "read -p 'Go on? ' x");
+    let stalled = || -> Vec<String> {
+        let listed = world.json(&["ls", "--json"]);
+        let tasks = listed["tasks"].as_array().unwrap();
+        tasks
+            .iter()
+            .filter(|task| task["stalledMs"].as_u64().is_some_and(|ms| ms >= 300))
+            .map(|task| task["windowName"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // The others have been silent for as long, and are what they were.
+    let explain = |name: &str| world.json(&["explain", name, "--json"]);
+    let states = ["open", "busy", "shell", "muted"].map(|name| {
+        world.until("it is silent", |_| {
+            let explained = explain(name);
+            explained["quietMs"].as_u64().is_some_and(|ms| ms > 300)
+                && explained["line"] != Value::Null
+        });
+        explain(name)["state"].clone()
+    });
+    assert_eq!(states, ["stalled", "working", "working", "working"]);
+    let told = world.until("one asks", |told| !told.is_empty());
+    assert!(told.iter().all(|told| told.task == "ask"), "{told:?}");
+    assert_eq!(stalled(), ["open"]);
+    assert_eq!(world.json(&["status", "--json"])["stalled"], 1);
+    let listed = world.call(&["ls"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let states = |state| listed.matches(&format!(" {state} ")).count();
+    assert_eq!((states("stalled"), states("waiting")), (1, 1), "{listed}");
+
+    // Whatever it prints ends it, and what asks is told as ever.
+    let sent = world.call(&["send", "open", "--no-enter", "x"]);
+    assert!(sent.status.success(), "{sent:?}");
+    world.until("it asks", |told| {
+        told.iter().any(|told| told.task == "open")
+    });
+    assert_eq!(stalled(), Vec::<String>::new());
+    let feed = world.call(&["feed"]);
+    assert!(!String::from_utf8_lossy(&feed.stdout).contains("stalled"));
+}
+
+#[test]
 fn what_is_muted_is_not_told() {
     let world = World::new();
-    let config = world.dir.path().join(".config/tmux-task");
-    std::fs::create_dir_all(&config).unwrap();
-    let text = "notices = []\n[input]\nignore = ['^beta']\nmute-tasks = ['quiet']\nmute-kinds = ['pager']\n";
-    std::fs::write(config.join("config.toml"), text).unwrap();
+    world.configure("ignore = ['^beta']\nmute-tasks = ['quiet']\nmute-kinds = ['pager']\n");
     world.run("quiet", "read -p 'Go on? ' x");
     world.run("beta", "read -p 'beta? ' x");
     world.run("pager", "seq 500 | less");
     world.run("loud", "read -p 'gamma? ' x");
     let told = world.until("one asks", |told| !told.is_empty());
     assert!(told.iter().all(|told| told.task == "loud"), "{told:?}");
-    let explained = world.call(&["explain", "quiet", "--json"]);
-    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    let explained = world.json(&["explain", "quiet", "--json"]);
     assert_eq!(explained["state"], "muted");
 }

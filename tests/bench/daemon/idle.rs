@@ -18,8 +18,8 @@ const CHATTY: usize = 5;
 const SETTLED: Duration = Duration::from_secs(14);
 
 /// A server with a session of so many windows.
-struct Place {
-    world: World,
+pub(crate) struct Place {
+    pub(crate) world: World,
     windows: usize,
     server: u32,
     /// The server's own cost, milliseconds a second.
@@ -28,6 +28,17 @@ struct Place {
 }
 
 impl Place {
+    /// Returns a place for the tasks of this world's session.
+    pub(crate) fn of(world: World, windows: usize) -> Self {
+        Self {
+            server: world.server_pid(),
+            world,
+            windows,
+            alone: 0.0,
+            orders: Vec::new(),
+        }
+    }
+
     fn new(windows: usize, chatty: usize) -> Self {
         let world = World::new();
         world.add_session(SESSION, windows - chatty);
@@ -57,16 +68,21 @@ impl Place {
 }
 
 /// Costs by the second.
-struct Cost {
-    watcher: f64,
-    clients: f64,
-    server: f64,
-    processes: f64,
-    resident_mb: f64,
+pub(crate) struct Cost {
+    pub(crate) watcher: f64,
+    pub(crate) clients: f64,
+    pub(crate) server: f64,
+    pub(crate) processes: f64,
+    pub(crate) resident_mb: f64,
 }
 
 /// Measures what the watchers cost, all of them over the same time.
-fn measure(who: Who, places: &[&Place], watchers: &[Watcher], time: Duration) -> Vec<Cost> {
+pub(crate) fn measure(
+    who: Who,
+    places: &[&Place],
+    watchers: &[Watcher],
+    time: Duration,
+) -> Vec<Cost> {
     let clients: Vec<Vec<u32>> = watchers.iter().map(|w| usage::children(w.pid())).collect();
     let read = || -> Vec<[Duration; 3]> {
         let one = |((place, watcher), clients): ((&&Place, &Watcher), &Vec<u32>)| match who {
@@ -112,7 +128,7 @@ fn measure(who: Who, places: &[&Place], watchers: &[Watcher], time: Duration) ->
         .collect()
 }
 
-fn measure_alone(places: &mut [Place], time: Duration) {
+pub(crate) fn measure_alone(places: &mut [Place], time: Duration) {
     let read = |places: &[Place]| -> Vec<Duration> {
         places
             .iter()
@@ -241,13 +257,7 @@ pub(crate) fn twenty(effort: Effort) {
     for session in &sessions {
         world.add_session(session, 10);
     }
-    let mut places = [Place {
-        server: world.server_pid(),
-        world,
-        windows: 200,
-        alone: 0.0,
-        orders: Vec::new(),
-    }];
+    let mut places = [Place::of(world, 200)];
     let [settle, time, poller] = effort
         .pick([4, 10, 6], [14, 60, 12])
         .map(Duration::from_secs);

@@ -1,6 +1,6 @@
 //! The whole daemon beside a poller, against real tmux servers.
 //!
-//! `cargo bench --bench daemon` measures everything, which takes some ten minutes. `-- --quick`
+//! `cargo bench --bench daemon` measures everything, which takes some 25 minutes. `-- --quick`
 //! takes fewer samples and shorter windows of time, and the names of sections (`-- begin rapid`)
 //! leave the others out. Targets are printed beside the figures; nothing fails when one is missed.
 #![allow(
@@ -10,6 +10,7 @@
 )]
 
 mod begin;
+mod evidence;
 mod figures;
 mod idle;
 mod latency;
@@ -43,10 +44,11 @@ impl Effort {
 
 type Section = (&'static str, fn(Effort));
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("latency", latency::run),
     ("rapid", rapid::run),
     ("idle", idle::quiet),
+    ("evidence", evidence::run),
     ("chatty", idle::chatty),
     ("twenty", idle::twenty),
     ("begin", begin::run),
@@ -58,6 +60,7 @@ fn main() {
     // Tasks and pollers are this very program in another part.
     match words.as_slice() {
         [task::PART, name] => return task::run(name),
+        [task::DEAF_PART, name] => return task::obey(name),
         [poller::PART, session] => return poller::run(session),
         _ => {}
     }

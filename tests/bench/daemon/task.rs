@@ -13,20 +13,28 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 pub(crate) const PART: &str = "part-of-task";
 
+/// The same, deaf: it does not listen to its terminal until it is told to.
+pub(crate) const DEAF_PART: &str = "part-of-deaf-task";
+
 /// What it prints to ask something, and to be done with asking.
 const QUESTION: &str = "Proceed? [y/N] ";
 
-/// The task's own side: obeys the lines of its pipe.
+/// The task's own side: obeys the lines of its pipe, and listens to its terminal.
 pub(crate) fn run(path: &str) {
-    // For writing as well: then it never ends.
-    let orders = OpenOptions::new().read(true).write(true).open(path);
-    let at = File::create(format!("{path}.at")).unwrap();
     // Who does not listen to its terminal asks nobody.
     thread::spawn(|| {
         let stdin = std::io::stdin();
         let mut files = [PollFd::new(&stdin, PollFlags::IN)];
         poll(&mut files, None).unwrap();
     });
+    obey(path);
+}
+
+/// Obeys the lines of its pipe.
+pub(crate) fn obey(path: &str) {
+    // For writing as well: then it never ends.
+    let orders = OpenOptions::new().read(true).write(true).open(path);
+    let at = File::create(format!("{path}.at")).unwrap();
     let tell = |text: &str| {
         note_time(&at);
         print(text);
@@ -36,6 +44,13 @@ pub(crate) fn run(path: &str) {
         match order.as_str() {
             "ring" => tell("\u{7}"),
             "ask" => tell(QUESTION),
+            "nap" => loop {
+                thread::sleep(Duration::from_millis(100));
+            },
+            "read" => {
+                note_time(&at);
+                std::io::stdin().read_line(&mut String::new()).unwrap();
+            }
             "go on" => tell("y\r\n\u{1b}[2J\u{1b}[H"),
             "chat" => {
                 for n in 0_u64.. {

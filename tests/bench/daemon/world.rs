@@ -45,12 +45,18 @@ impl World {
 
     /// Adds a session to be watched, with this many tasks that do nothing.
     pub(crate) fn add_session(&self, session: &str, windows: usize) {
+        self.add_session_of(session, windows, SLEEP);
+    }
+
+    /// Adds a session to be watched, with this many tasks that run this line.
+    pub(crate) fn add_session_of(&self, session: &str, windows: usize, line: &str) {
         assert!(windows > 0, "a session has a window at least");
-        self.tmux(&["new-session", "-d", "-s", session, "-n", "task-0", SLEEP]);
+        self.tmux(&["new-session", "-d", "-s", session, "-n", "task-0", line]);
         let mut driver = self.driver();
+        let line = quote(line);
         for n in 1..windows {
             driver.call(&format!(
-                "new-window -d -t '={session}:' -n task-{n} {SLEEP}"
+                "new-window -d -t '={session}:' -n task-{n} {line}"
             ));
         }
         assert_eq!(driver.windows(session).len(), windows);

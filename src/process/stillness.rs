@@ -1,0 +1,185 @@
+//! Whether programs have run at all since they were asked about.
+//!
+//! The kernel counts, to the nanosecond, for how long each thread has been on a processor. As long
+//! as the counts of all threads are the same none of them has done anything: it has begun no system
+//! call, no thread and no process. Reading a count costs a hundredth of finding everything out anew.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use rustix::process::{Resource, getrlimit};
+
+/// More threads than this are not counted: it would cost more than it spares.
+const MOST_THREADS: usize = 64;
+
+/// What is longer is no count.
+const MOST_BYTES: usize = 96;
+
+/// Tells whether certain threads have run since they were counted.
+#[derive(Debug)]
+pub struct Stillness {
+    counters: Vec<Counter>,
+    /// Whether all of them could be counted.
+    is_whole: bool,
+}
+
+/// The count of one thread.
+#[derive(Debug)]
+struct Counter {
+    /// Kept open where there is room: opening costs eight times as much as reading.
+    file: Option<File>,
+    pid: u32,
+    thread: u32,
+    count: Count,
+}
+
+type Count = ([u8; MOST_BYTES], usize);
+
+impl Default for Stillness {
+    fn default() -> Self {
+        Self {
+            counters: Vec::new(),
+            is_whole: true,
+        }
+    }
+}
+
+impl Stillness {
+    /// Whether none of the threads has run since. `false` also where that cannot be told: on other
+    /// systems than Linux, without the kernel's counts, or with a great many threads.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        self.is_whole
+            && !self.counters.is_empty()
+            && self
+                .counters
+                .iter()
+                .all(|counter| counter.read() == Some(counter.count))
+    }
+
+    /// Takes the count of a thread of a process.
+    pub(super) fn count(&mut self, pid: u32, thread: u32) {
+        if !self.is_whole || self.counters.len() >= MOST_THREADS {
+            self.miss();
+            return;
+        }
+        let counted = open(pid, thread).and_then(|file| Some((read(&file)?, file)));
+        // Without the kernel's statistics all counts are noughts.
+        match counted {
+            Some((count, file)) if !count.0.starts_with(b"0 0 0") => self.counters.push(Counter {
+                file: Some(file).filter(has_room),
+                pid,
+                thread,
+                count,
+            }),
+            Some(_) | None => self.miss(),
+        }
+    }
+
+    /// Something could not be counted: nothing is known from here on.
+    pub(super) fn miss(&mut self) {
+        self.is_whole = false;
+        self.counters.clear();
+    }
+}
+
+impl Counter {
+    fn read(&self) -> Option<Count> {
+        match &self.file {
+            Some(file) => read(file),
+            None => read(&open(self.pid, self.thread)?),
+        }
+    }
+}
+
+fn open(pid: u32, thread: u32) -> Option<File> {
+    File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()
+}
+
+fn read(file: &File) -> Option<Count> {
+    let mut bytes = [0; MOST_BYTES];
+    // The file of a thread that has gone fails, also when another has its number.
+    let n = file.read_at(&mut bytes, 0).ok()?;
+    (0 < n && n < MOST_BYTES).then_some((bytes, n))
+}
+
+/// Files get the lowest numbers that are free, and the daemon needs some for other things.
+fn has_room(file: &File) -> bool {
+    let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    number < limit / 4
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn counted(child: &Child) -> Stillness {
+        let mut stillness = Stillness::default();
+        stillness.count(child.id(), child.id());
+        stillness
+    }
+
+    /// Counts until it has come to rest.
+    fn at_rest(child: &Child) -> Stillness {
+        let start = Instant::now();
+        loop {
+            let stillness = counted(child);
+            std::thread::sleep(Duration::from_millis(20));
+            if stillness.lasts() {
+                return stillness;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{stillness:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_runs_for_a_moment_shows_and_one_that_sleeps_does_not() {
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stillness = at_rest(&child);
+        assert!(stillness.lasts());
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"one\n").unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        assert!(!stillness.lasts());
+
+        // Without a file that is kept open it is the same.
+        stillness = at_rest(&child);
+        stillness.counters[0].file = None;
+        assert!(stillness.lasts());
+        stdin.write_all(b"two\n").unwrap();
+        stdout.read_line(&mut line).unwrap();
+        assert!(!stillness.lasts());
+
+        let gone = at_rest(&child);
+        drop(stdin);
+        child.wait().unwrap();
+        assert!(!gone.lasts());
+        assert!(!counted(&child).lasts());
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_never_still() {
+        assert!(!Stillness::default().lasts());
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        let mut stillness = at_rest(&child);
+        stillness.miss();
+        assert!(!stillness.lasts());
+        stillness.count(child.id(), child.id());
+        assert!(!stillness.lasts());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
