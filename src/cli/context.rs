@@ -1,6 +1,5 @@
 //! What every command needs to know first: which session, which server, where its files are.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -250,8 +249,7 @@ impl Session {
         let mut observer = Observer::new(&self.name);
         loop {
             let mut connection = self.connection();
-            let look =
-                crate::tmux::look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
+            let look = crate::tmux::look(&mut connection, &target, &mut captures).await;
             let look = look.map_err(|error| tmux(what, &error))?;
             let pids = look.iter().flat_map(Look::pids);
             let evidence = Evidence {

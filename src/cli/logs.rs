@@ -8,7 +8,7 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::archive;
 use crate::model::{PaneId, Task};
-use crate::tmux::{self, History, Style, Untold};
+use crate::tmux::{self, History, Style};
 use crate::wait::{Anchor, Cursor, Located, locate};
 
 pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ async fn present(
                 );
                 return Err(Failure::new(Kind::Failed, "logs", why));
             }
-            let output = tmux::read_output(&mut connection, pane, History::Whole, Untold::Kept)
+            let output = tmux::read_output(&mut connection, pane, History::Whole)
                 .await
                 .map_err(failed)?;
             let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);

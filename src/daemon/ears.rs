@@ -9,6 +9,9 @@ use crate::model::{PaneId, WindowId};
 /// than a look now and then.
 const NOISY: u32 = 4;
 
+/// Output that is told this late will be told ever later: its pane prints faster than tmux tells.
+const BEHIND_MS: u64 = 1000;
+
 /// What is heard of the panes' output.
 #[derive(Debug, Default)]
 pub(super) struct Ears {
@@ -20,14 +23,19 @@ pub(super) struct Ears {
     quiet: BTreeSet<PaneId>,
     /// Panes whose output somebody wants, every byte of it: they are never hushed.
     followed: BTreeSet<PaneId>,
+    /// How old the output of followed panes was when it was last told, in milliseconds.
+    age: BTreeMap<PaneId, u64>,
     /// Windows that are new or otherwise than they were at the last look.
     moved: BTreeSet<WindowId>,
 }
 
 impl Ears {
-    /// Takes note of output; returns whether it is news: the first since the last look, or once
-    /// too often.
-    pub(super) fn heard(&mut self, pane: PaneId) -> bool {
+    /// Takes note of output that is so old; returns whether it is news: the first since the last
+    /// look, or once too often.
+    pub(super) fn heard(&mut self, pane: PaneId, age_ms: u64) -> bool {
+        if self.followed.contains(&pane) {
+            self.age.insert(pane, age_ms);
+        }
         let told = self.told.entry(pane).or_default();
         *told += 1;
         *told == 1 || *told == NOISY
@@ -75,6 +83,8 @@ impl Ears {
     /// Follows exactly these panes from here on.
     pub(super) fn follow(&mut self, panes: impl IntoIterator<Item = PaneId>) {
         self.followed = panes.into_iter().collect();
+        let followed = &self.followed;
+        self.age.retain(|pane, _| followed.contains(pane));
     }
 
     /// Follows this pane too.
@@ -87,6 +97,16 @@ impl Ears {
         self.followed.contains(&pane)
     }
 
+    /// Whether what a followed pane prints is told so late that it will be told ever later.
+    pub(super) fn is_behind(&self, pane: PaneId) -> bool {
+        self.age.get(&pane).is_some_and(|age| *age >= BEHIND_MS)
+    }
+
+    /// Whether that is so for any of them.
+    pub(super) fn is_any_behind(&self) -> bool {
+        self.age.keys().any(|pane| self.is_behind(*pane))
+    }
+
     /// Takes note that tmux has hushed this pane of its own accord.
     pub(super) fn paused(&mut self, pane: PaneId) {
         self.hushed.insert(pane);
@@ -97,6 +117,7 @@ impl Ears {
     pub(super) fn resumed(&mut self, pane: PaneId) {
         self.hushed.remove(&pane);
         self.quiet.remove(&pane);
+        self.age.remove(&pane);
     }
 
     /// Takes account of a look: those that it resumed are heard again, and of the others `is_quiet`
@@ -123,15 +144,15 @@ mod tests {
     fn the_first_output_is_news_and_noise_is_hushed_until_it_is_over() {
         let mut ears = Ears::default();
         let pane = PaneId(1);
-        assert!(ears.heard(pane));
-        assert!(!ears.heard(pane));
-        assert!(!ears.heard(pane));
+        assert!(ears.heard(pane, 0));
+        assert!(!ears.heard(pane, 0));
+        assert!(!ears.heard(pane, 0));
         assert_eq!(ears.take_noisy(), []);
-        assert!(ears.heard(pane));
+        assert!(ears.heard(pane, 0));
         assert_eq!(ears.take_noisy(), [pane]);
         assert_eq!(ears.take_noisy(), []);
         // What was under way when it was hushed.
-        assert!(!ears.heard(pane));
+        assert!(!ears.heard(pane, 0));
         ears.looked(|_| false);
         assert!(ears.is_hushed());
         assert_eq!(ears.to_resume(), BTreeSet::new());
@@ -139,6 +160,6 @@ mod tests {
         assert_eq!(ears.to_resume(), BTreeSet::from([pane]));
         ears.looked(|_| true);
         assert!(!ears.is_hushed());
-        assert!(ears.heard(pane));
+        assert!(ears.heard(pane, 0));
     }
 }

@@ -10,13 +10,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::clients::Change;
 use super::connection::{self, Ask, Reading};
 use super::notices::Sinks;
 use super::pace::{Found, Pace};
 use super::recorder::Recorder;
 use super::signals::Signals;
 use super::waits::Waits;
-use super::watch::{Change, Watch};
+use super::watch::Watch;
 use super::{Options, commands, keeping, waiting};
 use crate::archive::Limits;
 use crate::clock::now;

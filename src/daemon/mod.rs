@@ -1,5 +1,6 @@
 //! The daemon: one per task session. It owns the engine and lets two edges meet.
 
+mod clients;
 mod commands;
 mod connection;
 mod ears;

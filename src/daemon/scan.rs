@@ -1,7 +1,6 @@
 //! The start-up scan: other task sessions of the same project, left over from conversations that
 //! nobody follows any more.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -114,7 +113,7 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
     let mut captures = Memory::default();
     let target = Target::Id(session);
     let mut connection = hub.watch.connection();
-    let look = tmux::look(&mut connection, &target, &mut captures, &BTreeSet::new()).await?;
+    let look = tmux::look(&mut connection, &target, &mut captures).await?;
     Ok(look.map(|look| {
         let mut observer = Observer::new(&look.session.name);
         let look = observer

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::clients::Change;
 use super::hub::Hub;
 use super::waits::{self, Active, Done};
-use super::watch::Change;
 use crate::clock::now;
 use crate::model::{PaneId, Task, WindowId};
 use crate::tmux::{History, PaneOutput};
@@ -50,14 +50,14 @@ async fn try_begin(
     let mut done = Vec::new();
     let mut output = None;
     if let (true, Some(pane)) = (spec.needs_output(), task.pane) {
-        match hub.watch.begin_output(pane, History::Whole).await {
-            Ok((read, before, after)) => {
-                done.extend(hear_until(hub, before));
-                since = hub.waits.hear(pane, &read);
+        match hub.watch.hear_output(pane, History::Whole).await {
+            Ok(heard) => {
+                done.extend(hear_until(hub, heard.before));
+                since = hub.waits.hear(pane, &heard.output);
                 hub.watch.follow(hub.waits.panes());
-                hub.backlog.extend(after);
-                matched_at_entry = waits::stands_there(&spec, &read);
-                output = Some(read);
+                hub.backlog.extend(heard.after);
+                matched_at_entry = waits::stands_there(&spec, &heard.output);
+                output = Some(heard.output);
             }
             Err(error) => {
                 hub.watch.follow(hub.waits.panes());
@@ -187,7 +187,13 @@ pub(super) async fn printed(hub: &mut Hub, pane: PaneId, bytes: &[u8]) {
 
 /// Takes account of a look: all that was told before it is heard first.
 pub(super) async fn looked(hub: &mut Hub) {
-    let told = hub.watch.take_changes();
+    if let Some(look) = hub.engine.before()
+        && hub.waits.is_over(look)
+    {
+        // What the run wrote last was told by another client: it comes before its end.
+        hub.watch.hear_out().await;
+    }
+    let told = hub.watch.take_changes().await;
     let mut done = Vec::new();
     if hub.heard_connection != hub.watch.connections() {
         hub.heard_connection = hub.watch.connections();
@@ -220,13 +226,13 @@ async fn hear_last_words(hub: &mut Hub) -> Vec<Done> {
     for (pane, run) in ended {
         let began = tokio::time::Instant::now();
         loop {
-            match hub.watch.read_output(pane, History::Whole).await {
-                Ok((output, before, after)) => {
-                    done.extend(hear_until(hub, before));
-                    hub.backlog.extend(after);
+            match hub.watch.hear_output(pane, History::Whole).await {
+                Ok(heard) => {
+                    done.extend(hear_until(hub, heard.before));
+                    hub.backlog.extend(heard.after);
                     // The kernel may have told of the end before tmux has read all.
-                    if output.is_dead || began.elapsed() >= LAST_WORDS {
-                        done.extend(hub.waits.ended(pane, run, &output, now()));
+                    if heard.output.is_dead || began.elapsed() >= LAST_WORDS {
+                        done.extend(hub.waits.ended(pane, run, &heard.output, now()));
                         break;
                     }
                     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -250,11 +256,11 @@ pub(super) async fn tick(hub: &mut Hub) {
 /// Takes up the output of a pane that came faster than it was read: what was not told still stands
 /// in the pane's history, or is lost.
 pub(super) async fn take_up(hub: &mut Hub, pane: PaneId) {
-    match hub.watch.read_output(pane, History::Whole).await {
-        Ok((output, before, after)) => {
-            let mut done = hear_until(hub, before);
-            done.extend(hub.waits.resumed(pane, &output, now()));
-            hub.backlog.extend(after);
+    match hub.watch.hear_output(pane, History::Whole).await {
+        Ok(heard) => {
+            let mut done = hear_until(hub, heard.before);
+            done.extend(hub.waits.resumed(pane, &heard.output, now()));
+            hub.backlog.extend(heard.after);
             finish(hub, done).await;
         }
         Err(error) => tracing::debug!(%error, %pane, "could not read what a pane had printed"),
@@ -266,11 +272,11 @@ pub(super) async fn relayout(hub: &mut Hub) {
     hub.is_layout_changed = false;
     let mut done = Vec::new();
     for pane in hub.waits.panes() {
-        match hub.watch.read_output(pane, History::LastRow).await {
-            Ok((output, before, after)) => {
-                done.extend(hear_until(hub, before));
-                hub.waits.resized(pane, &output);
-                hub.backlog.extend(after);
+        match hub.watch.hear_output(pane, History::LastRow).await {
+            Ok(heard) => {
+                done.extend(hear_until(hub, heard.before));
+                hub.waits.resized(pane, &heard.output);
+                hub.backlog.extend(heard.after);
             }
             Err(error) => tracing::debug!(%error, %pane, "could not read a pane's new size"),
         }
@@ -323,13 +329,13 @@ pub(super) async fn follow(
     let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
         return failed(RefusalKind::Missing, format!("no task {window}"));
     };
-    match hub.watch.begin_output(pane, History::LastRow).await {
-        Ok((output, before, after)) => {
-            let done = hear_until(hub, before);
-            hub.waits.hear(pane, &output);
+    match hub.watch.hear_output(pane, History::LastRow).await {
+        Ok(heard) => {
+            let done = hear_until(hub, heard.before);
+            hub.waits.hear(pane, &heard.output);
             let lines = hub.waits.follow(pane, &task, raw);
             hub.watch.follow(hub.waits.panes());
-            hub.backlog.extend(after);
+            hub.backlog.extend(heard.after);
             finish(hub, done).await;
             Ok(lines)
         }
@@ -347,11 +353,8 @@ pub(super) async fn follow(
 async fn end_of(hub: &mut Hub, task: &Task) -> Option<(Cursor, PaneOutput)> {
     let pane = task.pane?;
     let life = hub.watch.life().map(Cursor::life_of)?;
-    match hub.watch.read_output(pane, History::LastRow).await {
-        Ok((output, before, after)) => {
-            // Waits hear it in its turn.
-            hub.backlog.extend(before);
-            hub.backlog.extend(after);
+    match hub.watch.read_end(pane).await {
+        Ok(output) => {
             let (column, _) = output.cursor;
             let cursor = Cursor {
                 life,

@@ -319,6 +319,16 @@ impl Waits {
         })
     }
 
+    /// Whether a run that somebody hears is over, in a way that leaves no pane to read.
+    pub(super) fn is_over(&self, look: &Snapshot) -> bool {
+        let heard = self.waits.iter().filter(|active| active.pane.is_some());
+        let heard = heard.map(|active| (active.wait.window(), active.wait.entry().run));
+        let read = self.followers.iter();
+        heard
+            .chain(read.map(|follower| (follower.window, follower.run)))
+            .any(|(window, run)| look.tasks.get(&window).is_none_or(|task| task.run != run))
+    }
+
     /// Takes a look; all output that came before it has been given.
     pub(super) fn looked<'a>(
         &mut self,

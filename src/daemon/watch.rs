@@ -1,12 +1,12 @@
 //! The link to the task session: attached while it exists, looking out for it while it does not.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ears::Ears;
+use super::clients::{Change, Clients, Heard};
 use super::supervisor::{self, Claim};
 use super::terminals::Terminals;
 use crate::model::{
@@ -15,12 +15,8 @@ use crate::model::{
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
 use crate::process::{self, Ended, Ends};
-use crate::protocol::Notice;
 use crate::protocol::rows::Look;
-use crate::tmux::{
-    self, Client, Connection, History, Memory, PaneOutput, Server, Target, TmuxError, Told, Untold,
-    Waiter,
-};
+use crate::tmux::{self, Connection, History, Memory, PaneOutput, Server, Target, TmuxError};
 use crate::wire::Whereabouts;
 
 /// Between two attempts to attach, at first and at most.
@@ -42,8 +38,6 @@ pub(super) struct Watch {
     memory: Memory,
     /// When a look last asked for everything.
     all_asked: Option<Instant>,
-    /// What was told before a look and is still to be taken account of, in order.
-    heard: VecDeque<Change>,
     /// Windows whose options have been set.
     prepared: BTreeSet<WindowId>,
     /// Windows that were alive in the last look.
@@ -79,35 +73,8 @@ enum Link {
         /// How long to wait after the next failure.
         pause: Duration,
     },
-    /// By control clients: one to ask and to listen with, one that hooks can wake.
+    /// By control clients.
     Attached(Box<Clients>),
-}
-
-#[derive(Debug)]
-struct Clients {
-    client: Client,
-    waiter: Waiter,
-    ears: Ears,
-}
-
-/// What makes a look worth taking.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
-    /// A run ended, a bell rang, a window came or went: look now.
-    Task,
-    /// A pane printed something: look soon.
-    Output,
-    /// A pane that somebody follows printed this.
-    Printed {
-        pane: PaneId,
-        bytes: Vec<u8>,
-        /// Whether it is also the first output since the last look.
-        is_first: bool,
-    },
-    /// Output of a pane was not read in time: what it prints from there on is not told.
-    Paused(PaneId),
-    /// Windows have other sizes than before.
-    Layout,
 }
 
 /// What a look tells of the session besides its tasks.
@@ -155,7 +122,6 @@ impl Watch {
             observer: before.map_or_else(|| Observer::new(&name), Observer::from_snapshot),
             memory: Memory::default(),
             all_asked: None,
-            heard: VecDeque::new(),
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
             started_at: BTreeMap::new(),
@@ -192,7 +158,7 @@ impl Watch {
     /// Returns a way to run commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.link {
-            Link::Attached(clients) => Connection::Attached(&mut clients.client),
+            Link::Attached(clients) => Connection::Attached(&mut clients.asker),
             Link::Apart { .. } => Connection::OneShot(&self.server),
         }
     }
@@ -203,9 +169,6 @@ impl Watch {
     ///
     /// Nothing is lost when the future is dropped: a notification not returned is returned next.
     pub(super) async fn changed(&mut self) -> Change {
-        if let Some(change) = self.heard.pop_front() {
-            return change;
-        }
         let ends = self.ends.as_mut();
         let ended = async {
             match ends {
@@ -241,23 +204,37 @@ impl Watch {
         let Link::Attached(clients) = &mut self.link else {
             return;
         };
-        let noisy = clients.ears.take_noisy();
-        if noisy.is_empty() {
-            return;
-        }
-        if let Err(error) = clients.client.hush(&noisy).await {
+        if let Err(error) = clients.hush().await {
             tracing::info!(%error, "lost the control client");
             self.link = apart();
         }
     }
 
-    /// Returns what was told by the time of the last answer, without waiting.
-    pub(super) fn take_changes(&mut self) -> Vec<Change> {
-        let mut heard: Vec<Change> = self.heard.drain(..).collect();
-        if let Link::Attached(clients) = &mut self.link {
-            heard.extend(changes(clients.client.take_told(), &mut clients.ears));
+    /// Returns what has been told by now, without waiting.
+    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
+        match &mut self.link {
+            Link::Attached(clients) => clients.take_changes().await,
+            Link::Apart { .. } => Vec::new(),
         }
-        heard
+    }
+
+    /// Takes in all that has been told of panes by now.
+    pub(super) async fn hear_out(&mut self) {
+        let Link::Attached(clients) = &mut self.link else {
+            return;
+        };
+        if let Err(error) = clients.hear_out().await {
+            tracing::info!(%error, "lost the control client");
+            self.link = apart();
+        }
+    }
+
+    /// Takes in what has been told by now; returns what of it a look answers.
+    pub(super) async fn catch_up(&mut self) -> Option<Change> {
+        match &mut self.link {
+            Link::Attached(clients) => clients.catch_up().await,
+            Link::Apart { .. } => None,
+        }
     }
 
     /// Lets the next look ask for everything, also for what nothing tells: that somebody has set an
@@ -277,71 +254,32 @@ impl Watch {
         }
     }
 
-    /// Reads a pane's output, and returns with it what was told before that instant and after it.
-    /// All that the pane prints after it will be told.
-    pub(super) async fn read_output(
-        &mut self,
-        pane: PaneId,
-        history: History,
-    ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
-        self.read(pane, history, Untold::Kept).await
+    /// Reads where a pane's output ends now.
+    pub(super) async fn read_end(&mut self, pane: PaneId) -> Result<PaneOutput, TmuxError> {
+        tmux::read_output(&mut self.connection(), pane, History::LastRow).await
     }
 
-    /// The same for a pane that somebody begins to follow with this reading.
-    pub(super) async fn begin_output(
+    /// Reads a pane's output in line with what is told of it: all that it prints after the reading
+    /// will be told.
+    pub(super) async fn hear_output(
         &mut self,
         pane: PaneId,
         history: History,
-    ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
+    ) -> Result<Heard, TmuxError> {
         let Link::Attached(clients) = &mut self.link else {
-            return self.read(pane, history, Untold::Kept).await;
+            return Err(TmuxError::Closed);
         };
-        // What nobody follows nobody misses.
-        let untold = if clients.ears.follows(pane) {
-            Untold::Kept
-        } else {
-            Untold::Dropped
-        };
-        // Before the reading: what is told right behind its answer is part of what follows.
-        clients.ears.follow_also(pane);
-        clients.client.follow_also(pane);
-        self.read(pane, history, untold).await
-    }
-
-    async fn read(
-        &mut self,
-        pane: PaneId,
-        history: History,
-        untold: Untold,
-    ) -> Result<(PaneOutput, Vec<Change>, Vec<Change>), TmuxError> {
-        let output = tmux::read_output(&mut self.connection(), pane, history, untold).await?;
-        let Link::Attached(clients) = &mut self.link else {
-            return Ok((output, Vec::new(), Vec::new()));
-        };
-        let Clients { client, ears, .. } = &mut **clients;
-        let mut told: Vec<Told> = client.take_told().into();
-        if untold == Untold::Dropped {
-            // That the reading itself pauses the pane and resumes it is no news. (tmux 3.8 tells it,
-            // earlier ones say it inside the answer.)
-            let own = Told::Notice(Notice::Pause(pane));
-            told.retain(|told| *told != own);
+        let heard = clients.hear_output(pane, history).await;
+        if let Err(error @ (TmuxError::Closed | TmuxError::TimedOut)) = &heard {
+            tracing::info!(%error, "lost the control client");
+            self.link = apart();
         }
-        // The last answer is that of the reading.
-        let at = told
-            .iter()
-            .rposition(|told| *told == Told::Answer)
-            .unwrap_or(0);
-        let after = told.split_off(at);
-        let mut before: Vec<Change> = self.heard.drain(..).collect();
-        before.extend(changes(told, ears));
-        ears.resumed(pane);
-        Ok((output, before, changes(after, ears)))
+        heard
     }
 
     /// Tells all output of exactly these panes from here on.
     pub(super) fn follow(&mut self, panes: Vec<PaneId>) {
         if let Link::Attached(clients) = &mut self.link {
-            clients.client.follow(&panes.iter().copied().collect());
             clients.ears.follow(panes);
         }
     }
@@ -469,47 +407,27 @@ impl Watch {
         self.started_at.clone()
     }
 
-    /// Takes in what has been told by now, so that a look asks for the windows it speaks of.
-    /// Returns what of it a look answers, the most urgent.
-    pub(super) async fn catch_up(&mut self) -> Option<Change> {
-        let Link::Attached(clients) = &mut self.link else {
-            return None;
-        };
-        clients.client.catch_up().await;
-        let told = changes(clients.client.take_told(), &mut clients.ears);
-        let mut answered = None;
-        for change in told {
-            match change {
-                Change::Task => answered = Some(Change::Task),
-                Change::Output => answered = answered.or(Some(Change::Output)),
-                Change::Printed { .. } | Change::Paused(_) | Change::Layout => {
-                    self.heard.push_back(change);
-                }
-            }
-        }
-        answered
-    }
-
     /// Looks through the control client; `None` when there is none, or none any more.
     async fn attached_look(&mut self) -> Option<Option<Look>> {
-        // The look answers it.
-        drop(self.catch_up().await);
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return None;
         };
+        // The look answers what it is that calls for it.
+        drop(clients.catch_up().await);
+        let resumed = clients.resume().await;
         let target = Target::Id(life.id);
-        let resume = clients.ears.to_resume();
-        let ears = &mut clients.ears;
+        let Clients { asker, ears, .. } = &mut **clients;
         let moved = ears.take_moved();
         self.memory.expect(ears.told(), &self.ended, moved);
-        let mut connection = Connection::Attached(&mut clients.client);
-        match tmux::look(&mut connection, &target, &mut self.memory, &resume).await {
+        let mut connection = Connection::Attached(asker);
+        let look = tmux::look(&mut connection, &target, &mut self.memory).await;
+        match resumed.and(look) {
             Ok(look) => {
                 let quiet = look
                     .iter()
                     .flat_map(Look::quiet_panes)
                     .collect::<BTreeSet<_>>();
-                clients.ears.looked(|pane| quiet.contains(&pane));
+                ears.looked(|pane| quiet.contains(&pane));
                 Some(look)
             }
             Err(error) => {
@@ -602,7 +520,7 @@ impl Watch {
 
     async fn one_shot(&mut self, target: Target) -> Result<Option<Look>, TmuxError> {
         let mut connection = Connection::OneShot(&self.server);
-        tmux::look(&mut connection, &target, &mut self.memory, &BTreeSet::new()).await
+        tmux::look(&mut connection, &target, &mut self.memory).await
     }
 
     /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
@@ -613,22 +531,9 @@ impl Watch {
         let mut apart = Connection::OneShot(&self.server);
         tmux::install(&mut apart, id, std::process::id()).await?;
         let rang = self.one_shot(Target::Id(id)).await?;
-        // tmux can crash when a session comes or goes while a control client connects.
-        let lock = self.place.lock_server().await;
-        // The waiter first: hooks queue their calls on the client that came last, and behind the
-        // waiter's own wait they would wait for themselves.
-        let waiter = self.server.wait_on(id).await?;
-        let mut client = self.server.attach(id).await?;
-        drop(lock);
-        let client_pid = client.pid();
-        let mut connection = Connection::Attached(&mut client);
-        let pids: Vec<u32> = client_pid.into_iter().chain(waiter.pid()).collect();
-        tmux::own_clients(&mut connection, id, &pids).await?;
-        client.listen().await?;
-        let mut connection = Connection::Attached(&mut client);
-        let target = Target::Id(id);
-        let mut whole =
-            tmux::look(&mut connection, &target, &mut self.memory, &BTreeSet::new()).await?;
+        let mut clients = Clients::attach(&self.server, &self.place, id).await?;
+        let mut connection = Connection::Attached(&mut clients.asker);
+        let mut whole = tmux::look(&mut connection, &Target::Id(id), &mut self.memory).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
             let before = rang.iter().flat_map(|look| &look.windows);
             row.bell |= before
@@ -637,12 +542,7 @@ impl Watch {
         }
         tracing::info!(session = %id, name = look.session.name, "attached");
         self.connections += 1;
-        let ears = Ears::default();
-        self.link = Link::Attached(Box::new(Clients {
-            client,
-            waiter,
-            ears,
-        }));
+        self.link = Link::Attached(Box::new(clients));
         Ok(whole)
     }
 
@@ -652,7 +552,7 @@ impl Watch {
         self.prepared.clear();
         self.about = About::default();
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
-            tokio::join!(clients.client.close(), clients.waiter.close());
+            clients.close().await;
         }
     }
 
@@ -729,7 +629,7 @@ impl Watch {
             }
         }
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
-            tokio::join!(clients.client.close(), clients.waiter.close());
+            clients.close().await;
         }
     }
 }
@@ -747,74 +647,6 @@ fn apart() -> Link {
     Link::Apart {
         attach_at: Instant::now(),
         pause: first,
-    }
-}
-
-impl Clients {
-    /// Resolves when a hook calls or tmux tells something that is worth a look.
-    async fn told(&mut self) -> Result<Change, TmuxError> {
-        let Self {
-            client,
-            waiter,
-            ears,
-        } = self;
-        tokio::select! {
-            woken = waiter.woken() => woken.map(|()| Change::Task),
-            change = async {
-                loop {
-                    if let Some(change) = change(client.next_notice().await?, ears) {
-                        return Ok(change);
-                    }
-                }
-            } => change,
-        }
-    }
-}
-
-/// Returns what notifications call for, in order.
-fn changes(told: impl IntoIterator<Item = Told>, ears: &mut Ears) -> Vec<Change> {
-    let notices = told.into_iter().filter_map(|told| match told {
-        Told::Notice(notice) => Some(notice),
-        Told::Answer => None,
-    });
-    notices.filter_map(|notice| change(notice, ears)).collect()
-}
-
-/// Returns what a notification calls for.
-fn change(notice: Notice, ears: &mut Ears) -> Option<Change> {
-    match notice {
-        Notice::WindowAdd(window) | Notice::WindowRenamed(window) => {
-            ears.moved(window);
-            Some(Change::Task)
-        }
-        Notice::LayoutChange(window) => {
-            ears.moved(window);
-            Some(Change::Layout)
-        }
-        Notice::WindowClose(_)
-        | Notice::SessionRenamed
-        | Notice::SessionChanged(_)
-        | Notice::Exit(_) => Some(Change::Task),
-        Notice::Output { pane, bytes } | Notice::ExtendedOutput { pane, bytes, .. } => {
-            let is_first = ears.heard(pane);
-            if ears.follows(pane) {
-                return Some(Change::Printed {
-                    pane,
-                    bytes,
-                    is_first,
-                });
-            }
-            is_first.then_some(Change::Output)
-        }
-        Notice::Pause(pane) => {
-            ears.paused(pane);
-            Some(Change::Paused(pane))
-        }
-        Notice::UnlinkedWindowAdd(_)
-        | Notice::SessionsChanged
-        | Notice::Continue(_)
-        | Notice::Message(_)
-        | Notice::Other(_) => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A control client that stays: commands and answers, and what tmux tells unasked.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -11,10 +11,6 @@ use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
 use crate::protocol::{Command, Frame, Item, Notice, control_line};
-
-/// A pane that prints this often while an answer is awaited is paused. tmux sends answers in line
-/// with output, and output slower than busy panes print it: the answer would come ever later.
-const DROWNING: u32 = 16;
 
 /// A control client attached to a session.
 ///
@@ -27,8 +23,8 @@ pub struct Client {
     told: VecDeque<Told>,
     /// How many lines were sent: names the mark that ends each answer.
     calls: u64,
-    /// Panes whose output is wanted, every byte of it: they are never paused.
-    followed: BTreeSet<PaneId>,
+    /// How many commands were said whose frames are still to come: nobody waits for them.
+    said: usize,
     life: Life,
 }
 
@@ -70,7 +66,7 @@ impl Server {
             control: self.attach_control(session)?,
             told: VecDeque::new(),
             calls: 0,
-            followed: BTreeSet::new(),
+            said: 0,
             life: Life::Usable,
         };
         tokio::time::timeout(TIME_LIMIT, client.greet(self))
@@ -117,23 +113,17 @@ impl Client {
         let Self {
             control,
             told,
-            followed,
+            said,
             ..
         } = self;
         let mut frames = Vec::new();
-        let mut printed: BTreeMap<PaneId, u32> = BTreeMap::new();
-        // Pauses are said behind the mark: each is one frame more after it.
-        let mut is_answered = false;
-        let mut pauses = VecDeque::new();
-        let talk = control.talk(&line, |item, say| {
+        let talk = control.talk(&line, |item| {
             match item {
-                Item::Frame(frame) if frame.flags & 1 == 0 => return None,
-                Item::Frame(_) if is_answered => {
-                    // tmux says `%pause` inside this frame, where it is no notification.
-                    let paused = pauses.pop_front().map(Notice::Pause);
-                    told.extend(paused.map(Told::Notice));
+                Item::Frame(frame) if frame.flags & 1 == 0 => {}
+                Item::Frame(_) if *said > 0 => *said -= 1,
+                Item::Frame(frame) if frame.body == [mark.as_bytes()] => {
+                    return Some(std::mem::take(&mut frames));
                 }
-                Item::Frame(frame) if frame.body == [mark.as_bytes()] => is_answered = true,
                 Item::Frame(frame) => {
                     if frames.is_empty() {
                         // The line runs in one piece: its frames have nothing between them.
@@ -141,32 +131,30 @@ impl Client {
                     }
                     frames.push(frame);
                 }
-                Item::Notice(notice) => {
-                    if let Notice::Output { pane, .. } | Notice::ExtendedOutput { pane, .. } =
-                        &notice
-                        && !is_answered
-                        && !followed.contains(pane)
-                    {
-                        let times = printed.entry(*pane).or_default();
-                        *times += 1;
-                        if *times == DROWNING
-                            && say
-                                .send(format!("{}\n", control_line(&[pause_command(*pane)])))
-                                .is_ok()
-                        {
-                            pauses.push_back(*pane);
-                        }
-                    }
-                    told.push_back(Told::Notice(notice));
-                }
+                Item::Notice(notice) => told.push_back(Told::Notice(notice)),
             }
-            (is_answered && pauses.is_empty()).then(|| std::mem::take(&mut frames))
+            None
         });
         let frames = tokio::time::timeout(TIME_LIMIT, talk)
             .await
             .map_err(|_| TmuxError::TimedOut)??;
         self.life = Life::Usable;
         Ok(frames)
+    }
+
+    /// Says commands, each as a line of its own, and does not wait for what becomes of them: where
+    /// panes print faster than tmux tells of it, an answer can take seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::Closed`] when the connection has gone.
+    async fn say(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
+        let lines: String = commands
+            .iter()
+            .map(|command| format!("{}\n", control_line(std::slice::from_ref(command))))
+            .collect();
+        self.said += commands.len();
+        self.control.write(&lines).await
     }
 
     /// Waits for the next thing that tmux tells unasked.
@@ -188,8 +176,7 @@ impl Client {
         loop {
             match self.control.next().await? {
                 Some(Item::Notice(notice)) => return Ok(notice),
-                // Those of the user's hooks.
-                Some(Item::Frame(_)) => {}
+                Some(Item::Frame(frame)) => self.unasked(&frame),
                 None => return Err(TmuxError::Closed),
             }
         }
@@ -202,16 +189,22 @@ impl Client {
             if self.life != Life::Usable {
                 return;
             }
-            let next = pin!(self.control.next());
             // That the connection has gone shows at the next call.
-            let Some(Ok(Some(item))) = ready(next).await else {
+            let next = ready(pin!(self.control.next())).await;
+            let Some(Ok(Some(item))) = next else {
                 return;
             };
             match item {
                 Item::Notice(notice) => self.told.push_back(Told::Notice(notice)),
-                // Those of the user's hooks.
-                Item::Frame(_) => {}
+                Item::Frame(frame) => self.unasked(&frame),
             }
+        }
+    }
+
+    /// Takes a frame that nobody waits for: of what was said, or of the user's hooks.
+    fn unasked(&mut self, frame: &Frame) {
+        if frame.flags & 1 != 0 {
+            self.said = self.said.saturating_sub(1);
         }
     }
 
@@ -220,9 +213,9 @@ impl Client {
         std::mem::take(&mut self.told)
     }
 
-    /// From here on tells what panes print, as [`Notice::ExtendedOutput`]; [`Client::hush`] and a
-    /// look that resumes a pane say of which. A pane whose output is not read in time is paused by
-    /// tmux, which says [`Notice::Pause`]: what it prints from then on is not told.
+    /// From here on tells what panes print, as [`Notice::ExtendedOutput`]; [`Client::hush`] and
+    /// [`Client::resume`] say of which. A pane whose output is not read in time is paused by tmux,
+    /// which says [`Notice::Pause`]: what it prints from then on is not told.
     ///
     /// # Errors
     ///
@@ -233,25 +226,28 @@ impl Client {
         Connection::Attached(self).run(&[listen]).await.map(drop)
     }
 
-    /// Lets these panes print without telling until a look resumes them. They are paused, never
-    /// turned off: a pane that is off is not read by tmux, and its program would stand still.
+    /// Lets these panes print without telling. They are paused, never turned off: a pane that is off
+    /// is not read by tmux, and its program would stand still.
     ///
     /// # Errors
     ///
-    /// When tmux refuses or has gone.
-    pub async fn hush(&mut self, panes: &[PaneId]) -> Result<(), TmuxError> {
-        let pauses: Vec<Command> = panes.iter().copied().map(pause_command).collect();
-        Connection::Attached(self).run(&pauses).await.map(drop)
+    /// When tmux has gone.
+    pub async fn hush(&mut self, panes: impl IntoIterator<Item = PaneId>) -> Result<(), TmuxError> {
+        let pauses: Vec<Command> = panes.into_iter().map(pause_command).collect();
+        self.say(&pauses).await
     }
 
-    /// From here on does not pause this pane either, however much it prints.
-    pub fn follow_also(&mut self, pane: PaneId) {
-        self.followed.insert(pane);
-    }
-
-    /// From here on pauses none of these panes, however much they print.
-    pub fn follow(&mut self, panes: &BTreeSet<PaneId>) {
-        self.followed.clone_from(panes);
+    /// Lets these panes tell what they print.
+    ///
+    /// # Errors
+    ///
+    /// When tmux has gone.
+    pub async fn resume(
+        &mut self,
+        panes: impl IntoIterator<Item = PaneId>,
+    ) -> Result<(), TmuxError> {
+        let continues: Vec<Command> = panes.into_iter().map(continue_command).collect();
+        self.say(&continues).await
     }
 
     /// Returns the client's process.

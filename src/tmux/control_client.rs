@@ -9,7 +9,6 @@ use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
@@ -89,12 +88,11 @@ impl ControlClient {
     }
 
     /// Says lines to tmux and reads meanwhile, handing each item to `take` until that has what it
-    /// wants: tmux may have to write before it can read all of a long line. With the item goes what
-    /// takes further lines to say.
+    /// wants: tmux may have to write before it can read all of a long line.
     pub(super) async fn talk<T>(
         &mut self,
         lines: &str,
-        mut take: impl FnMut(Item, &UnboundedSender<String>) -> Option<T>,
+        mut take: impl FnMut(Item) -> Option<T>,
     ) -> Result<T, TmuxError> {
         let Running {
             stdin,
@@ -102,22 +100,15 @@ impl ControlClient {
             parser,
             ..
         } = self.running.as_mut().ok_or(TmuxError::Closed)?;
-        let (say, mut further) = unbounded_channel::<String>();
         let write = async {
             let written = stdin.write_all(lines.as_bytes()).await;
-            written.map_err(|_| TmuxError::Closed)?;
-            while let Some(lines) = further.recv().await {
-                let written = stdin.write_all(lines.as_bytes()).await;
-                written.map_err(|_| TmuxError::Closed)?;
-            }
-            Ok(())
+            written.map_err(|_| TmuxError::Closed)
         };
-        // It owns what says further lines: when it is done there are none.
-        let read = async move {
+        let read = async {
             loop {
                 match next(stdout, parser).await? {
                     Some(item) => {
-                        if let Some(taken) = take(item, &say) {
+                        if let Some(taken) = take(item) {
                             return Ok(taken);
                         }
                     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::capture::{Captures, Shape, capture_command, capture_new_command};
-use super::client::{Connection, continue_command};
+use super::client::Connection;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::rows::{
@@ -222,8 +222,7 @@ fn few(windows: BTreeSet<WindowId>) -> Wanted {
 }
 
 /// Looks at everything of the session at one instant; `None` when there is no such session, or
-/// no server. The panes of `resume` tell of their output again from that very instant on: it is
-/// for attached clients, and for panes that [`super::Client::hush`] has made silent.
+/// no server.
 ///
 /// # Errors
 ///
@@ -233,7 +232,6 @@ pub async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
     memory: &mut Memory,
-    resume: &BTreeSet<PaneId>,
 ) -> Result<Option<Look>, TmuxError> {
     let mut question = memory.first_question();
     // The first line asks for what has probably moved, the second for what its answer shows to have
@@ -245,12 +243,12 @@ pub async fn look(
         if lines_left == 0 {
             question.wanted = Wanted::All;
         }
-        let answer = match ask(connection, target, &question, resume).await {
+        let answer = match ask(connection, target, &question).await {
             // A pane or a window that was to be captured has gone.
             Err(TmuxError::Rejected { command, .. }) if command == "capture-pane" => {
                 question.panes.clear();
                 question.new.clear();
-                ask(connection, target, &question, resume).await
+                ask(connection, target, &question).await
             }
             answer => answer,
         };
@@ -275,7 +273,6 @@ async fn ask(
     connection: &mut Connection<'_>,
     target: &Target,
     question: &Question,
-    resume: &BTreeSet<PaneId>,
 ) -> Result<Answer, TmuxError> {
     let target = target.pane();
     let mut commands = vec![
@@ -286,7 +283,6 @@ async fn ask(
     let known = question.panes.iter();
     commands.extend(known.map(|(pane, shape)| capture_command(*pane, shape)));
     commands.extend(question.new.iter().copied().map(capture_new_command));
-    commands.extend(resume.iter().copied().map(continue_command));
     commands.push(Command::new("display-message").args(["-p", nonce()]));
     let frames = connection.run(&commands).await?;
     if frames.len() != commands.len() {

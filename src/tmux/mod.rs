@@ -35,7 +35,7 @@ pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Memory, Target, look};
 pub use marks::{Mark, Marked, claim, list_marks};
-pub use output::{History, Log, PaneOutput, Style, Untold, read_log, read_output};
+pub use output::{History, Log, PaneOutput, Style, Untold, hear_output, read_log, read_output};
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use version::Version;

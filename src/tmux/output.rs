@@ -1,7 +1,7 @@
 //! All that tmux has of a pane's output, at one instant.
 
 use super::banner::{BANNER, drop_banner, drop_joined_banner};
-use super::client::{Connection, continue_command, pause_command};
+use super::client::{Client, Connection, continue_command, pause_command};
 use super::error::TmuxError;
 use crate::model::{PaneId, text};
 use crate::protocol::{Command, Frame};
@@ -97,8 +97,7 @@ pub enum Untold {
     Dropped,
 }
 
-/// Reads the screen and the history of the pane. Its output is told from that very instant on, also
-/// when it was paused before; the answer stands between what the client is told before and after.
+/// Reads the screen and the history of the pane.
 ///
 /// # Errors
 ///
@@ -107,29 +106,50 @@ pub async fn read_output(
     connection: &mut Connection<'_>,
     pane: PaneId,
     history: History,
+) -> Result<PaneOutput, TmuxError> {
+    let frames = connection.run(&reading(pane, history)).await?;
+    read_frames(&frames)
+}
+
+/// The same by the client that is told of the pane's output: it is told from that very instant on,
+/// also when it was paused before. The answer stands between what is told before it and after.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub async fn hear_output(
+    client: &mut Client,
+    pane: PaneId,
+    history: History,
     untold: Untold,
 ) -> Result<PaneOutput, TmuxError> {
+    // A line runs in one piece: between these two the pane prints nothing.
+    let pause = match untold {
+        Untold::Kept => None,
+        Untold::Dropped => Some(pause_command(pane)),
+    };
+    let n_before = pause.iter().len();
+    let mut commands: Vec<Command> = pause.into_iter().collect();
+    commands.extend(reading(pane, history));
+    commands.push(continue_command(pane));
+    let frames = Connection::Attached(client).run(&commands).await?;
+    read_frames(frames.get(n_before..).unwrap_or_default())
+}
+
+fn reading(pane: PaneId, history: History) -> [Command; 2] {
     let id = pane.to_string();
     let start = match history {
         History::Whole => "-",
         History::LastRow => "-1",
     };
-    let reading = [
+    [
         Command::new("capture-pane").args(["-p", "-t", &id, "-S", start, "-E", "-"]),
         Command::new("display-message").args(["-p", "-t", &id, &shape_format()]),
-    ];
-    let (before, after) = match (&*connection, untold) {
-        (Connection::Attached(_), Untold::Kept) => (None, Some(continue_command(pane))),
-        // A line runs in one piece: between these two the pane prints nothing.
-        (Connection::Attached(_), Untold::Dropped) => {
-            (Some(pause_command(pane)), Some(continue_command(pane)))
-        }
-        (Connection::OneShot(_), Untold::Kept | Untold::Dropped) => (None, None),
-    };
-    let n_before = before.iter().len();
-    let commands: Vec<Command> = before.into_iter().chain(reading).chain(after).collect();
-    let frames = connection.run(&commands).await?;
-    let [rows, shape, ..] = frames.get(n_before..).unwrap_or_default() else {
+    ]
+}
+
+fn read_frames(frames: &[Frame]) -> Result<PaneOutput, TmuxError> {
+    let [rows, shape, ..] = frames else {
         return Err(unreadable());
     };
     read_shape(rows, shape).map(|(output, _)| output)

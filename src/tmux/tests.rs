@@ -1,6 +1,5 @@
 //! Against a real tmux on a private server, each proving that one wire is plugged in.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -58,7 +57,7 @@ impl Private {
     async fn look(&self, name: &str, captures: &mut Memory) -> Look {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
-        let seen = look(&mut connection, &target, captures, &BTreeSet::new()).await;
+        let seen = look(&mut connection, &target, captures).await;
         seen.unwrap().unwrap()
     }
 
@@ -175,7 +174,7 @@ async fn what_is_missing_is_told_apart() {
     let mut captures = Memory::default();
     for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
+        let seen = look(&mut connection, &target, &mut captures).await;
         assert_eq!(seen.unwrap(), None);
     }
 }
@@ -309,7 +308,7 @@ async fn an_attached_look_is_the_same_look() {
     let target = Target::Id(SessionId(0));
     for _ in 0..3 {
         let mut connection = Connection::Attached(&mut client);
-        let seen = look(&mut connection, &target, &mut captures, &BTreeSet::new()).await;
+        let seen = look(&mut connection, &target, &mut captures).await;
         assert_eq!(seen.unwrap().unwrap(), one_shot);
     }
     client.close().await;
