@@ -382,13 +382,14 @@ impl Watch {
         evidence.ended = self.ended.keys().copied().collect();
         // tmux hangs up on the processes of a window that it closes or respawns. That is no end of
         // their own.
-        let hung_up = Signal::parse("HUP");
-        evidence.exits = self
+        let hang_up = Signal::parse("HUP");
+        let (hung_up, exits): (BTreeMap<_, _>, _) = self
             .ended
             .iter()
             .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
-            .filter(|(_, exit)| exit.signal.is_none() || exit.signal != hung_up)
-            .collect();
+            .partition(|(_, exit)| exit.signal.is_some() && exit.signal == hang_up);
+        evidence.hung_up = hung_up.into_keys().collect();
+        evidence.exits = exits;
     }
 
     /// Watches the processes of the runs that go on, and forgets those of others.

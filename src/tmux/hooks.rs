@@ -14,8 +14,12 @@ use crate::protocol::{Command, control_line};
 pub(super) const MARK: &str = "@tmux_task_daemon";
 /// The record of deaths, on the session.
 const DEATHS: &str = "@tmux_task_deaths";
+/// How many there were in all, so that each has a number.
+const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// The control clients of the session's daemon, for the next one should this one be killed.
 const CLIENTS: &str = "@tmux_task_clients";
+/// The bells of a window.
+const BELL_COUNT: &str = "@tmux_task_bell_count";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
@@ -44,8 +48,12 @@ pub async fn install(
     let commands = [
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
-        hook("-g", BELL_HOOK, &[count_bell(), wake()]),
-        hook("-gw", DEATH_HOOK, &[record_death(), wake()]),
+        hook("-g", BELL_HOOK, &[count(&["-wF", BELL_COUNT]), wake()]),
+        hook(
+            "-gw",
+            DEATH_HOOK,
+            &[count(&["-F", DEATH_COUNT]), record_death(), wake()],
+        ),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
     ];
     connection.run(&commands).await.map(drop)
@@ -258,20 +266,23 @@ fn keep_dead_panes() -> Command {
     Command::new("set-option").args(["-w", "remain-on-exit", "on"])
 }
 
-fn count_bell() -> Command {
+/// Adds one to an option.
+fn count([flags, option]: &[&str; 2]) -> Command {
     Command::new("set-option").args([
-        "-wF",
-        "@tmux_task_bell_count",
-        "#{e|+:#{?@tmux_task_bell_count,#{@tmux_task_bell_count},0},1}",
+        *flags,
+        *option,
+        &format!("#{{e|+:#{{?{option},#{{{option}}},0}},1}}"),
     ])
 }
 
-/// The last 8000 characters are some two hundred deaths between two looks.
+/// The last 8000 characters are some two hundred deaths between two looks. tmux 3.8 does not tell
+/// the process of a dead pane: the number keeps two deaths apart that are alike otherwise, and the
+/// terminal tells a process from the live one whose place it took.
 fn record_death() -> Command {
     Command::new("set-option").args([
         "-F",
         DEATHS,
         "#{=-8000:#{@tmux_task_deaths}#{window_id} #{pane_id} #{pane_pid} #{pane_dead_status} \
-         #{pane_dead_signal} #{pane_dead_time};}",
+         #{pane_dead_signal} #{pane_dead_time} #{@tmux_task_death_count} #{b:pane_tty};}",
     ])
 }
