@@ -507,7 +507,9 @@ impl Watch {
         // Attaching takes the bell's flag from the current window: bells are counted from before
         // it, and a flag that was set until then is kept.
         let mut apart = Connection::OneShot(&self.server);
-        tmux::install(&mut apart, id, std::process::id()).await?;
+        let panes = look.windows.iter().filter_map(|row| row.pane.as_ref());
+        let panes = panes.map(|pane| pane.pane);
+        tmux::install(&mut apart, id, panes, std::process::id()).await?;
         let rang = self.one_shot(Target::Id(id)).await?;
         // tmux can crash when a session comes or goes while a control client connects.
         let lock = self.place.lock_server().await;
