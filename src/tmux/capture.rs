@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::look::Answer;
-use crate::model::{Cursor, PaneId, Screen, text};
+use super::tabs;
+use crate::model::{Cursor, PaneId, Screen};
 use crate::protocol::Command;
 
 /// How many rows of history and screen are kept of a pane.
@@ -142,7 +143,8 @@ pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
 
 /// The captured lines as a screen.
 fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>]) -> Screen {
-    let mut rows: Vec<String> = lines.iter().map(|line| text::row(line)).collect();
+    let width = usize::try_from(shape.width).unwrap_or(0);
+    let mut rows: Vec<String> = lines.iter().map(|line| tabs::row(line, width)).collect();
     // Absolute rows count from the top of the history.
     let first = (shape.history + asked.first_row()).clamp(0, shape.history + shape.height);
     let mut cursor = shape.history + i64::from(shape.cursor_y) - first;

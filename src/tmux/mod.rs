@@ -15,6 +15,7 @@ mod one_shot;
 mod output;
 mod script;
 mod server;
+mod tabs;
 #[cfg(test)]
 mod tests;
 mod version;

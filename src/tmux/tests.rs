@@ -233,19 +233,18 @@ async fn a_client_answers_and_tells() {
 #[tokio::test]
 async fn a_look_shows_hostile_names_as_text() {
     let private = Private::started().await;
-    let name = "a\tb\n@9 0";
-    private.asks(&[
-        "new-session",
-        "-d",
-        "-s",
-        "S",
-        "-n",
-        name,
-        "--",
-        "sh",
-        "-c",
-        r"printf '\033]2;ti\ttle\033\\one\ntwo'; sleep 1000",
-    ]);
+    let script = r"printf '\033]2;ti\ttle\033\\one\ntwo'; sleep 1000";
+    let start = |name: &str| {
+        let new = ["new-session", "-d", "-s", "S", "-n", name];
+        private.tmux(&[&new[..], &["--", "sh", "-c", script]].concat())
+    };
+    // Newer versions of tmux take no control characters in a name.
+    let output = start("a\tb\n@9 0");
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("invalid window name"), "{said}");
+        assert!(start("a b @9 0").status.success());
+    }
     let command = "raw\n@7\tx # ## ### #{pid}";
     private.asks(&["set-option", "-w", "-t", "=S:", "@pi_task_command", command]);
     private.asks(&[
