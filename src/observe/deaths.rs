@@ -83,7 +83,7 @@ impl Earlier<'_> {
         if let Some(at) = deaths.iter().rposition(by_pid) {
             return (at, true);
         }
-        let is_nobodys = |(_, death): &Recorded<'_>| death.pid.is_none();
+        let is_nobodys = |(_, death): &Recorded<'_>| death.pid.is_none() || task.pid.is_none();
         match &task.life {
             Life::Unknown | Life::Alive => {
                 // A record that a daemon before us left behind may begin with runs before it.
@@ -128,20 +128,18 @@ impl Earlier<'_> {
 
     /// Whether an end of which tmux tells no process may be its own.
     pub(super) fn may_have_ended(&self, exit: &Exit, terminal: Option<&str>) -> bool {
-        let Some(pid) = self.known.task.pid else {
-            return true;
-        };
-        let by_kernel = self.evidence.exits.get(&pid);
-        let was_hung_up = self.evidence.hung_up.contains(&pid);
-        let by_hang_up = exit.signal.is_some() && exit.signal == Signal::parse("HUP");
-        let other_terminal = match (terminal, self.known.terminal.as_deref()) {
+        let had_another_terminal = match (terminal, self.known.terminal.as_deref()) {
             (Some(terminal), Some(known)) => name(terminal) != name(known),
             (None, _) | (_, None) => false,
         };
-        self.replaced != Some(pid)
-            && !by_kernel.is_some_and(|known| contradict(known, exit))
-            && !(was_hung_up && exit.is_known() && !by_hang_up)
-            && !other_terminal
+        let is_told_otherwise = self.known.task.pid.is_some_and(|pid| {
+            let by_kernel = self.evidence.exits.get(&pid);
+            let by_hang_up = exit.signal.is_some() && exit.signal == Signal::parse("HUP");
+            self.replaced == Some(pid)
+                || by_kernel.is_some_and(|known| contradict(known, exit))
+                || (self.evidence.hung_up.contains(&pid) && exit.is_known() && !by_hang_up)
+        });
+        !had_another_terminal && !is_told_otherwise
     }
 }
 

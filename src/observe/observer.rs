@@ -297,21 +297,28 @@ impl<'a> Turn<'a> {
         let Some(pane) = self.pane() else {
             return false;
         };
-        match (before.task.pid, pane.pid, &pane.dead) {
-            (Some(before), Some(after), _) => before != after,
-            (None, _, None) | (_, None, None) => self.counted_past(before) || !before.was_alive(),
-            // Only the order tells which process that was.
-            (None, _, Some(_)) | (_, None, Some(_)) if !self.deaths.later.is_empty() => true,
-            (None, _, Some(_)) | (_, None, Some(_)) if self.deaths.own.is_some() => false,
-            (None, _, Some(dead)) | (_, None, Some(dead)) => {
+        if let (Some(before), Some(after)) = (before.task.pid, pane.pid) {
+            return before != after;
+        }
+        // Only the order of the deaths tells which process this is or was.
+        let has_later = !self.deaths.later.is_empty();
+        match (&pane.dead, self.deaths.own.is_some()) {
+            (Some(_), _) if has_later => true,
+            (Some(_), true) => false,
+            (None, true) => true,
+            (dead, false) => {
+                let exit = dead.as_ref().map(|dead| dead.exit.clone());
                 let earlier = Earlier {
                     known: before,
                     evidence: self.evidence,
                     replaced: self.row.replaced,
                 };
-                self.counted_past(before)
-                    || (before.was_alive()
-                        && !earlier.may_have_ended(&dead.exit, pane.tty.as_deref()))
+                let is_same = if before.was_alive() {
+                    earlier.may_have_ended(&exit.unwrap_or_default(), pane.tty.as_deref())
+                } else {
+                    dead.is_some()
+                };
+                self.counted_past(before) || !is_same
             }
         }
     }
@@ -430,10 +437,13 @@ impl<'a> Turn<'a> {
 
     /// The end of the run before, when it is known and was not told.
     fn end_of_before(&self, before: &Known) -> Option<Ended> {
-        let pid = before.task.pid.filter(|_| before.was_alive())?;
+        if !before.was_alive() {
+            return None;
+        }
         if let Some((place, death)) = self.deaths.own {
             return Some((place, end(before.task.clone(), death, self.now)));
         }
+        let pid = before.task.pid?;
         // What our launcher put an end to did not end by itself, whatever it made of it.
         let exit = self
             .evidence
@@ -495,6 +505,7 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
 
 /// Returns the task as it was at this death.
 fn end(mut task: Task, death: &Death, now: Now) -> Task {
+    task.pid = task.pid.or(death.pid);
     task.life = Life::Dead(death.exit.clone());
     task.ended_at = Some(time_of_death(death.time, now));
     task

@@ -362,6 +362,19 @@ fn deaths_without_a_process_belong_to_runs_in_their_order() {
 }
 
 #[test]
+fn a_process_may_be_forgotten_before_its_pane_is_dead() {
+    let mut world = World::new();
+    world.check(&["@1 tty=1"], "", &["@1 run 1 pid - alive"]);
+    let record = "@1 %1 7 3  999 1 1;";
+    let told = ["@1 run 1 pid 7 exit 3"];
+    world.check(&["@1 tty=1 exit=3"], record, &told);
+    let mut world = World::new();
+    world.check(&["@1 tty=1"], "", &["@1 run 1 pid - alive"]);
+    let told = ["-@1 run 1 pid 7 exit 3", "@1 run 2 pid 8 alive"];
+    world.check(&["@1 pid=8 tty=1"], record, &told);
+}
+
+#[test]
 fn what_speaks_against_it_makes_a_death_another_runs() {
     let hung_up = |world: &mut World| {
         world.evidence.hung_up.insert(7);
@@ -598,13 +611,18 @@ fn ends_are_dated_by_tmux_when_they_are_old() {
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     Exits(i32),
+    /// tmux hears of it before the pane is dead.
+    IsReaped(i32),
     IsRespawned,
-    IsSeen { forgets: bool },
+    IsSeen {
+        forgets: bool,
+    },
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         (0..3).prop_map(Happens::Exits),
+        (0..3).prop_map(Happens::IsReaped),
         Just(Happens::IsRespawned),
         any::<bool>().prop_map(|forgets| Happens::IsSeen { forgets }),
     ]
@@ -639,18 +657,26 @@ proptest! {
         by_kernel: bool,
     ) {
         let (mut telling, mut silent) = (World::new(), World::new());
-        let (mut pid, mut tty, mut exit, mut number) = (100, 1, None, 0);
+        let (mut pid, mut tty, mut exit, mut reaped, mut number) = (100, 1, None, None, 0);
         let mut records = [String::new(), String::new()];
         for happens in story {
-            match (happens, exit) {
-                (Happens::Exits(code), None) => {
-                    number += 1;
-                    exit = Some(code);
-                    for (record, pid) in records.iter_mut().zip([pid.to_string(), String::new()]) {
-                        *record += &format!("@1 %1 {pid} {code}  999 {number} {tty};");
-                    }
+            // A pane that is reaped dies at once.
+            let dies = match happens {
+                Happens::IsReaped(_) | Happens::IsSeen { .. } => None,
+                Happens::Exits(code) => Some(code),
+                Happens::IsRespawned => reaped,
+            };
+            let dies = dies.filter(|_| exit.is_none()).map(|code| reaped.take().unwrap_or(code));
+            if let Some(code) = dies {
+                number += 1;
+                exit = Some(code);
+                for (record, pid) in records.iter_mut().zip([pid.to_string(), String::new()]) {
+                    *record += &format!("@1 %1 {pid} {code}  999 {number} {tty};");
                 }
-                (Happens::Exits(_), Some(_)) => {}
+            }
+            match (happens, exit) {
+                (Happens::IsReaped(code), None) => reaped = Some(reaped.unwrap_or(code)),
+                (Happens::Exits(_) | Happens::IsReaped(_), _) => {}
                 (Happens::IsRespawned, _) => {
                     if exit.take().is_none() {
                         telling.evidence.hung_up.insert(pid);
@@ -664,7 +690,8 @@ proptest! {
                 }
                 (Happens::IsSeen { forgets }, _) => {
                     let end = exit.map_or(String::new(), |code| format!(" exit={code} died=999"));
-                    let shown = exit.map_or(format!(" pid={pid}"), |_| String::new());
+                    let is_silent = exit.or(reaped.filter(|_| !by_kernel)).is_some();
+                    let shown = if is_silent { String::new() } else { format!(" pid={pid}") };
                     let told = [
                         telling.see(&[&format!("@1 tty={tty} pid={pid}{end}")], &records[0]),
                         silent.see(&[&format!("@1 tty={tty}{shown}{end}")], &records[1]),
