@@ -360,13 +360,14 @@ impl Watch {
         evidence.ended = self.ended.keys().copied().collect();
         // tmux hangs up on the processes of a window that it closes or respawns. That is no end of
         // their own.
-        let hung_up = Signal::parse("HUP");
-        evidence.exits = self
+        let hang_up = Signal::parse("HUP");
+        let (hung_up, exits): (BTreeMap<_, _>, _) = self
             .ended
             .iter()
             .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
-            .filter(|(_, exit)| exit.signal.is_none() || exit.signal != hung_up)
-            .collect();
+            .partition(|(_, exit)| exit.signal.is_some() && exit.signal == hang_up);
+        evidence.hung_up = hung_up.into_keys().collect();
+        evidence.exits = exits;
     }
 
     /// Watches the processes of the runs that go on, and forgets those of others.
@@ -529,7 +530,9 @@ impl Watch {
         // Attaching takes the bell's flag from the current window: bells are counted from before
         // it, and a flag that was set until then is kept.
         let mut apart = Connection::OneShot(&self.server);
-        tmux::install(&mut apart, id, std::process::id()).await?;
+        let panes = look.windows.iter().filter_map(|row| row.pane.as_ref());
+        let panes = panes.map(|pane| pane.pane);
+        tmux::install(&mut apart, id, panes, std::process::id()).await?;
         let rang = self.one_shot(Target::Id(id)).await?;
         let mut clients = Clients::attach(&self.server, &self.place, id).await?;
         let mut connection = Connection::Attached(&mut clients.asker);

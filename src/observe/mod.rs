@@ -2,6 +2,7 @@
 //! which run of a task it is, whether it lives, and how it ended.
 
 mod command;
+mod deaths;
 mod observer;
 #[cfg(test)]
 mod tests;

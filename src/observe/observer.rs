@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::command::command;
+use super::deaths::{Deaths, Earlier, Recorded};
 use crate::model::{
-    Exit, GoneReason, Life, Millis, Now, PaneId, Screen, SessionLife, Snapshot, Task, WindowId,
+    Exit, GoneReason, Life, Millis, Now, Screen, SessionLife, Snapshot, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -31,6 +32,8 @@ pub struct Evidence {
     /// How processes ended, by pid, where the kernel told. An end that tmux itself brought about,
     /// by closing the window, does not belong here: that run disappeared.
     pub exits: BTreeMap<u32, Exit>,
+    /// Processes that a hang-up ended: as a rule because tmux closed or respawned their pane.
+    pub hung_up: BTreeSet<u32>,
     /// Why windows may have gone.
     pub gone: BTreeMap<WindowId, GoneReason>,
 }
@@ -55,14 +58,20 @@ pub struct Observer {
     session: String,
     life: Option<SessionLife>,
     windows: BTreeMap<WindowId, Known>,
+    /// The number of the last death that earlier looks have seen.
+    deaths: Option<u64>,
 }
 
 /// A window at the look before.
 #[derive(Debug, Clone)]
-struct Known {
+pub(super) struct Known {
     /// As it was told then.
-    task: Task,
+    pub(super) task: Task,
     run: u32,
+    /// Whether the end of its run stood in the record of deaths.
+    pub(super) is_recorded: bool,
+    /// The terminal of its pane; `None` where no look of ours has seen it.
+    pub(super) terminal: Option<String>,
     /// `@tmux_task_started` as it stood then: an equal one speaks of an earlier run.
     started_option: Option<Millis>,
     /// Since when the process has ended without tmux saying how, or at all.
@@ -86,6 +95,7 @@ impl Observer {
             session: session.into(),
             life: None,
             windows: BTreeMap::new(),
+            deaths: None,
         }
     }
 
@@ -95,6 +105,8 @@ impl Observer {
         let known = |task: &Task| Known {
             task: task.clone(),
             run: task.run.unwrap_or(1),
+            is_recorded: false,
+            terminal: None,
             started_option: task.started_at,
             unsettled_since: None,
         };
@@ -106,6 +118,7 @@ impl Observer {
                 .values()
                 .map(|task| (task.window, known(task)))
                 .collect(),
+            deaths: None,
         }
     }
 
@@ -118,6 +131,9 @@ impl Observer {
         let (same, mut gone) = if life.is_some() && (self.life.is_none() || self.life == life) {
             (before, BTreeMap::new())
         } else {
+            if life.is_some() {
+                self.deaths = None;
+            }
             (BTreeMap::new(), before)
         };
         let mut observed = Observed {
@@ -135,15 +151,16 @@ impl Observer {
         }
         let mut ended: Vec<Ended> = Vec::new();
         let mut same = same;
+        let record = look.map_or(&[][..], |look| &look.deaths);
         for row in look.map_or(&[][..], |look| &look.windows) {
-            let deaths = look.map_or(&[][..], |look| &look.deaths);
-            let turn = Turn {
+            let turn = Turn::new(
                 row,
-                before: same.remove(&row.window),
-                deaths: deaths_of(deaths, row.window, row.pane.as_ref().map(|pane| pane.pane)),
+                same.remove(&row.window),
+                record,
+                self.deaths,
                 evidence,
                 now,
-            };
+            );
             let known = turn.judge(&mut ended);
             let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
             if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
@@ -166,14 +183,14 @@ impl Observer {
                 .insert(row.window, known.task.clone());
             self.windows.insert(row.window, known);
         }
-        let deaths = look.map_or(&[][..], |look| &look.deaths);
-        for (window, known) in &same {
-            let deaths = deaths_of(deaths, *window, known.task.pane);
-            ended.extend(ends_of_gone(known, &deaths, evidence, now));
+        for known in same.values() {
+            ended.extend(ends_of_gone(known, record, self.deaths, evidence, now));
         }
         for known in gone.values() {
-            ended.extend(ends_of_gone(known, &[], evidence, now));
+            ended.extend(ends_of_gone(known, &[], None, evidence, now));
         }
+        let seen = record.iter().filter_map(|death| death.number);
+        self.deaths = self.deaths.into_iter().chain(seen).max();
         gone.append(&mut same);
         observed.snapshot.gone = evidence
             .gone
@@ -187,81 +204,85 @@ impl Observer {
     }
 }
 
-/// The deaths of a window's primary pane, each process once, with their places.
-fn deaths_of(deaths: &[Death], window: WindowId, pane: Option<PaneId>) -> Vec<(usize, &Death)> {
-    let mut seen = BTreeSet::new();
-    deaths
-        .iter()
-        .enumerate()
-        .filter(|(_, death)| death.window == window && Some(death.pane) == pane)
-        .filter(|(_, death)| seen.insert(death.pid))
-        .collect()
-}
-
 /// One window at one look.
 struct Turn<'a> {
     row: &'a WindowRow,
     before: Option<Known>,
-    deaths: Vec<(usize, &'a Death)>,
+    deaths: Deaths<'a>,
     evidence: &'a Evidence,
     now: Now,
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    fn new(
+        row: &'a WindowRow,
+        before: Option<Known>,
+        record: &'a [Death],
+        told: Option<u64>,
+        evidence: &'a Evidence,
+        now: Now,
+    ) -> Self {
+        let pane = row.pane.as_ref().map(|pane| pane.pane);
+        let earlier = before.as_ref().map(|known| Earlier {
+            known,
+            evidence,
+            replaced: row.replaced,
+        });
+        let deaths = Deaths::find(record, told, row.window, pane, earlier.as_ref());
+        Self {
+            row,
+            before,
+            deaths,
+            evidence,
+            now,
+        }
+    }
+
     fn judge(self, ended: &mut Vec<Ended>) -> Known {
-        let pid = self.pid();
-        let is_new_run = self.is_new_run(pid);
-        // Runs that came and went since: neither the one before nor the present one.
-        let between: Vec<(usize, &Death)> = if is_new_run {
-            let of_before = self.before.as_ref().and_then(|before| before.task.pid);
-            // A record that was not forgotten yet begins with runs that were told before.
-            let told = self
-                .deaths
-                .iter()
-                .rposition(|(_, death)| Some(death.pid) == of_before);
-            let others = self
-                .deaths
-                .iter()
-                .copied()
-                .skip(told.map_or(0, |at| at + 1));
-            others
-                .filter(|(_, death)| Some(death.pid) != pid && Some(death.pid) != of_before)
-                .collect()
+        let is_new_run = self.is_new_run();
+        let death = if is_new_run {
+            self.pane().and_then(|pane| self.deaths.of_present(pane))
         } else {
-            Vec::new()
+            self.deaths.own
         };
+        // Runs that came and went since: neither the one before nor the present one.
+        let mut between = self.deaths.later.as_slice();
+        if !is_new_run {
+            between = &[];
+        } else if death.is_some() {
+            between = between.split_last().map_or(between, |(_, others)| others);
+        }
+        let pid = self.pid(is_new_run, death);
         let run = self.run_number(is_new_run, between.len());
-        let (life, unsettled_since) = self.life(pid, is_new_run);
+        let (life, unsettled_since) = self.life(pid, is_new_run, death);
         let task = self.task(pid, run, life, is_new_run);
         if is_new_run && let Some(before) = &self.before {
             ended.extend(self.end_of_before(before));
         }
         let first = run.saturating_sub(u32::try_from(between.len()).unwrap_or(u32::MAX));
         for (number, (place, death)) in (first.max(1)..).zip(between) {
-            let mut task = task.clone();
-            task.run = Some(number);
-            task.started_at = None;
-            task.screen = Screen::default();
-            ended.push((place, end(task, death, self.now)));
+            ended.push((*place, end_of_unseen(&task, number, death, self.now)));
         }
+        let before = self.before.as_ref().filter(|_| !is_new_run);
         Known {
             task,
             run,
+            is_recorded: death.is_some() || before.is_some_and(|before| before.is_recorded),
+            terminal: self.pane().and_then(|pane| pane.tty.clone()),
             started_option: self.row.started,
             unsettled_since,
         }
     }
 
-    /// The present run's process. tmux can forget the process of a dead pane: it is then the
-    /// last that died there, else the one it was.
-    fn pid(&self) -> Option<u32> {
-        let pane = self.row.pane.as_ref()?;
-        let died = || self.deaths.last().map(|(_, death)| death.pid);
+    /// The present run's process. tmux can forget the process of a dead pane: it is then the one
+    /// that is recorded, or the one it was.
+    fn pid(&self, is_new_run: bool, death: Option<Recorded<'_>>) -> Option<u32> {
+        let recorded = || death.and_then(|(_, death)| death.pid);
         let was = || {
-            let before = self.before.as_ref()?;
-            (!self.counted_past(before)).then_some(before.task.pid)?
+            let before = self.before.as_ref().filter(|_| !is_new_run)?;
+            before.task.pid
         };
-        pane.pid.or_else(died).or_else(was)
+        self.pane()?.pid.or_else(recorded).or_else(was)
     }
 
     /// Whether somebody has counted a later run than the one before.
@@ -269,18 +290,35 @@ impl Turn<'_> {
         self.row.run.is_some_and(|run| run > before.run)
     }
 
-    fn is_new_run(&self, pid: Option<u32>) -> bool {
+    fn is_new_run(&self) -> bool {
         let Some(before) = &self.before else {
             return true;
         };
-        if self.row.pane.is_none() {
+        let Some(pane) = self.pane() else {
             return false;
+        };
+        if let (Some(before), Some(after)) = (before.task.pid, pane.pid) {
+            return before != after;
         }
-        match (before.task.pid, pid) {
-            (Some(before), Some(after)) => before != after,
-            (None, _) | (_, None) => {
-                let is_alive = self.pane().is_some_and(|pane| pane.dead.is_none());
-                self.counted_past(before) || (!before.was_alive() && is_alive)
+        // Only the order of the deaths tells which process this is or was.
+        let has_later = !self.deaths.later.is_empty();
+        match (&pane.dead, self.deaths.own.is_some()) {
+            (Some(_), _) if has_later => true,
+            (Some(_), true) => false,
+            (None, true) => true,
+            (dead, false) => {
+                let exit = dead.as_ref().map(|dead| dead.exit.clone());
+                let earlier = Earlier {
+                    known: before,
+                    evidence: self.evidence,
+                    replaced: self.row.replaced,
+                };
+                let is_same = if before.was_alive() {
+                    earlier.may_have_ended(&exit.unwrap_or_default(), pane.tty.as_deref())
+                } else {
+                    dead.is_some()
+                };
+                self.counted_past(before) || !is_same
             }
         }
     }
@@ -300,7 +338,12 @@ impl Turn<'_> {
     }
 
     /// Whether the run goes on, and since when that has been unsettled.
-    fn life(&self, pid: Option<u32>, is_new_run: bool) -> (Life, Option<Instant>) {
+    fn life(
+        &self,
+        pid: Option<u32>,
+        is_new_run: bool,
+        death: Option<Recorded<'_>>,
+    ) -> (Life, Option<Instant>) {
         let Some(pane) = self.pane() else {
             return (Life::Unknown, None);
         };
@@ -314,7 +357,7 @@ impl Turn<'_> {
             let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
             return (Life::Alive, has_ended.then_some(since));
         };
-        if let Some(exit) = self.exit(pid, dead) {
+        if let Some(exit) = self.exit(pid, dead, death) {
             return (Life::Dead(exit), None);
         }
         if let Some(exit) = before.and_then(|before| before.task.exit()) {
@@ -328,12 +371,11 @@ impl Turn<'_> {
     }
 
     /// How the present run ended, from whoever knows.
-    fn exit(&self, pid: Option<u32>, dead: &DeadPane) -> Option<Exit> {
-        let recorded = self.deaths.iter().find(|(_, death)| Some(death.pid) == pid);
+    fn exit(&self, pid: Option<u32>, dead: &DeadPane, death: Option<Recorded<'_>>) -> Option<Exit> {
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid));
         [
             Some(&dead.exit),
-            recorded.map(|(_, death)| &death.exit),
+            death.map(|(_, death)| &death.exit),
             by_kernel,
         ]
         .into_iter()
@@ -395,10 +437,13 @@ impl Turn<'_> {
 
     /// The end of the run before, when it is known and was not told.
     fn end_of_before(&self, before: &Known) -> Option<Ended> {
-        let pid = before.task.pid.filter(|_| before.was_alive())?;
-        if let Some((place, death)) = self.deaths.iter().find(|(_, death)| death.pid == pid) {
-            return Some((*place, end(before.task.clone(), death, self.now)));
+        if !before.was_alive() {
+            return None;
         }
+        if let Some((place, death)) = self.deaths.own {
+            return Some((place, end(before.task.clone(), death, self.now)));
+        }
+        let pid = before.task.pid?;
         // What our launcher put an end to did not end by itself, whatever it made of it.
         let exit = self
             .evidence
@@ -415,40 +460,52 @@ impl Turn<'_> {
 /// The ends of a window's runs that are known though the window has gone.
 fn ends_of_gone(
     known: &Known,
-    deaths: &[(usize, &Death)],
+    record: &[Death],
+    told: Option<u64>,
     evidence: &Evidence,
     now: Now,
 ) -> Vec<Ended> {
+    let task = &known.task;
+    let earlier = Earlier {
+        known,
+        evidence,
+        replaced: None,
+    };
+    let deaths = Deaths::find(record, told, task.window, task.pane, Some(&earlier));
     let mut ended = Vec::new();
-    let own = |death: &Death| Some(death.pid) == known.task.pid;
     if known.was_alive() {
-        let recorded = deaths.iter().find(|(_, death)| own(death));
-        let by_kernel = known.task.pid.and_then(|pid| evidence.exits.get(&pid));
-        match (recorded, by_kernel) {
-            (Some((place, death)), _) => ended.push((*place, end(known.task.clone(), death, now))),
+        let by_kernel = task.pid.and_then(|pid| evidence.exits.get(&pid));
+        let next = deaths.later.first().map_or(usize::MAX, |(place, _)| *place);
+        match (deaths.own, by_kernel) {
+            (Some((place, death)), _) => ended.push((place, end(task.clone(), death, now))),
             (None, Some(exit)) => {
-                let mut task = known.task.clone();
+                let mut task = task.clone();
                 task.life = Life::Dead(exit.clone());
                 task.ended_at = Some(now.wall);
-                ended.push((usize::MAX, task));
+                ended.push((next, task));
             }
             (None, None) => {}
         }
     }
-    let later = deaths.iter().filter(|(_, death)| !own(death));
-    for (number, (place, death)) in (known.run.saturating_add(1)..).zip(later) {
-        let mut task = known.task.clone();
-        task.run = Some(number);
-        task.started_at = None;
-        task.screen = Screen::default();
-        ended.push((*place, end(task, death, now)));
+    for (number, (place, death)) in (known.run.saturating_add(1)..).zip(deaths.later) {
+        ended.push((place, end_of_unseen(task, number, death, now)));
     }
     ended
 }
 
+/// Returns the task as it was at the end of a run that no look has seen.
+fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
+    let mut task = task.clone();
+    task.pid = death.pid;
+    task.run = Some(number);
+    task.started_at = None;
+    task.screen = Screen::default();
+    end(task, death, now)
+}
+
 /// Returns the task as it was at this death.
 fn end(mut task: Task, death: &Death, now: Now) -> Task {
-    task.pid = Some(death.pid);
+    task.pid = task.pid.or(death.pid);
     task.life = Life::Dead(death.exit.clone());
     task.ended_at = Some(time_of_death(death.time, now));
     task

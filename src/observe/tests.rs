@@ -34,7 +34,7 @@ impl World {
         self.observer.observe(Some(&look), &self.evidence, self.now)
     }
 
-    /// Windows as `@1 pid=7 [run=3] [dead|exit=2|signal=9] [started=..] [nopane] ..`, deaths as
+    /// Windows as `@1 pid=7 [tty=4] [run=3] [dead|exit=2|signal=9] [nopane] ..`, deaths as
     /// the record has them; what is told as `@1 run 3 pid 7 alive`, ended ones with a `-`.
     #[track_caller]
     fn check(&mut self, windows: &[&str], deaths: &str, told: &[&str]) -> Observed {
@@ -127,6 +127,7 @@ fn row(text: &str) -> WindowRow {
             ("replaced", _) => row.replaced = value.parse().ok(),
             ("recorded", _) => row.command = Some(value.into()),
             ("nopane", _) => pane = None,
+            ("tty", Some(pane)) => pane.tty = Some(format!("/dev/pts/{value}")),
             ("pid", Some(pane)) => pane.pid = value.parse().ok(),
             ("title", Some(pane)) => pane.title = value.into(),
             ("current", Some(pane)) => pane.current_command = Some(value.into()),
@@ -315,6 +316,179 @@ fn tmux_may_forget_the_process_of_a_dead_pane() {
     world.check(&["@1 pid=9 run=3"], "", &["@1 run 4 pid 9 alive"]);
 }
 
+/// As tmux 3.8 records it.
+#[test]
+fn deaths_without_a_process_belong_to_runs_in_their_order() {
+    let mut world = World::new();
+    world.check(&["@1 pid=7 tty=1 run=1"], "", &["@1 run 1 pid 7 alive"]);
+    // Its own, and it stays that when the record is read again.
+    let record = "@1 %1  3  999 1 1;";
+    for _ in 0..2 {
+        world.check(
+            &["@1 tty=1 run=1 exit=3 died=999"],
+            record,
+            &["@1 run 1 pid 7 exit 3"],
+        );
+    }
+    // One more of another window keeps the record from being forgotten.
+    let record = format!("{record}@2 %2  0  999 2 4;@1 %1  3  999 3 1;@1 %1   9 999 4 1;");
+    for (row, told) in [
+        (
+            "@1 tty=1 run=1 signal=9 died=999",
+            &["-@1 run 2 pid - exit 3", "@1 run 3 pid - SIGKILL"][..],
+        ),
+        ("@1 pid=8 tty=1 run=3", &["@1 run 4 pid 8 alive"]),
+        ("@1 pid=8 tty=1 run=4", &["@1 run 4 pid 8 alive"]),
+        ("@1 pid=9 tty=2 run=4", &["@1 run 5 pid 9 alive"]),
+    ] {
+        world.check(&[row], &record, told);
+    }
+    // The live one's own, two that nobody saw, and one that lives.
+    world.check(
+        &["@1 pid=13 tty=2 run=8"],
+        "@1 %1  0  1000 5 2;@1 %1  1  1000 6 2;@1 %1  2  1000 7 2;",
+        &[
+            "-@1 run 5 pid 9 exit 0",
+            "-@1 run 6 pid - exit 1",
+            "-@1 run 7 pid - exit 2",
+            "@1 run 8 pid 13 alive",
+        ],
+    );
+    world.check(
+        &["@1 tty=2 run=8 exit=6"],
+        "@1 %1  5  1000 8 2;@1 %1  6  1000 9 2;",
+        &["-@1 run 8 pid 13 exit 5", "@1 run 9 pid - exit 6"],
+    );
+}
+
+#[test]
+fn a_process_may_be_forgotten_before_its_pane_is_dead() {
+    let mut world = World::new();
+    world.check(&["@1 tty=1"], "", &["@1 run 1 pid - alive"]);
+    let record = "@1 %1 7 3  999 1 1;";
+    let told = ["@1 run 1 pid 7 exit 3"];
+    world.check(&["@1 tty=1 exit=3"], record, &told);
+    let mut world = World::new();
+    world.check(&["@1 tty=1"], "", &["@1 run 1 pid - alive"]);
+    let told = ["-@1 run 1 pid 7 exit 3", "@1 run 2 pid 8 alive"];
+    world.check(&["@1 pid=8 tty=1"], record, &told);
+}
+
+#[test]
+fn what_speaks_against_it_makes_a_death_another_runs() {
+    let hung_up = |world: &mut World| {
+        world.evidence.hung_up.insert(7);
+    };
+    let ended_with_3 = |world: &mut World| {
+        world.evidence.exits.insert(7, Exit::with_code(3));
+    };
+    let nothing = |_: &mut World| {};
+    // The dead pane, its death in the record or none, and what is known besides.
+    type Knows = fn(&mut World);
+    let another: [(&str, &str, Knows); 6] = [
+        ("@1 tty=2 exit=4", "@1 %1  4  9 1 2;", nothing),
+        ("@1 tty=1 exit=4", "@1 %1  4  9 1 1;", hung_up),
+        ("@1 tty=1 exit=4", "@1 %1  4  9 1 1;", ended_with_3),
+        ("@1 tty=1 exit=4 replaced=7", "@1 %1  4  9 1 1;", nothing),
+        ("@1 tty=2 exit=4", "", nothing),
+        ("@1 tty=1 exit=4", "", hung_up),
+    ];
+    for (row, record, knows) in another {
+        let mut world = World::new();
+        world.see(&["@1 pid=7 tty=1"], "");
+        knows(&mut world);
+        let told = world.see(&[row], record).snapshot;
+        let before = told.ended.iter().map(|task| task.exit().unwrap().code);
+        assert!(
+            before.eq(world
+                .evidence
+                .exits
+                .get(&7)
+                .filter(|_| !row.contains("replaced"))
+                .map(|exit| exit.code)),
+            "{row}"
+        );
+        assert_eq!(
+            tell(&told).last().unwrap(),
+            "@1 run 2 pid - exit 4",
+            "{row}"
+        );
+    }
+    let its_own: [(&str, &str, Knows); 4] = [
+        ("@1 tty=1 exit=3", "@1 %1  3  9 1 1;", nothing),
+        ("@1 tty=1 exit=3", "@1 %1  3  9 1 1;", ended_with_3),
+        ("@1 tty=1 signal=1", "@1 %1   1 9 1 1;", hung_up),
+        ("@1 exit=3", "@1 %1  3  9;", nothing),
+    ];
+    for (row, record, knows) in its_own {
+        let mut world = World::new();
+        world.see(&["@1 pid=7 tty=1"], "");
+        knows(&mut world);
+        let told = tell(&world.see(&[row], record).snapshot);
+        assert_eq!(told.len(), 1, "{row}: {told:?}");
+        assert!(told[0].starts_with("@1 run 1 pid 7 "), "{row}: {told:?}");
+    }
+}
+
+#[test]
+fn a_death_that_is_recorded_late_is_no_other() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 tty=1"], "");
+    world.check(&["@1 tty=1 exit=3"], "", &["@1 run 1 pid 7 exit 3"]);
+    world.check(
+        &["@1 tty=1 exit=3"],
+        "@1 %1  3  999 1 1;",
+        &["@1 run 1 pid 7 exit 3"],
+    );
+    world.check(
+        &["@1 tty=1 exit=3"],
+        "@1 %1  3  999 1 1;@1 %1  3  999 2 1;",
+        &["@1 run 2 pid - exit 3"],
+    );
+}
+
+#[test]
+fn a_record_that_an_earlier_daemon_left_is_not_told_twice() {
+    let record = "@1 %1  3  990 1 1;@1 %1  4  999 2 1;";
+    let mut world = World::new();
+    world.see(&["@1 pid=7 tty=1"], "");
+    let saved = world.see(&["@1 tty=1 exit=4 died=999"], record).snapshot;
+    assert_eq!(saved.ended.len(), 1);
+    world.observer = Observer::from_snapshot(&saved);
+    world.wait(5000);
+    let present = "@1 run 2 pid - exit 4";
+    world.check(&["@1 tty=1 run=2 exit=4 died=999"], record, &[present]);
+    world.observer = Observer::from_snapshot(&saved);
+    world.check(
+        &["@1 tty=1 run=2 exit=4 died=1003"],
+        &format!("{record}@1 %1  5  1003 3 1;@1 %1  4  1003 4 1;"),
+        &["-@1 run 3 pid - exit 5", "@1 run 4 pid - exit 4"],
+    );
+    // One that lives began after the deaths that were told.
+    let saved = world.see(&["@1 pid=9 tty=1 run=4"], "").snapshot;
+    world.observer = Observer::from_snapshot(&saved);
+    world.check(
+        &["@1 tty=1 run=5 exit=6 died=1007"],
+        &format!("{record}@1 %1  6  1007 3 1;"),
+        &["@1 run 5 pid 9 exit 6"],
+    );
+}
+
+#[test]
+fn deaths_without_a_process_are_told_though_the_window_has_gone() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 tty=1", "@2 pid=17 tty=2"], "");
+    world.check(
+        &[],
+        "@1 %1  5  999 1 1;@1 %1  6  999 2 1;@2 %2  6  999 3 5;",
+        &[
+            "-@1 run 1 pid 7 exit 5",
+            "-@1 run 2 pid - exit 6",
+            "-@2 run 2 pid - exit 6",
+        ],
+    );
+}
+
 #[test]
 fn a_window_without_panes_is_unknown() {
     let mut world = World::new();
@@ -433,6 +607,27 @@ fn ends_are_dated_by_tmux_when_they_are_old() {
     );
 }
 
+/// What may happen to a window's process between two looks.
+#[derive(Debug, Clone, Copy)]
+enum Happens {
+    Exits(i32),
+    /// tmux hears of it before the pane is dead.
+    IsReaped(i32),
+    IsRespawned,
+    IsSeen {
+        forgets: bool,
+    },
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        (0..3).prop_map(Happens::Exits),
+        (0..3).prop_map(Happens::IsReaped),
+        Just(Happens::IsRespawned),
+        any::<bool>().prop_map(|forgets| Happens::IsSeen { forgets }),
+    ]
+}
+
 proptest! {
     /// Whatever processes follow one another, every change is one run more, and a look that
     /// shows nothing new tells nothing new.
@@ -451,6 +646,69 @@ proptest! {
             let again = world.see(&[&text], "");
             prop_assert_eq!(again.snapshot.tasks, observed.snapshot.tasks);
             before = Some((pid, run));
+        }
+    }
+
+    /// tmux 3.8 is silent about the process of a dead pane. As long as either the kernel or the
+    /// terminals tell who was respawned while it lived, the same is told without it.
+    #[test]
+    fn the_order_of_deaths_stands_in_for_their_processes(
+        story in proptest::collection::vec(happens(), 1..40),
+        by_kernel: bool,
+    ) {
+        let (mut telling, mut silent) = (World::new(), World::new());
+        let (mut pid, mut tty, mut exit, mut reaped, mut number) = (100, 1, None, None, 0);
+        let mut records = [String::new(), String::new()];
+        for happens in story {
+            // A pane that is reaped dies at once.
+            let dies = match happens {
+                Happens::IsReaped(_) | Happens::IsSeen { .. } => None,
+                Happens::Exits(code) => Some(code),
+                Happens::IsRespawned => reaped,
+            };
+            let dies = dies.filter(|_| exit.is_none()).map(|code| reaped.take().unwrap_or(code));
+            if let Some(code) = dies {
+                number += 1;
+                exit = Some(code);
+                for (record, pid) in records.iter_mut().zip([pid.to_string(), String::new()]) {
+                    *record += &format!("@1 %1 {pid} {code}  999 {number} {tty};");
+                }
+            }
+            match (happens, exit) {
+                (Happens::IsReaped(code), None) => reaped = Some(reaped.unwrap_or(code)),
+                (Happens::Exits(_) | Happens::IsReaped(_), _) => {}
+                (Happens::IsRespawned, _) => {
+                    if exit.take().is_none() {
+                        telling.evidence.hung_up.insert(pid);
+                        if by_kernel {
+                            silent.evidence.hung_up.insert(pid);
+                        } else {
+                            tty += 1;
+                        }
+                    }
+                    pid += 1;
+                }
+                (Happens::IsSeen { forgets }, _) => {
+                    let end = exit.map_or(String::new(), |code| format!(" exit={code} died=999"));
+                    let is_silent = exit.or(reaped.filter(|_| !by_kernel)).is_some();
+                    let shown = if is_silent { String::new() } else { format!(" pid={pid}") };
+                    let told = [
+                        telling.see(&[&format!("@1 tty={tty} pid={pid}{end}")], &records[0]),
+                        silent.see(&[&format!("@1 tty={tty}{shown}{end}")], &records[1]),
+                    ];
+                    let [one, other] = told.map(|observed| {
+                        let mut snapshot = observed.snapshot;
+                        for task in snapshot.tasks.values_mut().chain(&mut snapshot.ended) {
+                            task.pid = None;
+                        }
+                        tell(&snapshot)
+                    });
+                    prop_assert_eq!(one, other);
+                    if forgets {
+                        records = [String::new(), String::new()];
+                    }
+                }
+            }
         }
     }
 }

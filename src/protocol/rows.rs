@@ -116,17 +116,22 @@ pub struct Death {
     pub window: WindowId,
     /// The pane.
     pub pane: PaneId,
-    /// The process that ended.
-    pub pid: u32,
+    /// The process that ended; tmux 3.8 has forgotten it by then.
+    pub pid: Option<u32>,
     /// How.
     pub exit: Exit,
     /// When, seconds since 1970.
     pub time: Option<i64>,
+    /// Its number among the deaths of its session, from 1.
+    pub number: Option<u64>,
+    /// The name of the terminal that it had, without its folder. A process that takes the place of
+    /// a live one has another than that.
+    pub terminal: Option<String>,
 }
 
 impl Death {
-    /// Reads the record: `WINDOW PANE PID STATUS SIGNAL TIME;` for each death. An entry that the
-    /// record's bound has cut is left out.
+    /// Reads the record: `WINDOW PANE PID STATUS SIGNAL TIME NUMBER TERMINAL;` for each death,
+    /// where the last two may be missing. An entry that the record's bound has cut is left out.
     #[must_use]
     pub fn parse_record(record: &str) -> Vec<Self> {
         record.split(';').filter_map(Self::parse).collect()
@@ -138,12 +143,19 @@ impl Death {
         let death = Self {
             window: next()?.parse().ok()?,
             pane: next()?.parse().ok()?,
-            pid: next()?.parse().ok()?,
+            pid: match next()? {
+                "" => None,
+                pid => Some(pid.parse().ok()?),
+            },
             exit: Exit {
                 code: next()?.parse().ok(),
                 signal: next().and_then(Signal::parse),
             },
             time: next().and_then(|time| time.parse().ok()),
+            number: next().and_then(|number| number.parse().ok()),
+            terminal: next()
+                .filter(|name| !name.is_empty())
+                .map(ToOwned::to_owned),
         };
         fields.next().is_none().then_some(death)
     }
@@ -171,9 +183,28 @@ mod tests {
         assert_eq!(
             told,
             [
-                (9142, Some(4), None, Some(17)),
-                (9147, None, Some("SIGKILL"), Some(18)),
-                (9, None, None, None)
+                (Some(9142), Some(4), None, Some(17)),
+                (Some(9147), None, Some("SIGKILL"), Some(18)),
+                (Some(9), None, None, None)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_death_may_have_a_number_and_no_process() {
+        let deaths = Death::parse_record(
+            "@1 %1  4  17 8 12;@1 %1 x 4  17 9 12;@1 %1 7 4  17 10 ttys001;@1 %1  0    ;@1 %1  0  1 2 3 4;",
+        );
+        let told: Vec<_> = deaths
+            .iter()
+            .map(|d| (d.pid, d.exit.code, d.number, d.terminal.as_deref()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (None, Some(4), Some(8), Some("12")),
+                (Some(7), Some(4), Some(10), Some("ttys001")),
+                (None, Some(0), None, None),
             ]
         );
     }

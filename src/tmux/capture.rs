@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::banner::drop_banner;
-use crate::model::{Cursor, PaneId, Screen, WindowId, text};
+use super::tabs;
+use crate::model::{Cursor, PaneId, Screen, WindowId};
 use crate::protocol::Command;
 
 /// How many rows of history and screen are kept of a pane.
@@ -151,7 +152,8 @@ pub(super) fn capture_new_command(window: WindowId) -> Command {
 
 /// The captured lines as a screen.
 fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Screen {
-    let mut rows: Vec<String> = lines.iter().map(|line| text::row(line)).collect();
+    let width = usize::try_from(shape.width).unwrap_or(0);
+    let mut rows: Vec<String> = lines.iter().map(|line| tabs::row(line, width)).collect();
     // Absolute rows count from the top of the history.
     let first = (shape.history + asked.first_row()).clamp(0, shape.history + shape.height);
     let mut cursor = shape.history + i64::from(shape.cursor_y) - first;

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::waiter::channel;
-use crate::model::{SessionId, WindowId};
+use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 
 /// Marks a session as supervised: the pid of its daemon.
@@ -18,15 +18,23 @@ const CALL: &str = "@tmux_task_call";
 pub(super) const SUPERVISED_AS: &str = "@tmux_task_name";
 /// The record of deaths, on the session.
 const DEATHS: &str = "@tmux_task_deaths";
+/// How many there were in all, so that each has a number.
+const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// The control clients of the session's daemon, for the next one should this one be killed.
 const CLIENTS: &str = "@tmux_task_clients";
+/// The bells of a window.
+const BELL_COUNT: &str = "@tmux_task_bell_count";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
+/// From tmux 3.8 on; it runs when a pane is respawned as well.
+const SPAWN_HOOK: &str = "pane-created[9013]";
+/// The process of a pane, on the pane: tmux 3.8 has forgotten it when it records its death.
+const PROCESS: &str = "@tmux_task_pid";
 
 /// Marks the session as supervised by the daemon with this pid, lets its bells ring, and sets
 /// the hooks of the server. The hooks are the same for every daemon, act on marked sessions only,
-/// and leave the user's own hooks alone.
+/// and leave the user's own hooks alone. `panes` are those whose deaths will be recorded.
 ///
 /// # Errors
 ///
@@ -34,6 +42,7 @@ const LINK_HOOK: &str = "window-linked[9012]";
 pub async fn install(
     connection: &mut Connection<'_>,
     session: SessionId,
+    panes: impl IntoIterator<Item = PaneId>,
     daemon_pid: u32,
 ) -> Result<(), TmuxError> {
     let on_session = |name: &str, value: &str| {
@@ -45,13 +54,33 @@ pub async fn install(
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         Command::new("set-hook").args([scope, name, &when_marked(commands)])
     };
+    let on_spawn = hook("-gw", SPAWN_HOOK, &[note_process(None), wake()]);
+    // Before the mark: what an earlier daemon noted may be long out of date.
+    let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
+    if connection
+        .frames(&[on_spawn])
+        .await?
+        .iter()
+        .all(|frame| frame.ok)
+    {
+        each(connection, noting.map(|command| [command])).await?;
+    }
     let call = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
     let commands = [
         on_session(CALL, &control_line(&[call])),
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
-        hook("-g", BELL_HOOK, &[count_bell(), wake()]),
-        hook("-gw", DEATH_HOOK, &[record_death(), wake()]),
+        hook("-g", BELL_HOOK, &[count(&["-wF", BELL_COUNT]), wake()]),
+        hook(
+            "-gw",
+            DEATH_HOOK,
+            &[
+                count(&["-F", DEATH_COUNT]),
+                record_death(),
+                Command::new("set-option").args(["-puq", PROCESS]),
+                wake(),
+            ],
+        ),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
     ];
     connection.run(&commands).await.map(drop)
@@ -167,8 +196,14 @@ pub async fn uninstall(
         Command::new("set-hook").args(["-gu", LINK_HOOK]),
     ]);
     // Asked in the line that removes: a daemon that starts meanwhile keeps its hooks.
-    commands.push(Command::new("if-shell").args(["-F", "#{S:#{@tmux_task_daemon}}", "", &removal]));
-    connection.run(&commands).await.map(drop)
+    let when_none = |removal: &str| {
+        Command::new("if-shell").args(["-F", "#{S:#{@tmux_task_daemon}}", "", removal])
+    };
+    commands.push(when_none(&removal));
+    connection.run(&commands).await?;
+    // Apart from the others: tmux before 3.8 refuses it.
+    let removal = control_line(&[Command::new("set-hook").args(["-guw", SPAWN_HOOK])]);
+    connection.frames(&[when_none(&removal)]).await.map(drop)
 }
 
 /// Takes the mark away when it still is the one that was read.
@@ -204,17 +239,25 @@ pub async fn prepare_windows(
         };
         [set("remain-on-exit"), set("monitor-bell")]
     };
-    let all: Vec<Command> = windows.iter().flat_map(prepare).collect();
-    if all.is_empty() {
+    each(connection, windows.iter().map(prepare)).await
+}
+
+/// Runs all groups of commands as one line, or, where a target has gone meanwhile that took the
+/// rest of the line with it, each as its own.
+async fn each<const N: usize>(
+    connection: &mut Connection<'_>,
+    groups: impl IntoIterator<Item = [Command; N]>,
+) -> Result<(), TmuxError> {
+    let groups: Vec<[Command; N]> = groups.into_iter().collect();
+    if groups.is_empty() {
         return Ok(());
     }
-    let frames = connection.frames(&all).await?;
+    let frames = connection.frames(&groups.concat()).await?;
     if frames.iter().all(|frame| frame.ok) {
         return Ok(());
     }
-    // A window that went meanwhile took the rest of the line with it.
-    for window in windows {
-        connection.frames(&prepare(window)).await?;
+    for group in groups {
+        connection.frames(&group).await?;
     }
     Ok(())
 }
@@ -262,20 +305,34 @@ fn keep_dead_panes() -> Command {
     Command::new("set-option").args(["-w", "remain-on-exit", "on"])
 }
 
-fn count_bell() -> Command {
+/// Adds one to an option.
+fn count([flags, option]: &[&str; 2]) -> Command {
     Command::new("set-option").args([
-        "-wF",
-        "@tmux_task_bell_count",
-        "#{e|+:#{?@tmux_task_bell_count,#{@tmux_task_bell_count},0},1}",
+        *flags,
+        *option,
+        &format!("#{{e|+:#{{?{option},#{{{option}}},0}},1}}"),
     ])
 }
 
-/// The last 8000 characters are some two hundred deaths between two looks.
+/// Notes a pane's process on the pane, that of the hook's own pane by default.
+fn note_process(pane: Option<PaneId>) -> Command {
+    let target = pane.map(|pane| ["-t".to_owned(), pane.to_string()]);
+    Command::new("set-option")
+        .arg("-pF")
+        .args(target.into_iter().flatten())
+        .args([PROCESS, "#{pane_pid}"])
+}
+
+/// The last 8000 characters are some two hundred deaths between two looks. tmux 3.8 does not tell
+/// the process of a dead pane, so it was noted before. Where that could not be, the number keeps
+/// two deaths apart that are alike otherwise, and the terminal tells a process from the live one
+/// whose place it took.
 fn record_death() -> Command {
     Command::new("set-option").args([
         "-F",
         DEATHS,
-        "#{=-8000:#{@tmux_task_deaths}#{window_id} #{pane_id} #{pane_pid} #{pane_dead_status} \
-         #{pane_dead_signal} #{pane_dead_time};}",
+        "#{=-8000:#{@tmux_task_deaths}#{window_id} #{pane_id} \
+         #{?pane_pid,#{pane_pid},#{@tmux_task_pid}} #{pane_dead_status} \
+         #{pane_dead_signal} #{pane_dead_time} #{@tmux_task_death_count} #{b:pane_tty};}",
     ])
 }

@@ -18,6 +18,7 @@ mod output;
 mod rows;
 mod script;
 mod server;
+mod tabs;
 #[cfg(test)]
 mod tests;
 mod version;

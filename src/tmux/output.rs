@@ -3,7 +3,8 @@
 use super::banner::{BANNER, drop_banner, drop_joined_banner};
 use super::client::{Client, Connection, continue_command, pause_command};
 use super::error::TmuxError;
-use crate::model::{PaneId, text};
+use super::tabs;
+use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 use crate::terminal::{columns_of, split_at_column};
 
@@ -198,15 +199,15 @@ pub async fn read_log(
     let [joined, rows, shape] = frames.as_slice() else {
         return Err(unreadable());
     };
+    let (end, banner) = read_shape(rows, shape)?;
     let mut lines: Vec<String> = joined
         .body
         .iter()
         .map(|line| match style {
-            Style::Plain => text::row(line),
+            Style::Plain => tabs::row(line, end.width),
             Style::Raw => String::from_utf8_lossy(line).trim_end().to_owned(),
         })
         .collect();
-    let (end, banner) = read_shape(rows, shape)?;
     if end.is_dead {
         drop_banner(&mut lines, &banner);
         drop_joined_banner(&mut lines, &banner);
@@ -229,7 +230,7 @@ fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxE
     let [history, limit, width, height, x, y, alternate, dead] = numbers[..] else {
         return Err(unreadable());
     };
-    let mut rows: Vec<String> = rows.body.iter().map(|row| text::row(row)).collect();
+    let mut rows: Vec<String> = rows.body.iter().map(|row| tabs::row(row, width)).collect();
     if dead != 0 {
         drop_banner(&mut rows, banner);
     }

@@ -232,19 +232,18 @@ async fn a_client_answers_and_tells() {
 #[tokio::test]
 async fn a_look_shows_hostile_names_as_text() {
     let private = Private::started().await;
-    let name = "a\tb\n@9 0";
-    private.asks(&[
-        "new-session",
-        "-d",
-        "-s",
-        "S",
-        "-n",
-        name,
-        "--",
-        "sh",
-        "-c",
-        r"printf '\033]2;ti\ttle\033\\one\ntwo'; sleep 1000",
-    ]);
+    let script = r"printf '\033]2;ti\ttle\033\\one\ntwo'; sleep 1000";
+    let start = |name: &str| {
+        let new = ["new-session", "-d", "-s", "S", "-n", name];
+        private.tmux(&[&new[..], &["--", "sh", "-c", script]].concat())
+    };
+    // Newer versions of tmux take no control characters in a name.
+    let output = start("a\tb\n@9 0");
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("invalid window name"), "{said}");
+        assert!(start("a b @9 0").status.success());
+    }
     let command = "raw\n@7\tx # ## ### #{pid}";
     private.asks(&["set-option", "-w", "-t", "=S:", "@pi_task_command", command]);
     private.asks(&[
@@ -381,7 +380,7 @@ async fn two_daemons_share_the_hooks() {
     for (n, name) in [(1, "A"), (2, "B"), (3, "other")] {
         private.asks(&["new-session", "-d", "-s", name, "--", "sleep", "1000"]);
         if name != "other" {
-            install(&mut private.connection(), SessionId(n), daemon)
+            install(&mut private.connection(), SessionId(n), [], daemon)
                 .await
                 .unwrap();
         }
@@ -419,7 +418,9 @@ async fn two_daemons_share_the_hooks() {
         .await;
         let deaths = &seen.deaths;
         assert_eq!(deaths.len(), 1, "{deaths:?}");
-        assert_eq!(deaths[0].pid.to_string(), *pid);
+        assert_eq!(deaths[0].pid.map(|pid| pid.to_string()).as_ref(), Some(pid));
+        assert_eq!(deaths[0].number, Some(1));
+        assert!(deaths[0].terminal.is_some(), "{deaths:?}");
         assert_eq!(deaths[0].exit.code, Some(4));
         assert_eq!(only(&seen).bell_count, Some(1));
         let mut connection = Connection::OneShot(&private.server);
@@ -455,15 +456,61 @@ async fn two_daemons_share_the_hooks() {
         "@tmux_task_daemon",
         "2147483646",
     ]);
+    let spawned = || private.asks(&["show-hooks", "-gw"]).contains("[9013]");
+    let can_spawn = private.tmux(&["show-hooks", "-gw", "pane-created"]);
+    assert_eq!(spawned(), can_spawn.status.success());
     uninstall(&mut private.connection(), SessionId(2))
         .await
         .unwrap();
+    assert!(!spawned());
     assert!(
         !bells().contains("9010") && bells().contains("user"),
         "{}",
         bells()
     );
     assert!(!died().contains("9011"), "{}", died());
+}
+
+#[tokio::test]
+async fn deaths_have_the_process_that_died() {
+    let private = Private::started().await;
+    private.asks(&[
+        "new-session",
+        "-d",
+        "-s",
+        "S",
+        "--",
+        "sh",
+        "-c",
+        "read x; exit 3",
+    ]);
+    let asks = |format: &str| private.asks(&["display-message", "-p", "-t", "=S:", format]);
+    private.asks(&["set-option", "-w", "-t", "=S:", "remain-on-exit", "on"]);
+    let stale = ["set-option", "-p", "-t", "=S:", "@tmux_task_pid", "1"];
+    private.asks(&stale);
+    let id: SessionId = asks("#{session_id}").parse().unwrap();
+    let panes = [PaneId(9000), asks("#{pane_id}").parse().unwrap()];
+    install(&mut private.connection(), id, panes, std::process::id())
+        .await
+        .unwrap();
+    let server_pid: u32 = asks("#{pid}").parse().unwrap();
+    let mut pids: Vec<u32> = Vec::new();
+    for _ in 0..3 {
+        pids.push(asks("#{pane_pid}").parse().unwrap());
+        private.asks(&["send-keys", "-t", "=S:", "Enter"]);
+        let is_dead = async || {
+            nudge(server_pid);
+            let shown = asks("#{pane_dead}#{pane_dead_status}");
+            if shown == "13" { Ok(()) } else { Err(shown) }
+        };
+        until(is_dead).await;
+        private.asks(&["respawn-pane", "-t", "=S:"]);
+    }
+    let deaths = private.look("S", &mut Memory::default()).await.deaths;
+    let told: Vec<_> = deaths.iter().filter_map(|death| death.pid).collect();
+    assert_eq!(told, pids);
+    let numbers: Vec<_> = deaths.iter().filter_map(|death| death.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
 }
 
 #[tokio::test]

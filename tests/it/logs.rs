@@ -32,6 +32,32 @@ fn following_shows_what_stands_there_and_what_comes() {
     assert_eq!(following.wait(), 0);
 }
 
+/// Some versions of tmux show the blanks in their place, others the tabs.
+#[test]
+fn tabs_take_their_columns() {
+    let world = World::new();
+    let line = r"printf 'name\tsize\n%081d\tx\n\tNext\tstep? [y/N] ' 0; read -r _";
+    let window = world.run("api", line);
+    let records = world.until("the question", |records| {
+        records.iter().any(|record| record["type"] == "input")
+    });
+    let input = records.iter().find(|record| record["type"] == "input");
+    assert_eq!(input.unwrap()["prompt"], "Next    step? [y/N]");
+    let logs = world.task(["logs", "api"]);
+    let long = format!("{:081}       x", 0);
+    assert_eq!(
+        logs.ok().lines().collect::<Vec<_>>(),
+        ["name    size", &long, "        Next    step? [y/N]"]
+    );
+    world.tmux(["send-keys", "-t", &window, "Enter"]);
+    world.task(["wait", "api"]).ok();
+    // As it was heard to the end, and kept.
+    world.run("api", "sleep 1000");
+    let logs = world.task(["logs", "api", "--run", "1"]);
+    let kept: Vec<&str> = logs.ok().lines().collect();
+    assert_eq!(kept[..2], ["name    size", &long]);
+}
+
 #[test]
 fn following_raw_is_what_the_task_wrote() {
     let world = World::new();
@@ -238,8 +264,11 @@ fn the_users_own_words_in_a_dead_pane_are_no_output() {
             let name = format!("t{n}{m}");
             let window = world.run(&name, &format!("echo 'one, over'{end}exit 3"));
             let records = world.until("its end", |records| codes(records, &name) == [(1, 3)]);
-            let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
-            assert!(shown.contains("3"), "tmux writes it: {shown}");
+            world.until_true("tmux writes it", || {
+                world
+                    .tmux(["capture-pane", "-p", "-t", &window])
+                    .contains('3')
+            });
             let output = if m == 0 {
                 "one, over"
             } else {

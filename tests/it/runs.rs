@@ -1,5 +1,6 @@
 //! Runs: a task's slot is used again, and nobody's end is lost.
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{World, all_told, content, deliveries, event, events, story, window_of};
@@ -112,6 +113,56 @@ fn a_slot_is_used_again_after_somebody_respawned_it() {
         codes(records, "api").last() == Some(&(3, 5))
     });
     world.finish();
+}
+
+#[test]
+fn runs_that_nobody_saw_are_told_by_their_deaths() {
+    let world = World::new();
+    let window = world.run("api", "sleep 1000");
+    world.until_deliveries(1);
+    let daemon = world.daemon_pid();
+    kill_process(daemon, Signal::STOP).unwrap();
+    // The first takes the place of a run that lives.
+    for line in ["exit 4", "exit 4", "exit 5", "kill -9 $$"] {
+        world.tmux(["respawn-pane", "-k", "-t", &window, line]);
+        world.until_ended(&window);
+    }
+    kill_process(daemon, Signal::CONT).unwrap();
+    world.until("the last end", |records| {
+        codes(records, "api").last() == Some(&(5, -1))
+    });
+    let records = world.finish();
+    assert_eq!(
+        story(&records)[2..7],
+        [
+            "exited api replaced",
+            "exited api 4",
+            "exited api 4",
+            "exited api 5",
+            "exited api SIGKILL",
+        ]
+    );
+    assert_eq!(
+        codes(&records, "api"),
+        [(1, -1), (2, 4), (3, 4), (4, 5), (5, -1)]
+    );
+}
+
+#[test]
+fn a_live_run_that_ends_well_when_it_is_replaced_is_no_quick_run() {
+    let world = World::new();
+    let window = world.run(
+        "api",
+        "trap 'exit 4' HUP; echo up; while :; do read -r _ || :; done",
+    );
+    world.until_shows(&window, "up");
+    world.until_deliveries(1);
+    world.tmux(["respawn-pane", "-k", "-t", &window, "exit 4"]);
+    world.until("the second end", |records| {
+        codes(records, "api").last() == Some(&(2, 4))
+    });
+    let records = world.finish();
+    assert_eq!(codes(&records, "api").len(), 2, "{:?}", story(&records));
 }
 
 #[test]

@@ -161,6 +161,12 @@ fn old_text_never_matches() {
             true,
         ),
         ("wrapped", "printf '%077dREADY' 0", "echo unrelated", true),
+        (
+            "tabs",
+            r"printf 'x\tREADY\n\ty\tREADY '",
+            "echo unrelated",
+            true,
+        ),
     ];
     let world = World::new();
     for (name, before, after, stood) in cases {
@@ -209,6 +215,13 @@ fn new_text_matches_as_a_person_reads_it() {
             "printf 'ADY'",
             "0READY",
             "",
+        ),
+        (
+            "tabs",
+            r"printf 'a\tb\t'",
+            r"printf 'c\tREADY'",
+            "READY",
+            "a       b       c       READY",
         ),
         (
             "colour",

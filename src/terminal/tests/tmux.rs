@@ -90,6 +90,32 @@ impl Drop for Private {
     }
 }
 
+impl Shown {
+    /// Whether `here` shows the same. Newer versions of tmux show a tab as one, whatever its width.
+    fn is_shown_by(&self, here: &Self) -> bool {
+        let rows = self.rows.iter().zip(&here.rows);
+        self.rows.len() == here.rows.len()
+            && rows
+                .into_iter()
+                .all(|(there, here)| is_same_row(there, here))
+            && (self.cursor, self.scrolled, self.alternate)
+                == (here.cursor, here.scrolled, here.alternate)
+    }
+}
+
+/// Whether the rows are the same, with one blank or more for each tab.
+fn is_same_row(there: &str, here: &str) -> bool {
+    let Some((text, rest)) = there.split_once('\t') else {
+        return there == here;
+    };
+    let Some(blanks) = here.strip_prefix(text) else {
+        return rest.trim().is_empty() && text.trim_end() == here.trim_end();
+    };
+    let longest = blanks.len() - blanks.trim_start_matches(' ').len();
+    (1..=longest).any(|blank| is_same_row(rest, &blanks[blank..]))
+        || (rest.trim().is_empty() && blanks.trim().is_empty())
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     rows: Vec<String>,
@@ -207,7 +233,7 @@ fn random_mixes_show_what_tmux_shows() {
     for (name, width, height, bytes) in cases {
         let there = private.shown(&name);
         let here = shown_here(width, height, bytes.as_bytes());
-        if here != there {
+        if !there.is_shown_by(&here) {
             different += 1;
             eprintln!("{name}: {width}x{height}\n{bytes:?}\ntmux {there:?}\nhere {here:?}\n");
         }

@@ -1,0 +1,154 @@
+//! Whose deaths the record of deaths tells of.
+//!
+//! Where tmux tells the process of a death, that decides. tmux 3.8 does not; there the order of
+//! the deaths does, with what the kernel, the launcher and the terminals say against it.
+
+use super::observer::{Evidence, Known};
+use crate::model::{Exit, Life, PaneId, Signal, WindowId};
+use crate::protocol::rows::{Death, PaneRow};
+
+/// A death with its place in the record.
+pub(super) type Recorded<'a> = (usize, &'a Death);
+
+/// The deaths in one window since the look before.
+#[derive(Debug, Default)]
+pub(super) struct Deaths<'a> {
+    /// That of the run that was the present one then.
+    pub(super) own: Option<Recorded<'a>>,
+    /// Those of runs after it, in order.
+    pub(super) later: Vec<Recorded<'a>>,
+}
+
+impl<'a> Deaths<'a> {
+    /// Finds those of a window's primary pane in the record. What stands there up to the number
+    /// `told` was there at an earlier look.
+    pub(super) fn find(
+        record: &'a [Death],
+        told: Option<u64>,
+        window: WindowId,
+        pane: Option<PaneId>,
+        before: Option<&Earlier<'_>>,
+    ) -> Self {
+        let is_new = |death: &Death| match (death.number, told) {
+            (Some(number), Some(told)) => number > told,
+            (None, _) | (_, None) => true,
+        };
+        let mut deaths: Vec<Recorded<'a>> = Vec::new();
+        for (place, death) in record.iter().enumerate() {
+            let is_known =
+                death.pid.is_some() && deaths.iter().any(|(_, known)| known.pid == death.pid);
+            let is_here = death.window == window && Some(death.pane) == pane;
+            if is_here && is_new(death) && !is_known {
+                deaths.push((place, death));
+            }
+        }
+        let Some(before) = before else {
+            return Self {
+                own: None,
+                later: deaths,
+            };
+        };
+        let (skipped, own) = before.own(&deaths);
+        let later = deaths.split_off(skipped + usize::from(own));
+        Self {
+            own: deaths.pop().filter(|_| own),
+            later,
+        }
+    }
+
+    /// The death of the process that a dead pane shows, which is that of a new run.
+    pub(super) fn of_present(&self, pane: &PaneRow) -> Option<Recorded<'a>> {
+        let (_, last) = self.later.last()?;
+        let agree = last.pid.is_none() || pane.pid.is_none() || last.pid == pane.pid;
+        self.later
+            .last()
+            .filter(|_| agree && pane.dead.is_some())
+            .copied()
+    }
+}
+
+/// The run that was a window's present one at the look before, and what is known of it since.
+pub(super) struct Earlier<'a> {
+    pub(super) known: &'a Known,
+    pub(super) evidence: &'a Evidence,
+    /// The process whose place our launcher took last.
+    pub(super) replaced: Option<u32>,
+}
+
+impl Earlier<'_> {
+    /// Returns how many of these deaths came before its own, and whether its own is there.
+    fn own(&self, deaths: &[Recorded<'_>]) -> (usize, bool) {
+        let task = &self.known.task;
+        let by_pid = |(_, death): &Recorded<'_>| death.pid.is_some() && death.pid == task.pid;
+        if let Some(at) = deaths.iter().rposition(by_pid) {
+            return (at, true);
+        }
+        let is_nobodys = |(_, death): &Recorded<'_>| death.pid.is_none() || task.pid.is_none();
+        match &task.life {
+            Life::Unknown | Life::Alive => {
+                // A record that a daemon before us left behind may begin with runs before it.
+                let is_restored = self.known.terminal.is_none();
+                let earlier = deaths
+                    .iter()
+                    .take_while(|(_, death)| is_restored && self.is_later_than(death));
+                let at = earlier.count();
+                let may_be = |(_, death): &&Recorded<'_>| {
+                    self.may_have_ended(&death.exit, death.terminal.as_deref())
+                };
+                let first = deaths.get(at).filter(|first| is_nobodys(first));
+                (at, first.filter(may_be).is_some())
+            }
+            Life::Dead(exit) => {
+                // Told as dead before it was recorded, or by a daemon before us.
+                let fits = |recorded: &Recorded<'_>| {
+                    let (_, death) = recorded;
+                    let ended_at = task.ended_at.unwrap_or_default();
+                    let in_time = |time: i64| time.saturating_mul(1000) <= ended_at;
+                    is_nobodys(recorded)
+                        && !contradict(exit, &death.exit)
+                        && death.time.is_none_or(in_time)
+                };
+                let at = deaths.iter().rposition(fits);
+                match at.filter(|_| !self.known.is_recorded) {
+                    Some(at) => (at, true),
+                    None => (0, false),
+                }
+            }
+        }
+    }
+
+    /// Whether it began in a later second than this death.
+    fn is_later_than(&self, death: &Death) -> bool {
+        let next_second = |time: i64| time.saturating_add(1).saturating_mul(1000);
+        match (death.time, self.known.task.started_at) {
+            (Some(time), Some(started_at)) => next_second(time) <= started_at,
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// Whether an end of which tmux tells no process may be its own.
+    pub(super) fn may_have_ended(&self, exit: &Exit, terminal: Option<&str>) -> bool {
+        let had_another_terminal = match (terminal, self.known.terminal.as_deref()) {
+            (Some(terminal), Some(known)) => name(terminal) != name(known),
+            (None, _) | (_, None) => false,
+        };
+        let is_told_otherwise = self.known.task.pid.is_some_and(|pid| {
+            let by_kernel = self.evidence.exits.get(&pid);
+            let by_hang_up = exit.signal.is_some() && exit.signal == Signal::parse("HUP");
+            self.replaced == Some(pid)
+                || by_kernel.is_some_and(|known| contradict(known, exit))
+                || (self.evidence.hung_up.contains(&pid) && exit.is_known() && !by_hang_up)
+        });
+        !had_another_terminal && !is_told_otherwise
+    }
+}
+
+/// Whether both are known and not the same. Signals are not compared: not all have one name.
+fn contradict(one: &Exit, other: &Exit) -> bool {
+    one.is_known() && other.is_known() && one.code != other.code
+}
+
+/// The name of a terminal without its folder.
+fn name(terminal: &str) -> &str {
+    terminal.rsplit('/').next().unwrap_or_default()
+}
