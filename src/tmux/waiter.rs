@@ -1,4 +1,4 @@
-//! A second control client that sleeps in `wait-for`, so that hooks inside the server can wake us.
+//! A control client that sleeps in `wait-for`, so that hooks inside the server can wake us.
 //!
 //! `wait-for -S` on a channel that nobody waits on is remembered once and forgotten the second
 //! time. So there is never a moment in which nobody waits: the next `wait-for` is queued behind the

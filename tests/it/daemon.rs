@@ -495,6 +495,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
     assert_eq!(
         options_of(&world, &["-t", "=work:"]),
         [
+            "@tmux_task_death_count",
             "@tmux_task_root",
             "bell-action",
             "destroy-unattached",

@@ -255,7 +255,7 @@ fn the_users_own_words_in_a_dead_pane_are_no_output() {
     let world = World::new();
     world.run("stays", "exec sleep 1000");
     let formats = [
-        "[ended: #{pane_dead_status}]",
+        "[code ended: #{pane_dead_status}]",
         "#[align=centre]#[fg=red]code #{?pane_dead_status,#{pane_dead_status},none}, over#[align=right]##1",
     ];
     for (n, format) in formats.iter().enumerate() {
@@ -267,7 +267,7 @@ fn the_users_own_words_in_a_dead_pane_are_no_output() {
             world.until_true("tmux writes it", || {
                 world
                     .tmux(["capture-pane", "-p", "-t", &window])
-                    .contains('3')
+                    .contains("code")
             });
             let output = if m == 0 {
                 "one, over"
