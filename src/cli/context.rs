@@ -18,7 +18,7 @@ use crate::observe::{Evidence, Observer};
 use crate::place::{FileLock, Place, PlaceError};
 use crate::process;
 use crate::protocol::rows::Look;
-use crate::tmux::{Connection, Memory, Server, ServerChoice, Target, TmuxError};
+use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target, TmuxError};
 use crate::wire::{RefusalKind, Request, Response};
 
 /// Set to anything but nothing, it forbids starting a daemon unasked.
@@ -249,7 +249,8 @@ impl Session {
         let mut observer = Observer::new(&self.name);
         loop {
             let mut connection = self.connection();
-            let look = crate::tmux::look(&mut connection, &target, &mut captures).await;
+            let look =
+                crate::tmux::look(&mut connection, &target, &mut captures, Extent::Whole).await;
             let look = look.map_err(|error| tmux(what, &error))?;
             let pids = look.iter().flat_map(Look::pids);
             let evidence = Evidence {

@@ -250,10 +250,11 @@ fn of_windows(notice: &Notice, ears: &mut Ears) -> Option<Change> {
             ears.moved(*window);
             Some(Change::Layout)
         }
-        Notice::WindowClose(_)
-        | Notice::SessionRenamed
-        | Notice::SessionChanged(_)
-        | Notice::Exit(_) => Some(Change::Task),
+        Notice::WindowClose(_) => {
+            ears.closed();
+            Some(Change::Task)
+        }
+        Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => Some(Change::Task),
         Notice::Output { .. }
         | Notice::ExtendedOutput { .. }
         | Notice::Pause(_)

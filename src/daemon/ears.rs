@@ -27,6 +27,8 @@ pub(super) struct Ears {
     age: BTreeMap<PaneId, u64>,
     /// Windows that are new or otherwise than they were at the last look.
     moved: BTreeSet<WindowId>,
+    /// Whether windows have gone since.
+    closed: bool,
 }
 
 impl Ears {
@@ -63,6 +65,16 @@ impl Ears {
     /// Returns the windows that are new or otherwise than at the last look, for the next one.
     pub(super) fn take_moved(&mut self) -> BTreeSet<WindowId> {
         std::mem::take(&mut self.moved)
+    }
+
+    /// Takes note that a window has gone.
+    pub(super) fn closed(&mut self) {
+        self.closed = true;
+    }
+
+    /// Returns whether windows have gone since the last look, for the next one.
+    pub(super) fn take_closed(&mut self) -> bool {
+        std::mem::take(&mut self.closed)
     }
 
     /// Returns the panes that have told since the last look.

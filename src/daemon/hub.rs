@@ -26,6 +26,7 @@ use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
 use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
 use crate::place::Place;
+use crate::tmux::Extent;
 use crate::wire::{
     DaemonStatus, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
     SavedSession, SnapshotLine,
@@ -59,6 +60,8 @@ pub(super) struct Hub {
     pub(super) paused: Vec<PaneId>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
+    /// Whether tmux had still to say, at the last look, how a run ended.
+    is_unsettled: bool,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
@@ -93,6 +96,15 @@ enum Why {
     Safety,
 }
 
+/// What came of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// It found something, or nothing that it could have missed.
+    Enough,
+    /// It found nothing, and there is what it did not look at.
+    FoundNothing,
+}
+
 /// What an answered request means for the loop.
 pub(super) enum Next {
     GoOn,
@@ -114,6 +126,7 @@ impl Hub {
             is_layout_changed: false,
             paused: Vec::new(),
             heard_connection: 0,
+            is_unsettled: false,
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
@@ -200,7 +213,12 @@ impl Hub {
 
     async fn on_change(&mut self, change: Change) {
         match change {
-            Change::Task => self.look().await,
+            Change::Task => {
+                // As a rule it is about what was told with it. If not, everything is looked at.
+                if self.look_at_told().await == Looked::FoundNothing {
+                    self.look().await;
+                }
+            }
             Change::Output => self.on_output().await,
             Change::Printed {
                 pane,
@@ -224,7 +242,7 @@ impl Hub {
         self.watch.hush().await;
         self.pace.printed();
         if self.pace.next_look() <= Instant::now() {
-            self.look().await;
+            self.look_at_told().await;
         }
     }
 
@@ -259,7 +277,13 @@ impl Hub {
             if for_safety {
                 self.watch.ask_for_all_again();
             }
-            self.look_because(why, &BTreeMap::new()).await;
+            // That tmux has still to say how a run ended concerns that run alone.
+            let extent = if self.is_unsettled {
+                Extent::Told
+            } else {
+                Extent::Whole
+            };
+            self.look_because(why, extent, &BTreeMap::new()).await;
         }
         self.note_readers();
         if self.is_useless_for_long() {
@@ -271,10 +295,17 @@ impl Hub {
 
     /// Looks, records and tells.
     pub(super) async fn look(&mut self) {
-        self.look_because(Why::Called, &BTreeMap::new()).await;
+        self.look_because(Why::Called, Extent::Whole, &BTreeMap::new())
+            .await;
     }
 
-    /// The same for somebody who wants to know how everything stands.
+    /// The same for what somebody told of.
+    async fn look_at_told(&mut self) -> Looked {
+        self.look_because(Why::Called, Extent::Told, &BTreeMap::new())
+            .await
+    }
+
+    /// Looks for somebody who wants to know how everything stands.
     pub(super) async fn look_at_all(&mut self) {
         self.watch.ask_for_all();
         self.look().await;
@@ -282,15 +313,20 @@ impl Hub {
 
     /// Looks after a command has just ended these windows.
     pub(super) async fn look_after_kill(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
-        self.look_because(Why::Called, killed).await;
+        self.look_because(Why::Called, Extent::Whole, killed).await;
     }
 
-    async fn look_because(&mut self, why: Why, killed: &BTreeMap<WindowId, GoneReason>) {
+    async fn look_because(
+        &mut self,
+        why: Why,
+        extent: Extent,
+        killed: &BTreeMap<WindowId, GoneReason>,
+    ) -> Looked {
         let at = now();
         let engine = &self.engine;
         let waits = |window| engine.prompt_of(window).is_some();
         let quiet = engine.settings().quiet;
-        match self.watch.look(killed, waits, quiet, at).await {
+        match self.watch.look(killed, waits, quiet, extent, at).await {
             Ok(seen) => {
                 let name = self.watch.about().name.as_deref();
                 self.recorder.rename(name.unwrap_or(&seen.snapshot.session));
@@ -301,20 +337,21 @@ impl Hub {
                     (true, true, true) => Found::ToldWithDead,
                     (true, true, false) => Found::Told,
                 };
-                let changed = self.is_changed(&seen.snapshot);
                 let dead = self.dead_runs();
                 let effects = self.engine.look(seen.snapshot, at);
                 if why == Why::Safety && should_have_been_told(&effects, &dead) {
                     self.found_late += 1;
                     tracing::warn!("a look found what should have been told");
                 }
-                self.pace
-                    .looked(found, changed || !effects.is_empty(), seen.unsettled);
+                let has_told = !effects.is_empty();
+                let ended = keeping::ended(&effects);
+                self.perform(effects).await;
+                let changed = self.is_changed();
+                self.pace.looked(found, changed || has_told, seen.unsettled);
                 if self.watch.is_hushed() {
                     self.pace.printed();
                 }
-                let ended = keeping::ended(&effects);
-                self.perform(effects).await;
+                self.is_unsettled = seen.unsettled;
                 // Readers are served before anything that can wait.
                 tokio::task::yield_now().await;
                 self.watch.tidy(&seen.untidy).await;
@@ -329,10 +366,16 @@ impl Hub {
                 if self.is_layout_changed {
                     waiting::relayout(self).await;
                 }
+                if has_told || seen.is_whole || seen.unsettled {
+                    Looked::Enough
+                } else {
+                    Looked::FoundNothing
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "a look failed");
                 self.pace.looked(Found::Untold, false, false);
+                Looked::Enough
             }
         }
     }
@@ -351,8 +394,8 @@ impl Hub {
     }
 
     /// Whether what would be saved differs from what was.
-    fn is_changed(&self, look: &Snapshot) -> bool {
-        self.saved.as_ref() != Some(&essence(look))
+    fn is_changed(&self) -> bool {
+        self.saved != self.engine.before().map(essence)
     }
 
     /// Saves the last look, so that the next daemon carries on from it.

@@ -9,7 +9,7 @@ use crate::clock::now;
 use crate::model::{Level, SessionId};
 use crate::observe::{Evidence, Observer};
 use crate::place::{Env, Place};
-use crate::tmux::{self, Memory, SessionListed, Target, TmuxError};
+use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError};
 
 /// A session whose feed was read this lately may be read again.
 const READER_LATELY: Duration = Duration::from_secs(3600);
@@ -113,7 +113,7 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
     let mut captures = Memory::default();
     let target = Target::Id(session);
     let mut connection = hub.watch.connection();
-    let look = tmux::look(&mut connection, &target, &mut captures).await?;
+    let look = tmux::look(&mut connection, &target, &mut captures, Extent::Whole).await?;
     Ok(look.map(|look| {
         let mut observer = Observer::new(&look.session.name);
         let look = observer

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,7 +17,9 @@ use crate::observe::{Evidence, Observer};
 use crate::place::Place;
 use crate::process::{self, Ended, Ends};
 use crate::protocol::rows::Look;
-use crate::tmux::{self, Connection, History, Memory, PaneOutput, Server, Target, TmuxError};
+use crate::tmux::{
+    self, Connection, Extent, History, Memory, PaneOutput, Server, Target, TmuxError,
+};
 use crate::wire::Whereabouts;
 
 /// Between two attempts to attach, at first and at most.
@@ -90,6 +93,8 @@ pub(super) struct About {
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
+    /// Whether every task was looked at.
+    pub(super) is_whole: bool,
     /// A run has ended and tmux has not said how: it needs a nudge, and another look soon.
     pub(super) unsettled: bool,
     /// What is to be set in tmux once the look has been told.
@@ -313,10 +318,11 @@ impl Watch {
         killed: &BTreeMap<WindowId, GoneReason>,
         waits: impl Fn(WindowId) -> bool,
         quiet: Duration,
+        extent: Extent,
         now: Now,
     ) -> Result<Seen, TmuxError> {
         self.looks += 1;
-        let look = match self.attached_look().await {
+        let look = match self.attached_look(extent).await {
             Some(found) => found,
             None => self.look_apart().await?,
         };
@@ -347,7 +353,8 @@ impl Watch {
         }
         Ok(Seen {
             snapshot,
-            unsettled: observed.nudge,
+            is_whole: look.is_none_or(|look| look.is_whole),
+            unsettled: observed.unsettled,
             untidy,
         })
     }
@@ -409,7 +416,7 @@ impl Watch {
     }
 
     /// Looks through the control client; `None` when there is none, or none any more.
-    async fn attached_look(&mut self) -> Option<Option<Look>> {
+    async fn attached_look(&mut self, extent: Extent) -> Option<Option<Look>> {
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return None;
         };
@@ -418,16 +425,20 @@ impl Watch {
         let resumed = clients.resume().await;
         let target = Target::Id(life.id);
         let Clients { asker, ears, .. } = &mut **clients;
+        let extent = if ears.take_closed() {
+            Extent::Whole
+        } else {
+            extent
+        };
         let moved = ears.take_moved();
         self.memory.expect(ears.told(), &self.ended, moved);
         let mut connection = Connection::Attached(asker);
-        let look = tmux::look(&mut connection, &target, &mut self.memory).await;
+        let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match resumed.and(look) {
             Ok(look) => {
-                let quiet = look
-                    .iter()
-                    .flat_map(Look::quiet_panes)
-                    .collect::<BTreeSet<_>>();
+                // What was not looked at may be printing.
+                let whole = look.iter().filter(|look| look.is_whole);
+                let quiet: BTreeSet<PaneId> = whole.flat_map(Look::quiet_panes).collect();
                 ears.looked(|pane| quiet.contains(&pane));
                 Some(look)
             }
@@ -521,7 +532,7 @@ impl Watch {
 
     async fn one_shot(&mut self, target: Target) -> Result<Option<Look>, TmuxError> {
         let mut connection = Connection::OneShot(&self.server);
-        tmux::look(&mut connection, &target, &mut self.memory).await
+        tmux::look(&mut connection, &target, &mut self.memory, Extent::Whole).await
     }
 
     /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
@@ -536,12 +547,14 @@ impl Watch {
         let rang = self.one_shot(Target::Id(id)).await?;
         let mut clients = Clients::attach(&self.server, &self.place, id).await?;
         let mut connection = Connection::Attached(&mut clients.asker);
-        let mut whole = tmux::look(&mut connection, &Target::Id(id), &mut self.memory).await?;
+        let target = Target::Id(id);
+        let memory = &mut self.memory;
+        let mut whole = tmux::look(&mut connection, &target, memory, Extent::Whole).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
-            let before = rang.iter().flat_map(|look| &look.windows);
-            row.bell |= before
-                .filter(|before| before.window == row.window)
-                .any(|before| before.bell);
+            let mut before = rang.iter().flat_map(|look| &look.windows);
+            if before.any(|before| before.window == row.window && before.bell) {
+                Arc::make_mut(row).bell = true;
+            }
         }
         tracing::info!(session = %id, name = look.session.name, "attached");
         self.connections += 1;

@@ -45,8 +45,10 @@ pub struct Observed {
     pub snapshot: Snapshot,
     /// The windows whose `@tmux_task_run` is to be set to this number.
     pub write_runs: Vec<(WindowId, u32)>,
-    /// Whether tmux has to be told to look for children that ended.
+    /// Whether tmux has to be told to look for children that ended: it has not said how one did.
     pub nudge: bool,
+    /// Whether nobody else has said it either, so that it takes another look.
+    pub unsettled: bool,
     /// When to look again, at the latest, because an end is not settled.
     pub next_deadline: Option<Instant>,
 }
@@ -144,6 +146,7 @@ impl Observer {
             },
             write_runs: Vec::new(),
             nudge: false,
+            unsettled: false,
             next_deadline: None,
         };
         if life.is_some() {
@@ -161,10 +164,13 @@ impl Observer {
                 evidence,
                 now,
             );
+            // It need not be told twice: a hook calls when tmux has heard of it.
+            observed.nudge |= turn.is_unheard_of();
             let known = turn.judge(&mut ended);
             let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
             if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
                 observed.nudge = true;
+                observed.unsettled = true;
                 observed.next_deadline = Some(
                     observed
                         .next_deadline
@@ -335,6 +341,14 @@ impl<'a> Turn<'a> {
         }
         let counted = before.saturating_add(between).saturating_add(1);
         counted.max(self.row.run.unwrap_or(0))
+    }
+
+    /// Whether the pane has just died and tmux has not heard how, be it known otherwise.
+    fn is_unheard_of(&self) -> bool {
+        let dead = self.pane().and_then(|pane| pane.dead.as_ref());
+        let was_alive = self.before.as_ref().is_none_or(Known::was_alive);
+        let is_recorded = self.deaths.own.is_some() || !self.deaths.later.is_empty();
+        was_alive && !is_recorded && dead.is_some_and(|dead| !dead.exit.is_known())
     }
 
     /// Whether the run goes on, and since when that has been unsettled.

@@ -86,7 +86,8 @@ fn look(windows: &[&str], deaths: &str) -> Look {
             root: None,
             title: None,
         },
-        windows: windows.iter().map(|text| row(text)).collect(),
+        windows: windows.iter().map(|text| row(text).into()).collect(),
+        is_whole: true,
         deaths: Death::parse_record(deaths),
         death_record: String::new(),
         time: 0,
@@ -271,11 +272,11 @@ fn an_unsettled_end_waits_a_second() {
     let mut world = World::new();
     world.see(&["@1 pid=7"], "");
     let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 alive"]);
-    assert!(observed.nudge);
+    assert!(observed.nudge && observed.unsettled);
     assert_eq!(observed.next_deadline, Some(world.now.mono + SETTLE_LIMIT));
     world.wait(999);
     let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 alive"]);
-    assert!(observed.nudge);
+    assert!(observed.nudge && observed.unsettled);
     let mut settled = World {
         observer: world.observer.clone(),
         evidence: Evidence::default(),
@@ -284,10 +285,13 @@ fn an_unsettled_end_waits_a_second() {
     settled.check(&["@1 pid=7 exit=2"], "", &["@1 run 1 pid 7 exit 2"]);
     world.wait(1);
     let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 dead"]);
-    assert!(!observed.nudge);
+    assert!(!observed.unsettled);
     assert_eq!(observed.next_deadline, None);
     let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 dead"]);
-    assert!(!observed.nudge, "an end that was given up is not reopened");
+    assert!(
+        !observed.unsettled,
+        "an end that was given up is not reopened"
+    );
 }
 
 #[test]
@@ -300,6 +304,17 @@ fn an_unsettled_end_is_settled_by_the_record() {
         &["@1 run 1 pid 7 SIGTERM"],
     );
     assert!(!observed.nudge);
+}
+
+#[test]
+fn tmux_is_told_of_an_end_that_the_kernel_told_us() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7"], "");
+    world.evidence.exits.insert(7, Exit::with_code(3));
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 exit 3"]);
+    assert!(observed.nudge && !observed.unsettled);
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 exit 3"]);
+    assert!(!observed.nudge, "once");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What one look at a session shows, as tmux tells it: nothing here is a judgement yet.
 
+use std::sync::Arc;
+
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 
 /// Everything one atomic look showed of a session.
@@ -9,8 +11,11 @@ pub struct Look {
     pub time: i64,
     /// The session itself.
     pub session: SessionRow,
-    /// Its windows by id, each once, also when it is linked twice.
-    pub windows: Vec<WindowRow>,
+    /// Its windows by id, each once, also when it is linked twice. Shared: few of them change from
+    /// one look to the next.
+    pub windows: Vec<Arc<WindowRow>>,
+    /// Whether each of them was looked at; those that were not are as they were.
+    pub is_whole: bool,
     /// The deaths that the server recorded since it was last told to forget them, in order.
     pub deaths: Vec<Death>,
     /// The record itself, to say which one may be forgotten.

@@ -88,6 +88,11 @@ impl Captures {
         self.expected.extend(died.map(|(pane, _)| *pane));
     }
 
+    /// Whether somebody told of a change.
+    pub(super) fn expects_any(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
     /// Whether the pane may have changed since it was captured. Activity counts whole seconds:
     /// in the second of the capture itself anything may have followed.
     pub(super) fn is_stale(&self, pane: PaneId, shape: &Shape) -> bool {

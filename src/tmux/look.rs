@@ -4,13 +4,14 @@
 //! are captured; of the others a sign shows that they have not, and what is remembered still holds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::rows::{
-    Found, Listed, Wanted, list_command, read_lists, read_session, session_command, signs_command,
+    Listed, Wanted, list_command, read_lists, read_session, session_command, signs_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
@@ -52,15 +53,30 @@ pub struct Memory {
 #[derive(Debug)]
 struct Remembered {
     sign: String,
-    found: Found,
+    /// With its pane and screen.
+    row: Arc<WindowRow>,
+    shape: Shape,
 }
 
 impl Remembered {
+    fn pane(&self) -> Option<PaneId> {
+        Some(self.row.pane.as_ref()?.pane)
+    }
+
     /// Whether tmux has still to say how its process ended.
     fn is_unsettled(&self) -> bool {
-        let dead = self.found.pane.dead.as_ref();
+        let dead = self.row.pane.as_ref().and_then(|pane| pane.dead.as_ref());
         dead.is_some_and(|dead| !dead.exit.is_known())
     }
+}
+
+/// How far a look goes beyond what it was told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Of windows that somebody told of, everything; of others nothing, unless nobody told of any.
+    Told,
+    /// Of others it makes sure that they have not moved.
+    Whole,
 }
 
 impl Memory {
@@ -83,26 +99,30 @@ impl Memory {
     }
 
     /// Returns what the first line of a look asks for.
-    fn first_question(&self) -> Question {
+    fn first_question(&self, extent: Extent) -> Question {
         let panes = self.captures.likely();
         if self.windows.is_empty() {
             return Question {
+                signs: true,
                 wanted: Wanted::All,
                 panes,
                 new: BTreeSet::new(),
             };
         }
-        let likely = self.windows.iter();
-        let likely = likely.filter(|(_, known)| {
-            panes.contains_key(&known.found.pane.pane) || known.is_unsettled()
+        let likely = self.windows.iter().filter(|(_, known)| {
+            known.is_unsettled() || known.pane().is_some_and(|pane| panes.contains_key(&pane))
         });
         let mut wanted: BTreeSet<WindowId> = likely.map(|(window, _)| *window).collect();
         wanted.extend(&self.moved);
+        let is_told = !self.moved.is_empty() || self.captures.expects_any();
         let is_new = |window: &WindowId| !self.windows.contains_key(window);
+        let new = wanted.iter().copied().filter(is_new).collect();
+        let wanted = few(wanted);
         Question {
-            new: wanted.iter().copied().filter(is_new).collect(),
-            wanted: few(wanted),
+            signs: extent == Extent::Whole || !is_told || wanted == Wanted::All,
+            wanted,
             panes,
+            new,
         }
     }
 
@@ -114,13 +134,11 @@ impl Memory {
         for (window, listed) in &answer.windows {
             let shape = match (&listed.found, self.windows.get(window)) {
                 (Some(found), _) => found.shape,
-                (None, Some(known)) if is_same_life && known.sign == listed.sign => {
-                    known.found.shape
-                }
+                (None, Some(known)) if is_same_life && known.sign == listed.sign => known.shape,
                 (None, known) => {
                     windows.insert(*window);
-                    let known = known.filter(|known| known.found.pane.pane == listed.pane);
-                    known.map(|known| known.found.shape).unwrap_or_default()
+                    let known = known.filter(|known| known.pane() == Some(listed.pane));
+                    known.map(|known| known.shape).unwrap_or_default()
                 }
             };
             let is_captured = answer.captured.contains_key(&listed.pane);
@@ -132,21 +150,36 @@ impl Memory {
                 panes.insert(listed.pane, shape);
             }
         }
-        if windows.is_empty() {
+        // Deaths are forgotten once they have been told: their windows are looked at with them.
+        let died = Death::parse_record(&answer.record).into_iter();
+        windows.extend(
+            died.map(|death| death.window)
+                .filter(|window| !answer.is_whole && !answer.windows.contains_key(window)),
+        );
+        // One that was told of and is not there has gone, and so may others have.
+        let has_gone = |windows: &BTreeSet<WindowId>| {
+            windows
+                .iter()
+                .any(|window| !answer.windows.contains_key(window))
+        };
+        let signs = question.signs
+            || !is_same_life
+            || match &question.wanted {
+                Wanted::All => true,
+                Wanted::Windows(wanted) => has_gone(wanted),
+            };
+        if windows.is_empty() && signs == question.signs {
             return None;
         }
         let present: BTreeSet<PaneId> = answer.windows.values().map(|listed| listed.pane).collect();
-        panes.extend(
-            question
-                .panes
-                .iter()
-                .filter(|(pane, _)| present.contains(pane)),
-        );
+        let known = question.panes.iter();
+        panes.extend(known.filter(|(pane, _)| present.contains(pane)));
         let wanted = match &question.wanted {
             Wanted::All => Wanted::All,
             Wanted::Windows(before) => few(windows.union(before).copied().collect()),
         };
         Some(Question {
+            signs,
             wanted,
             panes,
             new: BTreeSet::new(),
@@ -155,37 +188,37 @@ impl Memory {
 
     /// Joins what was answered and what is remembered, and remembers the answer.
     fn settle(&mut self, mut answer: Answer) -> Look {
-        let mut windows: Vec<WindowRow> = Vec::with_capacity(answer.windows.len());
-        let mut before = std::mem::take(&mut self.windows);
-        let mut present = BTreeSet::new();
+        if answer.is_whole {
+            let listed = &answer.windows;
+            self.windows.retain(|window, _| listed.contains_key(window));
+        }
         for (window, listed) in answer.windows {
-            let known = before.remove(&window);
-            let Some(found) = listed.found.or(known.map(|known| known.found)) else {
+            let sign = listed.sign;
+            let Some(found) = listed.found else {
                 continue;
             };
-            let pane = found.pane.pane;
-            if let Some((asked, lines)) = answer.captured.remove(&pane) {
+            let (mut row, shape) = (found.window, found.shape);
+            if let Some((asked, lines)) = answer.captured.remove(&listed.pane) {
                 let banner = &found.banner;
                 self.captures
-                    .remember(pane, answer.time, found.shape, &asked, &lines, banner);
+                    .remember(listed.pane, answer.time, shape, &asked, &lines, banner);
             }
-            present.insert(pane);
-            let mut row = found.window.clone();
-            row.pane = Some(found.pane.clone());
             if let Some(pane) = &mut row.pane {
                 pane.screen = self.captures.screen(pane.pane);
             }
-            windows.push(row);
-            let sign = listed.sign;
-            self.windows.insert(window, Remembered { sign, found });
+            let row = Arc::new(row);
+            self.windows.insert(window, Remembered { sign, row, shape });
         }
+        let present = self.windows.values().filter_map(Remembered::pane).collect();
         self.captures.keep_only(&present, answer.time);
         self.moved.clear();
         self.life = Some(answer.session.life.clone());
+        let windows = self.windows.values();
         Look {
             time: answer.time,
             session: answer.session,
-            windows,
+            windows: windows.map(|known| Arc::clone(&known.row)).collect(),
+            is_whole: answer.is_whole,
             deaths: Death::parse_record(&answer.record),
             death_record: answer.record,
         }
@@ -195,6 +228,8 @@ impl Memory {
 /// What one line asks for.
 #[derive(Debug)]
 struct Question {
+    /// Whether all windows show a sign; without, only those that are wanted are looked at.
+    signs: bool,
     wanted: Wanted,
     /// Panes to be captured, as they were.
     panes: BTreeMap<PaneId, Shape>,
@@ -208,6 +243,8 @@ struct Answer {
     /// The server's clock at the end of the line, in seconds.
     time: i64,
     session: SessionRow,
+    /// Whether these are all windows of the session.
+    is_whole: bool,
     windows: BTreeMap<WindowId, Listed>,
     captured: BTreeMap<PaneId, (Shape, Vec<Vec<u8>>)>,
     record: String,
@@ -232,8 +269,9 @@ pub async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
     memory: &mut Memory,
+    extent: Extent,
 ) -> Result<Option<Look>, TmuxError> {
-    let mut question = memory.first_question();
+    let mut question = memory.first_question(extent);
     // The first line asks for what has probably moved, the second for what its answer shows to have
     // moved as well; the third is for what came or moved in between, and settles it: of a pane that
     // does not stop moving there is no better screen than the last.
@@ -241,6 +279,7 @@ pub async fn look(
     loop {
         lines_left -= 1;
         if lines_left == 0 {
+            question.signs = true;
             question.wanted = Wanted::All;
         }
         let answer = match ask(connection, target, &question).await {
@@ -276,10 +315,12 @@ async fn ask(
 ) -> Result<Answer, TmuxError> {
     let target = target.pane();
     let mut commands = vec![
-        signs_command(&target),
         list_command(&target, &question.wanted),
         session_command(&target),
     ];
+    if question.signs {
+        commands.push(signs_command(&target));
+    }
     let known = question.panes.iter();
     commands.extend(known.map(|(pane, shape)| capture_command(*pane, shape)));
     commands.extend(question.new.iter().copied().map(capture_new_command));
@@ -302,8 +343,14 @@ async fn ask(
 fn read(frames: Vec<Frame>, question: &Question) -> Option<Answer> {
     let time = frames.last()?.time;
     let mut frames = frames.into_iter();
-    let windows = read_lists(&frames.next()?.text(), &frames.next()?.text())?;
+    let lists = frames.next()?.text();
     let (session, record) = read_session(&frames.next()?.text())?;
+    let signs = if question.signs {
+        Some(frames.next()?.text())
+    } else {
+        None
+    };
+    let windows = read_lists(signs.as_deref(), &lists)?;
     let mut captured = BTreeMap::new();
     for ((pane, shape), frame) in question.panes.iter().zip(&mut frames) {
         captured.insert(*pane, (*shape, frame.body));
@@ -317,6 +364,7 @@ fn read(frames: Vec<Frame>, question: &Question) -> Option<Answer> {
     Some(Answer {
         time,
         session,
+        is_whole: question.signs,
         windows,
         captured,
         record,

@@ -34,11 +34,11 @@ pub(super) struct Listed {
     pub(super) found: Option<Found>,
 }
 
-/// Everything of a window and its primary pane but for the screen.
-#[derive(Debug, Clone)]
+/// Everything of a window and one of its panes but for the screen.
+#[derive(Debug)]
 pub(super) struct Found {
+    /// With its pane.
     pub(super) window: WindowRow,
-    pub(super) pane: PaneRow,
     pub(super) shape: Shape,
     /// What tmux wrote into the pane when it died.
     pub(super) banner: String,
@@ -74,31 +74,40 @@ pub(super) fn session_command(target: &str) -> Command {
         .arg(session_format())
 }
 
-/// Reads both lists; of each window the pane with the lowest id.
-pub(super) fn read_lists(signs: &str, lists: &str) -> Option<BTreeMap<WindowId, Listed>> {
-    let mut found: BTreeMap<PaneId, Found> = read_rows(lists, read_found)?
-        .into_iter()
-        .map(|found| (found.pane.pane, found))
-        .collect();
-    let mut windows: BTreeMap<WindowId, Listed> = BTreeMap::new();
-    for (window, pane, sign) in read_rows(signs, read_sign)? {
-        let listed = |is_only| Listed {
-            pane,
-            is_only,
-            sign: sign.clone(),
-            found: None,
-        };
-        let first = windows.entry(window).or_insert_with(|| listed(true));
-        // A window that is linked twice is listed twice.
-        first.is_only &= first.pane == pane;
-        if pane < first.pane {
-            *first = listed(false);
+/// Reads both lists, or one of them; of each window the pane with the lowest id.
+pub(super) fn read_lists(signs: Option<&str>, lists: &str) -> Option<BTreeMap<WindowId, Listed>> {
+    let mut windows = BTreeMap::new();
+    for (window, pane, sign) in read_rows(signs.unwrap_or_default(), read_sign)? {
+        add(&mut windows, window, pane, sign);
+    }
+    for (pane, sign, found) in read_rows(lists, read_found)? {
+        let window = found.window.window;
+        if signs.is_none() {
+            add(&mut windows, window, pane, sign);
+        }
+        let listed = windows
+            .get_mut(&window)
+            .filter(|listed| listed.pane == pane);
+        if let Some(listed) = listed {
+            listed.found = Some(found);
         }
     }
-    for listed in windows.values_mut() {
-        listed.found = found.remove(&listed.pane);
-    }
     Some(windows)
+}
+
+fn add(windows: &mut BTreeMap<WindowId, Listed>, window: WindowId, pane: PaneId, sign: String) {
+    let listed = |is_only| Listed {
+        pane,
+        is_only,
+        sign,
+        found: None,
+    };
+    match windows.get_mut(&window) {
+        None => drop(windows.insert(window, listed(true))),
+        Some(first) if pane < first.pane => *first = listed(false),
+        // A window that is linked twice is listed twice.
+        Some(first) => first.is_only &= first.pane == pane,
+    }
 }
 
 /// Reads the session and its record of deaths.
@@ -176,12 +185,12 @@ fn first_of(ours: &str, other: &str) -> String {
     format!("#{{?{ours},{},{}}}", bounded(ours), bounded(other))
 }
 
-/// A sign has no free text but for what somebody may have set the counters to.
+/// What a sign is made of: no free text but for what somebody may have set the counters to.
+const SIGN: &str = "#{pane_pid} #{pane_dead} #{window_activity} #{window_bell_flag} \
+                    #{@tmux_task_bell_count} #{@pi_tmux_task_bell_count} #{pane_in_mode}";
+
 fn sign_format() -> String {
-    row_format(&[
-        "#{window_id} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{window_bell_flag} \
-         #{@tmux_task_bell_count} #{@pi_tmux_task_bell_count} #{pane_in_mode}",
-    ])
+    row_format(&[&format!("#{{window_id}} #{{pane_id}} {SIGN}")])
 }
 
 fn read_sign(fields: &mut Fields<'_>) -> Option<(WindowId, PaneId, String)> {
@@ -197,6 +206,7 @@ fn pane_format() -> String {
     row_format(&[
         "#{window_id}",
         "#{pane_id}",
+        SIGN,
         "#{window_bell_flag}",
         "#{window_activity}",
         "#{=20:@tmux_task_bell_count}",
@@ -227,13 +237,14 @@ fn pane_format() -> String {
     ])
 }
 
-fn read_found(fields: &mut Fields<'_>) -> Option<Found> {
+fn read_found(fields: &mut Fields<'_>) -> Option<(PaneId, String, Found)> {
     let window = fields.parse()?;
     let pane = fields.parse()?;
+    let sign = fields.raw()?;
     let bell = fields.flag()?;
     let activity = fields.maybe()?.unwrap_or_default();
     let counts: [Option<u64>; 2] = [fields.maybe()?, fields.maybe()?];
-    let window = WindowRow {
+    let mut window = WindowRow {
         window,
         bell,
         activity,
@@ -266,7 +277,7 @@ fn read_found(fields: &mut Fields<'_>) -> Option<Found> {
         cursor_y: fields.parse()?,
         is_alternate: fields.flag()?,
     };
-    let pane = PaneRow {
+    window.pane = Some(PaneRow {
         pane,
         pid,
         dead: is_dead.then_some(dead),
@@ -275,14 +286,14 @@ fn read_found(fields: &mut Fields<'_>) -> Option<Found> {
         title: fields.text()?,
         current_command: fields.some_text()?,
         screen: Screen::default(),
-    };
+    });
     let banner = fields.raw()?;
-    Some(Found {
+    let found = Found {
         window,
-        pane,
         shape,
         banner,
-    })
+    };
+    Some((pane, sign, found))
 }
 
 fn session_format() -> String {
@@ -322,7 +333,7 @@ mod tests {
     }
 
     fn full(window: &str, pane: &str, name: &str) -> String {
-        let ids = [window, pane];
+        let ids = [window, pane, "41 0 5 0   0"];
         let of_window = ["0", "5", "2", "x", "3", "", "", name, "", ""];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",
@@ -334,7 +345,7 @@ mod tests {
     fn a_field_cannot_make_rows_or_fields() {
         let lists = [full("@1", "%1", "a\t\n@9|!."), full("@2", "%2", "web")].join("\n");
         let signs = [sign("@1", "%1"), sign("@2", "%2")].join("\n");
-        let windows = read_lists(&signs, &lists).unwrap();
+        let windows = read_lists(Some(&signs), &lists).unwrap();
         assert_eq!(windows.len(), 2);
         let found = |id: u32| windows[&WindowId(id)].found.as_ref().unwrap();
         assert_eq!(found(1).window.name, "a  @9|!.");
@@ -343,7 +354,10 @@ mod tests {
             (found(2).window.run, found(2).window.started),
             (Some(3), None)
         );
-        assert_eq!(found(2).pane.pid, Some(41));
+        assert_eq!(found(2).window.pane.as_ref().unwrap().pid, Some(41));
+        let alone = read_lists(None, &lists).unwrap();
+        assert_eq!(alone[&WindowId(1)].sign, windows[&WindowId(1)].sign);
+        assert!(alone.values().all(|listed| listed.is_only));
     }
 
     #[test]
@@ -355,10 +369,10 @@ mod tests {
             format!("{nonce}!@1 %1{nonce}."),
         ];
         for row in cut {
-            assert!(read_lists(&row, "").is_none(), "{row}");
-            assert!(read_lists("", &row).is_none(), "{row}");
+            assert!(read_lists(Some(&row), "").is_none(), "{row}");
+            assert!(read_lists(None, &row).is_none(), "{row}");
         }
-        assert!(read_lists("", "").unwrap().is_empty());
+        assert!(read_lists(Some(""), "").unwrap().is_empty());
     }
 
     #[test]
@@ -370,7 +384,7 @@ mod tests {
             sign("@2", "%9"),
         ]
         .concat();
-        let windows = read_lists(&signs, &full("@1", "%3", "x")).unwrap();
+        let windows = read_lists(Some(&signs), &full("@1", "%3", "x")).unwrap();
         let of = |id: u32| (windows[&WindowId(id)].pane, windows[&WindowId(id)].is_only);
         assert_eq!(of(1), (PaneId(2), false));
         assert_eq!(of(2), (PaneId(9), true), "linked twice");

@@ -57,7 +57,7 @@ impl Private {
     async fn look(&self, name: &str, captures: &mut Memory) -> Look {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
-        let seen = look(&mut connection, &target, captures).await;
+        let seen = look(&mut connection, &target, captures, Extent::Whole).await;
         seen.unwrap().unwrap()
     }
 
@@ -174,7 +174,7 @@ async fn what_is_missing_is_told_apart() {
     let mut captures = Memory::default();
     for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures).await;
+        let seen = look(&mut connection, &target, &mut captures, Extent::Whole).await;
         assert_eq!(seen.unwrap(), None);
     }
 }
@@ -307,7 +307,7 @@ async fn an_attached_look_is_the_same_look() {
     let target = Target::Id(SessionId(0));
     for _ in 0..3 {
         let mut connection = Connection::Attached(&mut client);
-        let seen = look(&mut connection, &target, &mut captures).await;
+        let seen = look(&mut connection, &target, &mut captures, Extent::Whole).await;
         assert_eq!(seen.unwrap().unwrap(), one_shot);
     }
     client.close().await;

@@ -140,7 +140,8 @@ fn look(windows: u32, turn: u32) -> Look {
             root: None,
             title: None,
         },
-        windows: (0..windows).map(row).collect(),
+        windows: (0..windows).map(|n| row(n).into()).collect(),
+        is_whole: true,
         deaths: Vec::new(),
         death_record: String::new(),
     }
