@@ -24,7 +24,7 @@ use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
+use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, Task, WindowId};
 use crate::place::Place;
 use crate::tmux::Extent;
 use crate::wire::{
@@ -349,7 +349,7 @@ impl Hub {
                 let changed = self.is_changed();
                 self.pace.looked(found, changed || has_told, seen.unsettled);
                 if self.watch.is_hushed() {
-                    self.pace.printed();
+                    self.pace.unheard();
                 }
                 self.is_unsettled = seen.unsettled;
                 // Readers are served before anything that can wait.
@@ -395,7 +395,10 @@ impl Hub {
 
     /// Whether what would be saved differs from what was.
     fn is_changed(&self) -> bool {
-        self.saved != self.engine.before().map(essence)
+        match (&self.saved, self.engine.before()) {
+            (Some(saved), Some(look)) => !is_same(saved, look),
+            (saved, look) => saved.is_some() != look.is_some(),
+        }
     }
 
     /// Saves the last look, so that the next daemon carries on from it.
@@ -410,7 +413,7 @@ impl Hub {
         let epoch = &self.recorder.context().epoch;
         let saved = SavedSession::new(look, epoch, self.recorder.last_seq());
         match store_saved(&self.place.saved(), &saved) {
-            Ok(()) => self.saved = Some(essence(look)),
+            Ok(()) => self.saved = Some(look.clone()),
             Err(error) => tracing::error!(%error, "could not save the snapshot"),
         }
     }
@@ -655,13 +658,63 @@ fn limits(logs: &LogsConfig) -> Limits {
     }
 }
 
-/// Returns the look without what changes all the time and decides nothing.
-fn essence(look: &Snapshot) -> Snapshot {
-    let mut essence = look.clone();
-    essence.captured_at = 0;
-    for task in essence.tasks.values_mut() {
-        task.screen = crate::model::Screen::default();
-    }
-    essence.terminals.clear();
-    essence
+/// Whether two looks are the same but for what changes all the time and decides nothing.
+fn is_same(saved: &Snapshot, look: &Snapshot) -> bool {
+    let Snapshot {
+        session,
+        life,
+        exists,
+        captured_at: _,
+        tasks,
+        ended,
+        gone,
+        launcher_replaced,
+        terminals: _,
+    } = saved;
+    let is_same_task = |(saved, task): (&Task, &Task)| {
+        let Task {
+            window,
+            name,
+            pane,
+            pid,
+            life,
+            command,
+            cwd,
+            bell,
+            bell_count,
+            run,
+            started_at,
+            ended_at,
+            screen: _,
+        } = saved;
+        (window, name, pane, pid, life, command, cwd)
+            == (
+                &task.window,
+                &task.name,
+                &task.pane,
+                &task.pid,
+                &task.life,
+                &task.command,
+                &task.cwd,
+            )
+            && (bell, bell_count, run, started_at, ended_at)
+                == (
+                    &task.bell,
+                    &task.bell_count,
+                    &task.run,
+                    &task.started_at,
+                    &task.ended_at,
+                )
+    };
+    (session, life, exists, ended, gone, launcher_replaced)
+        == (
+            &look.session,
+            &look.life,
+            &look.exists,
+            &look.ended,
+            &look.gone,
+            &look.launcher_replaced,
+        )
+        && tasks.len() == look.tasks.len()
+        && tasks.values().zip(look.tasks.values()).all(is_same_task)
 }

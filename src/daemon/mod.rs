@@ -128,8 +128,14 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let place = &options.place;
     place.create_runtime()?;
     let _lock = lock::take(&place.lock())?;
-    options.server.check_version().await?;
-    let claimed = claim(&options).await?;
+    let carried_on = Some(place).filter(|_| !options.fresh);
+    let (checked, meant) = tokio::join!(
+        options.server.check_version(),
+        meant(&options.server, carried_on, &options.session)
+    );
+    checked?;
+    // What keeps tmux from answering is for the first look to tell.
+    let claimed = claim(&options, meant.unwrap_or_default()).await?;
     place.create_state()?;
     log::open(&place.log()).map_err(|source| DaemonError::Io {
         path: place.log(),
@@ -202,11 +208,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
 }
 
 /// A session has one daemon, by whatever name it is asked for: marks it as ours, if it is there.
-async fn claim(options: &Options) -> Result<Option<SessionLife>, DaemonError> {
-    let carried_on = Some(&options.place).filter(|_| !options.fresh);
-    let found = meant(&options.server, carried_on, &options.session).await;
-    // What keeps tmux from answering is for the first look to tell.
-    let found = found.unwrap_or_default();
+async fn claim(options: &Options, found: Meant) -> Result<Option<SessionLife>, DaemonError> {
     let elsewhere = |mark: Mark| DaemonError::Elsewhere {
         pid: mark.pid,
         name: mark.name,

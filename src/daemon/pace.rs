@@ -9,6 +9,10 @@ use tokio::time::Instant;
 /// prompt is told well within half a second.
 const WHILE_PRINTING: Duration = Duration::from_millis(200);
 
+/// While panes print on and on, unheard, looks alone see what they print: a prompt at the end of it
+/// is told within some half a second.
+const WHILE_UNHEARD: Duration = Duration::from_millis(400);
+
 /// A run has ended and tmux has not said how: look again this soon at first, and then half as often
 /// each time.
 const UNSETTLED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
@@ -68,9 +72,14 @@ impl Pace {
         }
     }
 
-    /// A pane has printed, or prints on and on.
+    /// A pane has printed.
     pub(super) fn printed(&mut self) {
         self.want(self.last + WHILE_PRINTING);
+    }
+
+    /// Panes print without telling.
+    pub(super) fn unheard(&mut self) {
+        self.want(self.last + WHILE_UNHEARD);
     }
 
     /// Something has changed during a look.

@@ -455,27 +455,33 @@ impl Watch {
         if !self.server_listens() {
             return Ok(None);
         }
+        // One that is about to be taken by our clients need not be whole.
+        let extent = match self.link {
+            Link::Apart { attach_at, .. } if attach_at <= Instant::now() => Extent::Rows,
+            Link::Apart { .. } | Link::Attached(_) => Extent::Whole,
+        };
         let mut look = None;
         if let Some(life) = self.life.clone() {
-            let found = self.one_shot(Target::Id(life.id)).await?;
+            let found = self.one_shot(Target::Id(life.id), extent).await?;
             look = found.filter(|look| look.session.life == life);
         }
         if look.is_none() {
-            look = self.one_shot(Target::Name(self.name.clone())).await?;
+            let target = Target::Name(self.name.clone());
+            look = self.one_shot(target, extent).await?;
         }
         self.elsewhere = None;
         let Some(look) = look else { return Ok(None) };
         if !self.claim(&look.session.life).await? {
             return Ok(None);
         }
-        let Link::Apart { attach_at, pause } = self.link else {
+        let Link::Apart { pause, .. } = self.link else {
             return Ok(Some(look));
         };
-        if Instant::now() < attach_at {
+        if extent == Extent::Whole {
             return Ok(Some(look));
         }
         match self.attach(&look).await {
-            Ok(whole) => Ok(whole.or(Some(look))),
+            Ok(whole) => Ok(whole),
             Err(error) => {
                 tracing::warn!(%error, "could not attach; looking with a process each time");
                 let (_, most) = ATTACH_PAUSE;
@@ -483,7 +489,8 @@ impl Watch {
                     attach_at: Instant::now() + pause,
                     pause: (pause * 2).min(most),
                 };
-                Ok(Some(look))
+                self.one_shot(Target::Id(look.session.life.id), Extent::Whole)
+                    .await
             }
         }
     }
@@ -530,9 +537,13 @@ impl Watch {
         }
     }
 
-    async fn one_shot(&mut self, target: Target) -> Result<Option<Look>, TmuxError> {
+    async fn one_shot(
+        &mut self,
+        target: Target,
+        extent: Extent,
+    ) -> Result<Option<Look>, TmuxError> {
         let mut connection = Connection::OneShot(&self.server);
-        tmux::look(&mut connection, &target, &mut self.memory, Extent::Whole).await
+        tmux::look(&mut connection, &target, &mut self.memory, extent).await
     }
 
     /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
@@ -544,7 +555,7 @@ impl Watch {
         let panes = look.windows.iter().filter_map(|row| row.pane.as_ref());
         let panes = panes.map(|pane| pane.pane);
         tmux::install(&mut apart, id, panes, std::process::id()).await?;
-        let rang = self.one_shot(Target::Id(id)).await?;
+        let rang = self.one_shot(Target::Id(id), Extent::Rows).await?;
         let mut clients = Clients::attach(&self.server, &self.place, id).await?;
         let mut connection = Connection::Attached(&mut clients.asker);
         let target = Target::Id(id);

@@ -1,8 +1,7 @@
 //! One task: a window of the task session, told by its primary pane.
 
-use std::sync::Arc;
-
 use std::fmt;
+use std::sync::Arc;
 
 use super::{Millis, PaneId, WindowId};
 

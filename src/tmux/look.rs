@@ -77,6 +77,8 @@ pub enum Extent {
     Told,
     /// Of others it makes sure that they have not moved.
     Whole,
+    /// Everything but the screens: no more than one line.
+    Rows,
 }
 
 impl Memory {
@@ -100,8 +102,11 @@ impl Memory {
 
     /// Returns what the first line of a look asks for.
     fn first_question(&self, extent: Extent) -> Question {
-        let panes = self.captures.likely();
-        if self.windows.is_empty() {
+        let panes = match extent {
+            Extent::Told | Extent::Whole => self.captures.likely(),
+            Extent::Rows => BTreeMap::new(),
+        };
+        if self.windows.is_empty() || extent == Extent::Rows {
             return Question {
                 signs: true,
                 wanted: Wanted::All,
@@ -295,9 +300,10 @@ pub async fn look(
             Err(error) if error.is_missing() => return Ok(None),
             answer => answer?,
         };
-        match memory.next_question(&question, &answer) {
-            Some(next) if lines_left > 0 => question = next,
-            Some(_) | None => return Ok(Some(memory.settle(answer))),
+        let next = memory.next_question(&question, &answer);
+        match next.filter(|_| lines_left > 0 && extent != Extent::Rows) {
+            Some(next) => question = next,
+            None => return Ok(Some(memory.settle(answer))),
         }
     }
 }
