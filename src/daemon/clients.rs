@@ -213,6 +213,18 @@ impl Clients {
         })
     }
 
+    /// Stops hearing a pane.
+    pub(super) async fn pause(&mut self, pane: PaneId) -> Result<(), TmuxError> {
+        self.listener.pause(pane).await?;
+        let own = Notice::Pause(pane);
+        let ears = &mut self.ears;
+        let told = notices(self.listener.take_told()).filter(|notice| *notice != own);
+        self.heard
+            .extend(told.filter_map(|notice| of_output(notice, ears)));
+        self.heard.extend(of_output(own.clone(), &mut self.ears));
+        Ok(())
+    }
+
     /// Takes in all that has been told of panes by now, unless that is told too late.
     pub(super) async fn hear_out(&mut self) -> Result<(), TmuxError> {
         if self.ears.is_any_behind() {

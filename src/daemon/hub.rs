@@ -58,6 +58,8 @@ pub(super) struct Hub {
     pub(super) is_layout_changed: bool,
     /// Panes that somebody hears and that were paused: what they print is to be taken up again.
     pub(super) paused: Vec<PaneId>,
+    /// Those of them that a launch is about to use, and when it must be over.
+    pub(super) held: BTreeMap<PaneId, Instant>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
     /// Whether tmux had still to say, at the last look, how a run ended.
@@ -125,6 +127,7 @@ impl Hub {
             backlog: VecDeque::new(),
             is_layout_changed: false,
             paused: Vec::new(),
+            held: BTreeMap::new(),
             heard_connection: 0,
             is_unsettled: false,
             started_at: now().wall,
@@ -146,7 +149,7 @@ impl Hub {
     ) {
         let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
         loop {
-            if let Some(pane) = self.paused.pop() {
+            if let Some(pane) = self.next_paused() {
                 waiting::take_up(self, pane).await;
                 continue;
             }
@@ -196,6 +199,18 @@ impl Hub {
         }
     }
 
+    /// Takes a pane that is to be taken up again.
+    fn next_paused(&mut self) -> Option<PaneId> {
+        let now = Instant::now();
+        self.held.retain(|_, until| *until > now);
+        let held = &self.held;
+        let at = self
+            .paused
+            .iter()
+            .position(|pane| !held.contains_key(pane))?;
+        Some(self.paused.swap_remove(at))
+    }
+
     fn next_deadline(&self) -> Instant {
         [
             Some(self.pace.next_look()),
@@ -203,6 +218,7 @@ impl Hub {
             self.watch.terminals.next_deadline().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
+            self.held.values().min().copied(),
             self.waits.next_deadline().map(Instant::from_std),
         ]
         .into_iter()
@@ -488,8 +504,12 @@ impl Hub {
             Request::Status => (Response::Status(self.status()), Next::GoOn),
             Request::Look { launching } => {
                 self.look_at_all().await;
-                if let Some(name) = launching {
-                    keeping::keep_replaced(self, &name).await;
+                match launching {
+                    Some(name) => {
+                        keeping::keep_replaced(self, &name).await;
+                        waiting::hold(self, &name).await;
+                    }
+                    None => self.held.clear(),
                 }
                 (Response::Done, Next::GoOn)
             }

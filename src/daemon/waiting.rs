@@ -16,6 +16,9 @@ use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
 /// How long tmux may take to read what a run wrote last, once the kernel has told of its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
+/// A launch that takes longer has failed: its task is heard again.
+const LAUNCH_TAKES: Duration = Duration::from_secs(5);
+
 /// Begins a wait; the answer comes when it has ended, which may be at once.
 pub(super) async fn begin(hub: &mut Hub, request: WaitRequest, reply: oneshot::Sender<Response>) {
     match try_begin(hub, &request, reply).await {
@@ -264,6 +267,27 @@ pub(super) async fn take_up(hub: &mut Hub, pane: PaneId) {
             finish(hub, done).await;
         }
         Err(error) => tracing::debug!(%error, %pane, "could not read what a pane had printed"),
+    }
+}
+
+/// Stops hearing the task of this name, if somebody hears it, for a launch that is about to use its
+/// pane. tmux up to 3.7c ends, with all its sessions, when a pane is respawned of whose output it has
+/// still something to tell.
+pub(super) async fn hold(hub: &mut Hub, name: &str) {
+    let heard = hub.waits.panes();
+    let tasks = hub
+        .engine
+        .before()
+        .into_iter()
+        .flat_map(|look| look.tasks.values());
+    let panes = tasks
+        .filter(|task| task.name == name)
+        .filter_map(|task| task.pane)
+        .filter(|pane| heard.contains(pane));
+    for pane in panes.collect::<Vec<_>>() {
+        hub.watch.pause(pane).await;
+        let until = tokio::time::Instant::now() + LAUNCH_TAKES;
+        hub.held.insert(pane, until);
     }
 }
 

@@ -223,6 +223,16 @@ impl Watch {
         }
     }
 
+    /// Stops hearing a pane, until it is read.
+    pub(super) async fn pause(&mut self, pane: PaneId) {
+        let Link::Attached(clients) = &mut self.link else {
+            return;
+        };
+        if let Err(error) = clients.pause(pane).await {
+            tracing::debug!(%error, %pane, "could not pause a pane");
+        }
+    }
+
     /// Takes in all that has been told of panes by now.
     pub(super) async fn hear_out(&mut self) {
         let Link::Attached(clients) = &mut self.link else {
@@ -649,11 +659,12 @@ impl Watch {
 
     /// Leaves the session as it is, without our hooks and our client.
     pub(super) async fn close(&mut self) {
-        if let Some(life) = &self.life {
-            let id = life.id;
-            if let Err(error) = tmux::uninstall(&mut self.connection(), id).await {
-                tracing::warn!(%error, "could not take our hooks out of tmux");
-            }
+        let session = self.life.as_ref().map(|life| life.id);
+        // The session may have gone, and left the hooks to us.
+        if (session.is_some() || self.server_listens())
+            && let Err(error) = tmux::uninstall(&mut self.connection(), session).await
+        {
+            tracing::warn!(%error, "could not take our hooks out of tmux");
         }
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
             clients.close().await;

@@ -237,6 +237,16 @@ impl Client {
         self.say(&pauses).await
     }
 
+    /// The same for one pane; that is so when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When tmux refuses or has gone.
+    pub async fn pause(&mut self, pane: PaneId) -> Result<(), TmuxError> {
+        let pause = [pause_command(pane)];
+        Connection::Attached(self).run(&pause).await.map(drop)
+    }
+
     /// Lets these panes tell what they print.
     ///
     /// # Errors

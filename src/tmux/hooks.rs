@@ -172,7 +172,7 @@ pub async fn forget_deaths(
 /// When tmux refuses. A server that has gone is no error.
 pub async fn uninstall(
     connection: &mut Connection<'_>,
-    session: SessionId,
+    session: Option<SessionId>,
 ) -> Result<(), TmuxError> {
     let list = Command::new("list-sessions").args(["-F", "#{session_id} #{@tmux_task_daemon}"]);
     let frames = match connection.run(&[list]).await {
@@ -187,7 +187,7 @@ pub async fn uninstall(
             let (id, mark) = line.split_once(' ')?;
             let id: SessionId = id.parse().ok()?;
             let pid: u32 = mark.parse().ok()?;
-            (id == session || !is_alive(pid)).then(|| unmark(id, pid))
+            (Some(id) == session || !is_alive(pid)).then(|| unmark(id, pid))
         })
         .collect();
     let removal = control_line(&[

@@ -442,7 +442,7 @@ async fn two_daemons_share_the_hooks() {
     );
 
     private.asks(&["set-hook", "-g", "alert-bell[0]", "display-message user"]);
-    uninstall(&mut private.connection(), SessionId(1))
+    uninstall(&mut private.connection(), Some(SessionId(1)))
         .await
         .unwrap();
     let bells = || private.asks(&["show-hooks", "-g", "alert-bell"]);
@@ -459,7 +459,7 @@ async fn two_daemons_share_the_hooks() {
     let spawned = || private.asks(&["show-hooks", "-gw"]).contains("[9013]");
     let can_spawn = private.tmux(&["show-hooks", "-gw", "pane-created"]);
     assert_eq!(spawned(), can_spawn.status.success());
-    uninstall(&mut private.connection(), SessionId(2))
+    uninstall(&mut private.connection(), Some(SessionId(2)))
         .await
         .unwrap();
     assert!(!spawned());

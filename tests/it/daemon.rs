@@ -367,6 +367,24 @@ fn two_daemons_on_one_server_leave_each_other_alone() {
 }
 
 #[test]
+fn hooks_go_also_when_the_session_went_first() {
+    let world = World::new();
+    let keep = ["new-session", "-d", "-s", "keep", "exec sleep 1000"];
+    world.tmux(keep);
+    let hooks_before = world.tmux(["show-hooks", "-g"]);
+    let window_hooks_before = world.tmux(["show-hooks", "-gw"]);
+    world.run("api", "exec sleep 1000");
+    assert_eq!(ours(&world, "work"), (true, true, true));
+    world.tmux(["kill-session", "-t", "=work"]);
+    world.until("it has gone", |records| {
+        records.iter().any(|record| record["type"] == "disappeared")
+    });
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(world.tmux(["show-hooks", "-g"]), hooks_before);
+    assert_eq!(world.tmux(["show-hooks", "-gw"]), window_hooks_before);
+}
+
+#[test]
 fn a_daemon_that_left_no_trace_of_itself_is_no_reason_to_keep_hooks() {
     let world = World::new();
     world.run_in("one", "api", "exec sleep 1000");

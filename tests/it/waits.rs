@@ -795,6 +795,22 @@ fn a_firehose_holds_nobody_up() {
     assert_eq!(world.task(["kill", "noise"]).code, 0);
 }
 
+/// tmux up to 3.7c ends when a pane is respawned of whose output it has still something to tell.
+#[test]
+fn a_flood_that_somebody_hears_can_be_run_again() {
+    let world = World::new();
+    let window = world.run("noise", "exec yes");
+    for _ in 0..3 {
+        let waiting = begin(&world, &["noise", "--text", "never"]);
+        assert_eq!(world.run("noise", "exec yes"), window);
+        ends_with(&end(waiting), 5, "respawned");
+    }
+    // It is heard as before.
+    let (code, result) = wait(&world, &["noise", "--text", "y"]);
+    assert_eq!((code, &result["outcome"]), (0, &"matched".into()));
+    assert_eq!(world.task(["kill", "noise"]).code, 0);
+}
+
 #[test]
 fn a_wait_by_the_run_itself_ends_with_its_code() {
     let world = World::new();
