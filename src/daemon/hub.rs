@@ -24,7 +24,7 @@ use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, Task, WindowId};
+use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
 use crate::place::Place;
 use crate::tmux::Extent;
 use crate::wire::{
@@ -412,7 +412,7 @@ impl Hub {
     /// Whether what would be saved differs from what was.
     fn is_changed(&self) -> bool {
         match (&self.saved, self.engine.before()) {
-            (Some(saved), Some(look)) => !is_same(saved, look),
+            (Some(saved), Some(look)) => !saved.is_same(look),
             (saved, look) => saved.is_some() != look.is_some(),
         }
     }
@@ -676,65 +676,4 @@ fn limits(logs: &LogsConfig) -> Limits {
         runs: size(logs.keep_runs),
         bytes: logs.keep_mib << 20,
     }
-}
-
-/// Whether two looks are the same but for what changes all the time and decides nothing.
-fn is_same(saved: &Snapshot, look: &Snapshot) -> bool {
-    let Snapshot {
-        session,
-        life,
-        exists,
-        captured_at: _,
-        tasks,
-        ended,
-        gone,
-        launcher_replaced,
-        terminals: _,
-    } = saved;
-    let is_same_task = |(saved, task): (&Task, &Task)| {
-        let Task {
-            window,
-            name,
-            pane,
-            pid,
-            life,
-            command,
-            cwd,
-            bell,
-            bell_count,
-            run,
-            started_at,
-            ended_at,
-            screen: _,
-        } = saved;
-        (window, name, pane, pid, life, command, cwd)
-            == (
-                &task.window,
-                &task.name,
-                &task.pane,
-                &task.pid,
-                &task.life,
-                &task.command,
-                &task.cwd,
-            )
-            && (bell, bell_count, run, started_at, ended_at)
-                == (
-                    &task.bell,
-                    &task.bell_count,
-                    &task.run,
-                    &task.started_at,
-                    &task.ended_at,
-                )
-    };
-    (session, life, exists, ended, gone, launcher_replaced)
-        == (
-            &look.session,
-            &look.life,
-            &look.exists,
-            &look.ended,
-            &look.gone,
-            &look.launcher_replaced,
-        )
-        && tasks.len() == look.tasks.len()
-        && tasks.values().zip(look.tasks.values()).all(is_same_task)
 }

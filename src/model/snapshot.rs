@@ -39,6 +39,37 @@ impl Snapshot {
         }
     }
 
+    /// Whether another look shows the same but for what changes all the time: the time of the look,
+    /// what stands on the screens, and what the kernel tells of the terminals.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            session,
+            life,
+            exists,
+            captured_at: _,
+            tasks,
+            ended,
+            gone,
+            launcher_replaced,
+            terminals: _,
+        } = self;
+        (session, life, exists, ended, gone, launcher_replaced)
+            == (
+                &other.session,
+                &other.life,
+                &other.exists,
+                &other.ended,
+                &other.gone,
+                &other.launcher_replaced,
+            )
+            && tasks.len() == other.tasks.len()
+            && tasks
+                .values()
+                .zip(other.tasks.values())
+                .all(|(task, other)| task.is_same(other))
+    }
+
     /// Counts the tasks; `waiting` tells which windows wait for input.
     #[must_use]
     pub fn counts(&self, waiting: impl Fn(WindowId) -> bool) -> StatusCounts {
@@ -100,6 +131,27 @@ impl StatusCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_that_differs_in_passing_is_the_same() {
+        let task = crate::model::sketch::task("@1 a running");
+        let look = Snapshot {
+            tasks: BTreeMap::from([(task.window, task)]),
+            ..Snapshot::missing("S", 1)
+        };
+        let mut other = look.clone();
+        other.captured_at = 2;
+        let change = |look: &mut Snapshot, change: fn(&mut Task)| {
+            look.tasks.values_mut().for_each(change);
+        };
+        change(&mut other, |task| {
+            task.screen.rows = ["printed".to_owned()].into();
+        });
+        assert!(look.is_same(&other));
+        change(&mut other, |task| task.bell = true);
+        assert!(!look.is_same(&other));
+        assert!(!look.is_same(&Snapshot::missing("S", 1)));
+    }
 
     #[test]
     fn the_status_line_counts_every_task() {

@@ -37,6 +37,44 @@ pub struct Task {
 }
 
 impl Task {
+    /// Whether another task is the same but for what stands on the screen.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            window,
+            name,
+            pane,
+            pid,
+            life,
+            command,
+            cwd,
+            bell,
+            bell_count,
+            run,
+            started_at,
+            ended_at,
+            screen: _,
+        } = self;
+        (window, name, pane, pid, life, command, cwd)
+            == (
+                &other.window,
+                &other.name,
+                &other.pane,
+                &other.pid,
+                &other.life,
+                &other.command,
+                &other.cwd,
+            )
+            && (bell, bell_count, run, started_at, ended_at)
+                == (
+                    &other.bell,
+                    &other.bell_count,
+                    &other.run,
+                    &other.started_at,
+                    &other.ended_at,
+                )
+    }
+
     /// Whether the run is going on, as far as anyone knows.
     #[must_use]
     pub fn is_alive(&self) -> bool {
