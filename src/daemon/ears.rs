@@ -21,6 +21,9 @@ pub(super) struct Ears {
     hushed: BTreeSet<PaneId>,
     /// Those of them that the last look found quiet.
     quiet: BTreeSet<PaneId>,
+    /// Whether panes were resumed for the last look. By another client than the one that looked: it
+    /// takes one more look to see what was printed between.
+    just_resumed: bool,
     /// Panes whose output somebody wants, every byte of it: they are never hushed.
     followed: BTreeSet<PaneId>,
     /// How old the output of followed panes was when it was last told, in milliseconds.
@@ -87,9 +90,9 @@ impl Ears {
         self.quiet.clone()
     }
 
-    /// Whether there are panes that only looks can see.
+    /// Whether there are panes of which a look may have to see what nobody tells.
     pub(super) fn is_hushed(&self) -> bool {
-        !self.hushed.is_empty()
+        self.just_resumed || !self.hushed.is_empty()
     }
 
     /// Follows exactly these panes from here on.
@@ -139,6 +142,7 @@ impl Ears {
         self.told.clear();
         let resumed = std::mem::take(&mut self.quiet);
         self.hushed.retain(|pane| !resumed.contains(pane));
+        self.just_resumed = !resumed.is_empty();
         self.quiet = self
             .hushed
             .iter()
@@ -170,6 +174,9 @@ mod tests {
         assert_eq!(ears.to_resume(), BTreeSet::new());
         ears.looked(|_| true);
         assert_eq!(ears.to_resume(), BTreeSet::from([pane]));
+        ears.looked(|_| true);
+        assert_eq!(ears.to_resume(), BTreeSet::new());
+        assert!(ears.is_hushed(), "one more look");
         ears.looked(|_| true);
         assert!(!ears.is_hushed());
         assert!(ears.heard(pane, 0));

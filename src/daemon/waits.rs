@@ -1,4 +1,4 @@
-//! Waits and followers of output: they share one connection, and cost nothing while nothing
+//! Waits and followers of output: they share the daemon's clients, and cost nothing while nothing
 //! happens.
 
 use std::collections::BTreeMap;
@@ -596,20 +596,8 @@ pub(super) fn spec(request: &WaitRequest) -> Result<Spec, Refusal> {
 /// Whether one of the texts stands in these rows.
 pub(super) fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
     let rows = unwrapped(&output.rows, output.width, 0);
-    let texts: Vec<&Pattern> = spec
-        .conditions
-        .iter()
-        .filter_map(|condition| match condition {
-            Condition::Text(pattern) => Some(pattern),
-            Condition::Exit
-            | Condition::Change
-            | Condition::Bell
-            | Condition::Input
-            | Condition::Idle(_) => None,
-        })
-        .collect();
-    rows.iter()
-        .any(|row| texts.iter().any(|text| text.find(&row.line(), 0).is_some()))
+    let stands = |text: &Pattern| rows.iter().any(|row| text.find(&row.line(), 0).is_some());
+    spec.texts().any(stands)
 }
 
 /// Gives a wait what was written behind the anchor; returns whether there was anything, or `None`

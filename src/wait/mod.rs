@@ -65,11 +65,24 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Returns the texts that are waited for.
+    pub fn texts(&self) -> impl Iterator<Item = &Pattern> {
+        self.conditions
+            .iter()
+            .filter_map(|condition| match condition {
+                Condition::Text(pattern) => Some(pattern),
+                Condition::Exit
+                | Condition::Change
+                | Condition::Bell
+                | Condition::Input
+                | Condition::Idle(_) => None,
+            })
+    }
+
     /// Whether it needs to know which texts the task prints.
     #[must_use]
     pub fn needs_text(&self) -> bool {
-        let is_text = |condition: &Condition| matches!(condition, Condition::Text(_));
-        !self.stops.is_empty() || self.conditions.iter().any(is_text)
+        !self.stops.is_empty() || self.texts().next().is_some()
     }
 
     /// Whether it needs to hear what the task prints.
@@ -232,23 +245,7 @@ impl Wait {
         if self.matched.is_some() {
             return;
         }
-        let texts = self
-            .spec
-            .conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Text(pattern) => Some(pattern),
-                Condition::Exit
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Idle(_) => None,
-            });
-        if let Some(index) = texts
-            .enumerate()
-            .find(|(_, pattern)| find(pattern))
-            .map(|(i, _)| i)
-        {
+        if let Some(index) = self.spec.texts().position(find) {
             self.matched = Some(Verdict {
                 line: Some(line.text().to_owned()),
                 index: Some(index),

@@ -113,7 +113,16 @@ fn what_a_killed_daemon_left_is_nobodys_mark() {
     let again = by(&world, "work", &["daemon", "--detach"]);
     let running = format!("already running (pid {})\n", daemon.as_raw_nonzero());
     assert_eq!((again.code, again.err), (0, running));
-    by(&world, "work", &["run", "web", "--", "exit 3"]).ok();
+    // Of a task that ends at once only its end need be told.
+    let gate = world.gate("gate");
+    let line = format!("{}; exit 3", gate.wait());
+    by(&world, "work", &["run", "web", "--", &line]).ok();
+    world.until_of(&["-s", NEW], "its start", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "started" && event["task"]["windowName"] == "web")
+    });
+    gate.open();
     let records = world.until_of(&["-s", NEW], "its end", |records| {
         codes(records, "web") == [(1, 3)]
     });
