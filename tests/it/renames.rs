@@ -83,7 +83,7 @@ fn both_names_are_one_task_session() {
     assert_eq!(n_daemons(&world), 1);
     assert_eq!(fs::read_dir(world.path("state")).unwrap().count(), 1);
     by(&world, NEW, &["daemon", "stop"]).ok();
-    assert!(has_ended(daemon));
+    world.until_true("the daemon is gone", || has_ended(daemon));
 }
 
 #[test]
