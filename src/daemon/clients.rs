@@ -7,7 +7,7 @@ use crate::model::{PaneId, SessionId};
 use crate::place::Place;
 use crate::protocol::{Command, Notice};
 use crate::tmux::{
-    self, Client, Connection, History, PaneOutput, Server, TmuxError, Told, Untold, Waiter,
+    self, Callers, Client, Connection, History, PaneOutput, Server, TmuxError, Told, Untold, Waiter,
 };
 
 /// The control clients of a session, each for what would stand in the way of the others.
@@ -30,6 +30,8 @@ pub(super) struct Clients {
 pub(super) enum Change {
     /// A run ended, a bell rang, a window came or went: look now.
     Task,
+    /// The same of windows that are known: there is no need to look at others.
+    Windows,
     /// A pane printed something: look soon.
     Output,
     /// A pane that somebody follows printed this.
@@ -111,7 +113,7 @@ impl Clients {
         } = self;
         loop {
             let change = tokio::select! {
-                woken = waiter.woken() => woken.map(|()| Some(Change::Task)),
+                woken = waiter.woken() => woken.map(|callers| Some(of_call(callers, ears))),
                 notice = asker.next_notice() => notice.map(|notice| of_windows(&notice, ears)),
                 notice = listener.next_notice() => notice.map(|notice| of_output(notice, ears)),
             };
@@ -135,6 +137,11 @@ impl Clients {
         for change in told {
             match change {
                 Change::Task => answered = Some(Change::Task),
+                Change::Windows => {
+                    if answered != Some(Change::Task) {
+                        answered = Some(Change::Windows);
+                    }
+                }
                 Change::Output => answered = answered.or(Some(Change::Output)),
                 Change::Printed { .. } | Change::Paused(_) | Change::Layout => {
                     self.heard.push_back(change);
@@ -249,6 +256,17 @@ fn notices(told: impl IntoIterator<Item = Told>) -> impl Iterator<Item = Notice>
         Told::Notice(notice) => Some(notice),
         Told::Answer => None,
     })
+}
+
+/// Returns what a hook's call calls for.
+fn of_call(callers: Callers, ears: &mut Ears) -> Change {
+    match callers {
+        Callers::Windows(windows) => {
+            windows.into_iter().for_each(|window| ears.moved(window));
+            Change::Windows
+        }
+        Callers::Unknown => Change::Task,
+    }
 }
 
 /// Returns what a notification of windows and sessions calls for.

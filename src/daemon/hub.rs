@@ -235,6 +235,7 @@ impl Hub {
                     self.look().await;
                 }
             }
+            Change::Windows => drop(self.look_at_told().await),
             Change::Output => self.on_output().await,
             Change::Printed {
                 pane,

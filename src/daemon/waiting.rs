@@ -162,7 +162,7 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
                 }
             }
             Change::Output => hub.pace.printed(),
-            Change::Task => hub.pace.at_once(),
+            Change::Task | Change::Windows => hub.pace.at_once(),
             Change::Paused(pane) => {
                 hub.pace.printed();
                 if hub.waits.broke_off(pane) {

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::waiter::channel;
+use super::waiter::{CALLERS, MOST_CALLERS, channel};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 
@@ -54,7 +54,9 @@ pub async fn install(
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         Command::new("set-hook").args([scope, name, &when_marked(commands)])
     };
-    let on_spawn = hook("-gw", SPAWN_HOOK, &[note_process(None), wake()]);
+    let [note_caller, call] = call();
+    let on_spawn = [note_process(None), note_caller.clone(), call.clone()];
+    let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
     // Before the mark: what an earlier daemon noted may be long out of date.
     let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
     if connection
@@ -65,22 +67,25 @@ pub async fn install(
     {
         each(connection, noting.map(|command| [command])).await?;
     }
-    let call = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
+    let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
+    let on_bell = [
+        count(&["-wF", BELL_COUNT]),
+        note_caller.clone(),
+        call.clone(),
+    ];
+    let on_death = [
+        count(&["-F", DEATH_COUNT]),
+        record_death(),
+        Command::new("set-option").args(["-puq", PROCESS]),
+        note_caller,
+        call,
+    ];
     let commands = [
-        on_session(CALL, &control_line(&[call])),
+        on_session(CALL, &control_line(&[signal])),
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
-        hook("-g", BELL_HOOK, &[count(&["-wF", BELL_COUNT]), wake()]),
-        hook(
-            "-gw",
-            DEATH_HOOK,
-            &[
-                count(&["-F", DEATH_COUNT]),
-                record_death(),
-                Command::new("set-option").args(["-puq", PROCESS]),
-                wake(),
-            ],
-        ),
+        hook("-g", BELL_HOOK, &on_bell),
+        hook("-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
     ];
     connection.run(&commands).await.map(drop)
@@ -215,7 +220,7 @@ fn unmark(session: SessionId, pid: u32) -> Command {
         "-t",
         &target,
         &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
-        &control_line(&[MARK, SUPERVISED_AS, CALL, CLIENTS].map(unset)),
+        &control_line(&[MARK, SUPERVISED_AS, CALL, CALLERS, CLIENTS].map(unset)),
     ])
 }
 
@@ -292,12 +297,17 @@ fn when_marked(commands: &[Command]) -> String {
     ])])
 }
 
-/// Calls the session's daemon: runs what the session's own option holds, at once. (`run-shell -C`
-/// could fill in the session as well, but it holds up the server's queue until the next turn of its
-/// loop. A window made in that turn waits for its own hook, and is gone before it when its process
-/// ends at once.)
-fn wake() -> Command {
-    Command::new("set-hook").args(["-R", CALL])
+/// Calls the session's daemon, and says which window it is about.
+///
+/// The call runs what the session's own option holds, at once. (`run-shell -C` could fill in the
+/// session as well, but it holds up the server's queue until the next turn of its loop. A window
+/// made in that turn waits for its own hook, and is gone before it when its process ends at once.)
+fn call() -> [Command; 2] {
+    let callers = format!("#{{=-{MOST_CALLERS}:#{{{CALLERS}}}#{{window_id}};}}");
+    [
+        Command::new("set-option").args(["-F", CALLERS, &callers]),
+        Command::new("set-hook").args(["-R", CALL]),
+    ]
 }
 
 /// A window that somebody else makes may end before we have seen it.

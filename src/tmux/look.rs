@@ -11,7 +11,8 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::rows::{
-    Listed, Wanted, list_command, read_lists, read_session, session_command, signs_command,
+    Listed, Wanted, list_command, list_window_command, read_lists, read_session, session_command,
+    signs_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
@@ -19,6 +20,9 @@ use crate::protocol::{Command, Frame};
 
 /// With more windows than this to ask for, all are.
 const MANY: usize = 32;
+
+/// Up to so many windows are asked for one by one, which spares tmux to go through all of them.
+const VERY_FEW: usize = 4;
 
 /// Which session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,6 +246,34 @@ struct Question {
     new: BTreeSet<WindowId>,
 }
 
+impl Question {
+    /// Whether it names windows or panes, which have to be there.
+    fn names_any(&self) -> bool {
+        !(self.alone().is_empty() && self.panes.is_empty() && self.new.is_empty())
+    }
+
+    /// Returns the windows that are asked for one by one.
+    fn alone(&self) -> &BTreeSet<WindowId> {
+        static NONE: BTreeSet<WindowId> = BTreeSet::new();
+        match &self.wanted {
+            Wanted::Windows(windows) if !self.signs && windows.len() <= VERY_FEW => windows,
+            Wanted::Windows(_) | Wanted::All => &NONE,
+        }
+    }
+
+    /// Returns the commands that list everything that is wanted.
+    fn list_commands(&self, target: &str) -> Vec<Command> {
+        let alone = self.alone();
+        if alone.is_empty() {
+            return vec![list_command(target, &self.wanted)];
+        }
+        let windows = alone.iter();
+        windows
+            .map(|window| list_window_command(target, *window))
+            .collect()
+    }
+}
+
 /// One answer, with the captures that were in it.
 #[derive(Debug)]
 struct Answer {
@@ -288,8 +320,9 @@ pub async fn look(
             question.wanted = Wanted::All;
         }
         let answer = match ask(connection, target, &question).await {
-            // A pane or a window that was to be captured has gone.
-            Err(TmuxError::Rejected { command, .. }) if command == "capture-pane" => {
+            // A window that was told of has gone, or a pane that was to be captured.
+            Err(TmuxError::Rejected { .. }) if question.names_any() => {
+                question.signs = true;
                 question.panes.clear();
                 question.new.clear();
                 ask(connection, target, &question).await
@@ -320,10 +353,9 @@ async fn ask(
     question: &Question,
 ) -> Result<Answer, TmuxError> {
     let target = target.pane();
-    let mut commands = vec![
-        list_command(&target, &question.wanted),
-        session_command(&target),
-    ];
+    let mut commands = question.list_commands(&target);
+    let n_lists = commands.len();
+    commands.push(session_command(&target));
     if question.signs {
         commands.push(signs_command(&target));
     }
@@ -343,13 +375,17 @@ async fn ask(
     if last.as_deref() != Some(nonce()) {
         return Err(confused("the end mark is missing"));
     }
-    read(frames, question).ok_or_else(|| confused("a row cannot be read"))
+    read(frames, n_lists, question).ok_or_else(|| confused("a row cannot be read"))
 }
 
-fn read(frames: Vec<Frame>, question: &Question) -> Option<Answer> {
+fn read(frames: Vec<Frame>, n_lists: usize, question: &Question) -> Option<Answer> {
     let time = frames.last()?.time;
     let mut frames = frames.into_iter();
-    let lists = frames.next()?.text();
+    let lists: String = frames
+        .by_ref()
+        .take(n_lists)
+        .map(|list| list.text())
+        .collect();
     let (session, record) = read_session(&frames.next()?.text())?;
     let signs = if question.signs {
         Some(frames.next()?.text())

@@ -40,4 +40,4 @@ pub use output::{History, Log, PaneOutput, Style, Untold, hear_output, read_log,
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use version::Version;
-pub use waiter::Waiter;
+pub use waiter::{Callers, Waiter};

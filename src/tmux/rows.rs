@@ -4,6 +4,7 @@
 //! 5 of them: the sign is printed for every window, everything only of those that are wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
@@ -46,12 +47,20 @@ pub(super) struct Found {
 
 /// Lists the signs of all panes of the session.
 pub(super) fn signs_command(target: &str) -> Command {
-    list_panes(target).args(["-F", &sign_format()])
+    list_panes(target).args(["-F", &SIGN_FORMAT])
+}
+
+/// Lists everything of the panes of a window of the session; fails when it is not there.
+pub(super) fn list_window_command(session: &str, window: WindowId) -> Command {
+    Command::new("list-panes")
+        .arg("-t")
+        .arg(format!("{session}{window}"))
+        .args(["-F", &PANE_FORMAT])
 }
 
 /// Lists everything of the panes of the wanted windows.
 pub(super) fn list_command(target: &str, wanted: &Wanted) -> Command {
-    let list = list_panes(target).args(["-F", &pane_format()]);
+    let list = list_panes(target).args(["-F", &PANE_FORMAT]);
     match wanted {
         Wanted::All => list,
         Wanted::Windows(windows) => {
@@ -71,7 +80,7 @@ fn list_panes(target: &str) -> Command {
 pub(super) fn session_command(target: &str) -> Command {
     Command::new("display-message")
         .args(["-p", "-t", target])
-        .arg(session_format())
+        .arg(&*SESSION_FORMAT)
 }
 
 /// Reads both lists, or one of them; of each window the pane with the lowest id.
@@ -189,9 +198,8 @@ fn first_of(ours: &str, other: &str) -> String {
 const SIGN: &str = "#{pane_pid} #{pane_dead} #{window_activity} #{window_bell_flag} \
                     #{@tmux_task_bell_count} #{@pi_tmux_task_bell_count} #{pane_in_mode}";
 
-fn sign_format() -> String {
-    row_format(&[&format!("#{{window_id}} #{{pane_id}} {SIGN}")])
-}
+static SIGN_FORMAT: LazyLock<String> =
+    LazyLock::new(|| row_format(&[&format!("#{{window_id}} #{{pane_id}} {SIGN}")]));
 
 fn read_sign(fields: &mut Fields<'_>) -> Option<(WindowId, PaneId, String)> {
     let mut words = fields.0.next()?.splitn(3, ' ');
@@ -202,7 +210,7 @@ fn read_sign(fields: &mut Fields<'_>) -> Option<(WindowId, PaneId, String)> {
     ))
 }
 
-fn pane_format() -> String {
+static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
         "#{pane_id}",
@@ -235,7 +243,7 @@ fn pane_format() -> String {
         "#{?@tmux_task_command,,#{?@pi_task_command,,#{pane_current_command}}}",
         BANNER,
     ])
-}
+});
 
 fn read_found(fields: &mut Fields<'_>) -> Option<(PaneId, String, Found)> {
     let window = fields.parse()?;
@@ -296,7 +304,7 @@ fn read_found(fields: &mut Fields<'_>) -> Option<(PaneId, String, Found)> {
     Some((pane, sign, found))
 }
 
-fn session_format() -> String {
+static SESSION_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{pid}",
         "#{start_time}",
@@ -307,7 +315,7 @@ fn session_format() -> String {
         &bounded("@tmux_task_title"),
         "#{@tmux_task_deaths}",
     ])
-}
+});
 
 fn session_row(fields: &mut Fields<'_>) -> Option<(SessionRow, String)> {
     let session = SessionRow {

@@ -1,22 +1,56 @@
 //! A control client that sleeps in `wait-for`, so that hooks inside the server can wake us.
 //!
 //! `wait-for -S` on a channel that nobody waits on is remembered once and forgotten the second
-//! time. So there is never a moment in which nobody waits: the next `wait-for` is queued behind the
-//! present one, and the server goes from one to the other by itself.
+//! time. So there is never a moment in which nobody waits: several waits are queued one behind the
+//! other, and the server goes from one to the next by itself. More are queued before they are used
+//! up, and not at each call, whose answer would then have to wait for another turn of the server's
+//! loop.
 
 use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
-use crate::model::SessionId;
+use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, Item, control_line};
 
-/// What the server prints between two waits.
-const WOKEN: &[u8] = b"woken";
+/// What the server prints between two waits, and behind it the windows that called.
+const WOKEN: &str = "woken";
+
+/// The windows that have called, on the session; between two calls it is empty.
+pub(super) const CALLERS: &str = "@tmux_task_callers";
+
+/// More than this is not kept of it.
+pub(super) const MOST_CALLERS: usize = 400;
+
+/// How many waits are queued at most, and at least.
+const ROUNDS: (usize, usize) = (16, 2);
 
 /// The channel on which the hooks of a session call.
 pub(super) fn channel(session: &str) -> String {
     format!("tmux-task-{session}")
+}
+
+/// Who has called since the last time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Callers {
+    /// These windows.
+    Windows(Vec<WindowId>),
+    /// Not all of them are known.
+    Unknown,
+}
+
+impl Callers {
+    /// Reads what stands behind the mark; `None` when this is another text.
+    fn read(text: &str) -> Option<Self> {
+        let callers = text.trim_end().strip_prefix(WOKEN)?.trim_start();
+        if callers.len() >= MOST_CALLERS / 2 {
+            return Some(Self::Unknown);
+        }
+        let mut windows = callers.split_terminator(';').map(str::parse);
+        let windows: Option<Vec<WindowId>> = windows.by_ref().map(Result::ok).collect();
+        let known = windows.filter(|windows| !windows.is_empty());
+        Some(known.map_or(Self::Unknown, Self::Windows))
+    }
 }
 
 /// A client that waits for the hooks of one session.
@@ -27,8 +61,10 @@ pub struct Waiter {
     control: ControlClient,
     /// One wait and the mark behind it.
     round: String,
-    /// Whether a call came for which no further wait is queued yet.
-    is_called: bool,
+    /// How many of them are queued.
+    queued: usize,
+    /// Who has called, while more waits are being queued.
+    called: Option<Callers>,
 }
 
 impl Server {
@@ -39,25 +75,23 @@ impl Server {
     /// When the program, the server or the session is missing, or there is no answer in time.
     pub async fn wait_on(&self, session: SessionId) -> Result<Waiter, TmuxError> {
         let control = self.attach_control(session)?;
+        let target = format!("{session}:");
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
-        let mark = Command::new("display-message").args(["-p", "woken"]);
-        let round = format!(
-            "{}\n{}\n",
-            control_line(&[wait]),
-            control_line(std::slice::from_ref(&mark))
-        );
+        let mark = |text: &str| Command::new("display-message").args(["-p", "-t", &target, text]);
+        let told = [
+            mark(&format!("{WOKEN} #{{{CALLERS}}}")),
+            Command::new("set-option").args(["-uq", "-t", &target, CALLERS]),
+        ];
+        let round = format!("{}\n{}\n", control_line(&[wait]), control_line(&told));
+        let (queued, _) = ROUNDS;
+        // The first mark comes at once and proves that the first wait has begun behind it.
+        let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
         let mut waiter = Waiter {
             control,
             round,
-            is_called: false,
+            queued,
+            called: None,
         };
-        // The first mark comes at once and proves that the first wait has begun behind it.
-        let begin = format!(
-            "{}\n{}{}",
-            control_line(&[mark]),
-            waiter.round,
-            waiter.round
-        );
         let begun = async {
             waiter.control.write(&begin).await?;
             waiter.mark().await
@@ -78,25 +112,32 @@ impl Waiter {
     ///
     /// # Cancel safety
     ///
-    /// A call is not lost when the future is dropped: it is told by the next one.
-    pub async fn woken(&mut self) -> Result<(), TmuxError> {
-        if !self.is_called {
-            self.mark().await?;
-            self.is_called = true;
+    /// A call is not lost when the future is dropped: it is told by the next one. So many waits are
+    /// less than what a pipe takes whole or not at all.
+    pub async fn woken(&mut self) -> Result<Callers, TmuxError> {
+        if self.called.is_none() {
+            self.called = Some(self.mark().await?);
+            self.queued -= 1;
         }
-        let round = self.round.clone();
-        self.control.write(&round).await?;
-        self.is_called = false;
-        Ok(())
+        let (most, least) = ROUNDS;
+        if self.queued <= least {
+            let more = most - self.queued;
+            let rounds = self.round.repeat(more);
+            self.control.write(&rounds).await?;
+            self.queued += more;
+        }
+        Ok(self.called.take().unwrap_or(Callers::Unknown))
     }
 
-    async fn mark(&mut self) -> Result<(), TmuxError> {
+    async fn mark(&mut self) -> Result<Callers, TmuxError> {
         loop {
             match self.control.next().await? {
-                Some(Item::Frame(frame)) if frame.body.first().is_some_and(|l| l == WOKEN) => {
-                    return Ok(());
+                Some(Item::Frame(frame)) => {
+                    if let Some(callers) = Callers::read(&frame.text()) {
+                        return Ok(callers);
+                    }
                 }
-                Some(Item::Frame(_) | Item::Notice(_)) => {}
+                Some(Item::Notice(_)) => {}
                 None => return Err(TmuxError::Closed),
             }
         }
@@ -111,5 +152,30 @@ impl Waiter {
     /// Detaches and waits until the client has gone.
     pub async fn close(self) {
         self.control.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_called_is_read_or_not_known() {
+        let windows = |ids: &[u32]| Callers::Windows(ids.iter().copied().map(WindowId).collect());
+        assert_eq!(Callers::read("woken @5;\n"), Some(windows(&[5])));
+        assert_eq!(
+            Callers::read("woken @5;@12;@5;\n"),
+            Some(windows(&[5, 12, 5]))
+        );
+        for unknown in ["woken", "woken \n", "woken @5;x;\n", "woken 5;\n"] {
+            assert_eq!(Callers::read(unknown), Some(Callers::Unknown), "{unknown}");
+        }
+        let many = format!("woken {}", "@100;".repeat(60));
+        assert_eq!(
+            Callers::read(&many),
+            Some(Callers::Unknown),
+            "the first may be missing"
+        );
+        assert_eq!(Callers::read(""), None);
     }
 }
