@@ -1,5 +1,6 @@
 //! The decisions, composed: looks in, records out. No clock, no files, no tmux.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dedupe::Episodes;
@@ -127,7 +128,7 @@ impl Engine {
         if !events.is_empty() {
             effects.push(Effect::Append(self.record(events, now)));
         }
-        let stalled = |task: &&Task| self.task_stalled_for(task, now).is_some();
+        let stalled = |task: &&Arc<Task>| self.task_stalled_for(task, now).is_some();
         let counts = StatusCounts {
             stalled: look.tasks.values().filter(stalled).count(),
             ..look.counts(|window| self.episodes.is_waiting(window))

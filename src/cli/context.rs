@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -254,7 +255,7 @@ impl Session {
             let look = look.map_err(|error| tmux(what, &error))?;
             let pids = look.iter().flat_map(Look::pids);
             let evidence = Evidence {
-                started_at: process::starts(pids),
+                started_at: Arc::new(process::starts(pids)),
                 ..Evidence::default()
             };
             let observed = observer.observe(look.as_ref(), &evidence, clock::now());
@@ -269,7 +270,7 @@ impl Session {
     }
 
     /// Returns the one task of this name or window id.
-    pub(super) async fn task(&self, what: &str, name: &str) -> Result<Task, Failure> {
+    pub(super) async fn task(&self, what: &str, name: &str) -> Result<Arc<Task>, Failure> {
         let look = self.look(what).await?;
         if !look.exists {
             return Err(self.missing(what));
@@ -280,9 +281,9 @@ impl Session {
             .ok()
             .and_then(|id: WindowId| look.tasks.get(&id));
         if let Some(task) = by_id {
-            return Ok(task.clone());
+            return Ok(Arc::clone(task));
         }
-        let mut found: Vec<Task> = look
+        let mut found: Vec<Arc<Task>> = look
             .tasks
             .into_values()
             .filter(|task| task.name == name)

@@ -260,7 +260,7 @@ async fn stop_without_daemon(session: &Session, cleanup: bool) -> Result<(), Fai
     if !cleanup {
         return Err(no_daemon(session, "daemon stop"));
     }
-    if look.tasks.values().any(crate::model::Task::is_alive) {
+    if look.tasks.values().any(|task| task.is_alive()) {
         return Ok(());
     }
     let _lock = session.lock_server("daemon stop").await?;

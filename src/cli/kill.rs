@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -38,7 +39,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Err(session.missing("kill-all"));
     };
-    let tasks: Vec<Task> = look.tasks.into_values().collect();
+    let tasks: Vec<Arc<Task>> = look.tasks.into_values().collect();
     if !args.yes {
         confirm(&session, &tasks)?;
     }
@@ -49,7 +50,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
             tmux::kill_session(&mut session.connection(), life.id)
                 .await
                 .map_err(|error| context::tmux("kill-all", &error))?;
-            tasks.iter().map(of).collect()
+            tasks.iter().map(|task| of(task)).collect()
         }
     };
     report("killed", &ended, args.json)
@@ -107,7 +108,7 @@ async fn ask(
     }
 }
 
-fn confirm(session: &Session, tasks: &[Task]) -> Result<(), Failure> {
+fn confirm(session: &Session, tasks: &[Arc<Task>]) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let why = "this ends every task, and there is no terminal to ask on";
         return Err(

@@ -1,5 +1,7 @@
 //! What people and agents do to tasks through the daemon, so that it knows why they went.
 
+use std::sync::Arc;
+
 use super::hub::Hub;
 use crate::clock::now;
 use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
@@ -22,7 +24,7 @@ pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
     }
     match end(hub, &tasks).await {
         Ok(()) => {
-            let names: Vec<String> = tasks.iter().map(label).collect();
+            let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
             hub.notice(Level::Info, format!("killed {}", list_of_tasks(&names)))
                 .await;
             ended(&tasks)
@@ -41,7 +43,8 @@ pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
     let terminal = hub
         .engine
         .before()
-        .and_then(|look| look.terminals.get(&task.window));
+        .and_then(|look| look.terminals.get(&task.window))
+        .map(Arc::as_ref);
     let judged = hub.engine.judgement_of(task.window);
     let mut explanation = Explanation::new(&task, judged.map(|(judged, ..)| judged), terminal);
     if let Some((judged, since, told)) = judged {
@@ -90,7 +93,7 @@ pub(super) async fn kill_all(hub: &mut Hub) -> Response {
 /// Removes the windows of tasks that have ended.
 pub(super) async fn prune(hub: &mut Hub) -> Response {
     hub.look().await;
-    let dead: Vec<Task> = all_tasks(hub)
+    let dead: Vec<Arc<Task>> = all_tasks(hub)
         .into_iter()
         .filter(|task| !task.is_alive())
         .collect();
@@ -102,12 +105,12 @@ pub(super) async fn prune(hub: &mut Hub) -> Response {
         Ok(()) => {
             hub.look().await;
             // One that was rerun meanwhile is still there.
-            let gone: Vec<Task> = dead
+            let gone: Vec<Arc<Task>> = dead
                 .into_iter()
                 .filter(|dead| task(hub, dead.window).is_none())
                 .collect();
             if !gone.is_empty() {
-                let names: Vec<String> = gone.iter().map(label).collect();
+                let names: Vec<String> = gone.iter().map(|task| label(task)).collect();
                 hub.notice(Level::Info, format!("pruned {}", list_of_tasks(&names)))
                     .await;
             }
@@ -123,7 +126,7 @@ pub(super) async fn cleanup(hub: &mut Hub) {
     let Some(id) = hub.watch.life().map(|life| life.id) else {
         return;
     };
-    if all_tasks(hub).iter().any(Task::is_alive) {
+    if all_tasks(hub).iter().any(|task| task.is_alive()) {
         return;
     }
     match kill_session(hub, id).await {
@@ -139,7 +142,7 @@ async fn kill_session(hub: &mut Hub, id: SessionId) -> Result<(), TmuxError> {
 
 /// Ends tasks; they are marked as killed only in the look that finds them gone, so a kill that
 /// fails leaves no mark.
-async fn end(hub: &mut Hub, tasks: &[Task]) -> Result<(), TmuxError> {
+async fn end(hub: &mut Hub, tasks: &[Arc<Task>]) -> Result<(), TmuxError> {
     let windows: Vec<WindowId> = tasks.iter().map(|task| task.window).collect();
     tmux::kill_windows(&mut hub.watch.connection(), &windows).await?;
     let killed = windows
@@ -150,14 +153,14 @@ async fn end(hub: &mut Hub, tasks: &[Task]) -> Result<(), TmuxError> {
     Ok(())
 }
 
-fn all_tasks(hub: &Hub) -> Vec<Task> {
+fn all_tasks(hub: &Hub) -> Vec<Arc<Task>> {
     hub.engine
         .before()
         .map(|look| look.tasks.values().cloned().collect())
         .unwrap_or_default()
 }
 
-fn task(hub: &Hub, window: WindowId) -> Option<Task> {
+fn task(hub: &Hub, window: WindowId) -> Option<Arc<Task>> {
     hub.engine.before()?.tasks.get(&window).cloned()
 }
 
@@ -173,8 +176,8 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-fn ended(tasks: &[Task]) -> Response {
-    let of = |task: &Task| Ended {
+fn ended(tasks: &[Arc<Task>]) -> Response {
+    let of = |task: &Arc<Task>| Ended {
         window_id: task.window.to_string(),
         window_name: task.name.clone(),
     };

@@ -24,7 +24,7 @@ use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, EventKind, GoneReason, Level, Millis, PaneId, Snapshot, WindowId};
+use crate::model::{Body, Difference, EventKind, GoneReason, Level, Millis, PaneId, WindowId};
 use crate::place::Place;
 use crate::tmux::Extent;
 use crate::wire::{
@@ -40,6 +40,9 @@ const USELESS_AFTER: Duration = Duration::from_secs(600);
 
 /// How often a present reader is noted, so that its session is not taken for forgotten.
 const NOTE_READERS_EVERY: Duration = Duration::from_secs(600);
+
+/// How long what the feed tells as well need not be saved, so that it is not written at each bell.
+const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The state of a running daemon.
 pub(super) struct Hub {
@@ -72,8 +75,8 @@ pub(super) struct Hub {
     readers_noted: Option<Instant>,
     /// How often a look that nobody called for found something that should have been told.
     found_late: u64,
-    /// What was last saved, without what changes all the time.
-    saved: Option<Snapshot>,
+    /// When the last look is to be saved; `None` when it is, or would be the same.
+    save_at: Option<Instant>,
 }
 
 /// What woke the hub. All of it: this is what can make the daemon do something.
@@ -136,7 +139,7 @@ impl Hub {
             readers: Arc::new(()),
             readers_noted: None,
             found_late: 0,
-            saved: None,
+            save_at: Some(Instant::now()),
         }
     }
 
@@ -218,6 +221,7 @@ impl Hub {
             self.watch.terminals.next_deadline().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
+            self.save_at,
             self.held.values().min().copied(),
             self.waits.next_deadline().map(Instant::from_std),
         ]
@@ -271,6 +275,7 @@ impl Hub {
         }
         let effects = self.engine.deliver_due(now());
         self.perform(effects).await;
+        self.save_if_due();
         waiting::tick(self).await;
         let engine = &self.engine;
         let waits = |window| engine.prompt_of(window).is_some();
@@ -355,6 +360,12 @@ impl Hub {
                     (true, true, false) => Found::Told,
                 };
                 let dead = self.dead_runs();
+                let difference = self
+                    .engine
+                    .before()
+                    .map_or(Difference::Otherwise, |before| {
+                        before.difference(&seen.snapshot)
+                    });
                 let effects = self.engine.look(seen.snapshot, at);
                 if why == Why::Safety && should_have_been_told(&effects, &dead) {
                     self.found_late += 1;
@@ -363,7 +374,7 @@ impl Hub {
                 let has_told = !effects.is_empty();
                 let ended = keeping::ended(&effects);
                 self.perform(effects).await;
-                let changed = self.is_changed();
+                let changed = difference > Difference::InPassing;
                 self.pace.looked(found, changed || has_told, seen.unsettled);
                 if self.watch.is_hushed() {
                     self.pace.unheard();
@@ -373,9 +384,12 @@ impl Hub {
                 tokio::task::yield_now().await;
                 self.watch.tidy(&seen.untidy).await;
                 keeping::keep(self, &ended).await;
-                if changed {
-                    self.save();
+                match difference {
+                    Difference::Otherwise => self.save_within(Duration::ZERO),
+                    Difference::InBells => self.save_within(SAVE_WITHIN),
+                    Difference::InPassing => {}
                 }
+                self.save_if_due();
                 if self.recorder.is_settled() {
                     self.watch.forget_deaths().await;
                 }
@@ -410,16 +424,9 @@ impl Hub {
             .collect()
     }
 
-    /// Whether what would be saved differs from what was.
-    fn is_changed(&self) -> bool {
-        match (&self.saved, self.engine.before()) {
-            (Some(saved), Some(look)) => !saved.is_same(look),
-            (saved, look) => saved.is_some() != look.is_some(),
-        }
-    }
-
     /// Saves the last look, so that the next daemon carries on from it.
     pub(super) fn save(&mut self) {
+        self.save_at = Some(Instant::now() + SAVE_WITHIN);
         let Some(look) = self.engine.before() else {
             return;
         };
@@ -430,8 +437,20 @@ impl Hub {
         let epoch = &self.recorder.context().epoch;
         let saved = SavedSession::new(look, epoch, self.recorder.last_seq());
         match store_saved(&self.place.saved(), &saved) {
-            Ok(()) => self.saved = Some(look.clone()),
+            Ok(()) => self.save_at = None,
             Err(error) => tracing::error!(%error, "could not save the snapshot"),
+        }
+    }
+
+    /// Takes note that what was saved is out of date.
+    fn save_within(&mut self, pause: Duration) {
+        let at = Instant::now() + pause;
+        self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
+    }
+
+    fn save_if_due(&mut self) {
+        if self.save_at.is_some_and(|at| at <= Instant::now()) {
+            self.save();
         }
     }
 

@@ -119,15 +119,13 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
         let look = observer
             .observe(Some(&look), &Evidence::default(), now())
             .snapshot;
-        let (active, dead): (Vec<_>, Vec<_>) = look
-            .tasks
-            .into_values()
-            .partition(crate::model::Task::is_alive);
-        let names =
-            |tasks: Vec<crate::model::Task>| tasks.into_iter().map(|task| task.name).collect();
+        let names = |alive: bool| {
+            let tasks = look.tasks.values().filter(|task| task.is_alive() == alive);
+            tasks.map(|task| task.name.clone()).collect()
+        };
         Tasks {
-            active: names(active),
-            dead: names(dead),
+            active: names(true),
+            dead: names(false),
         }
     }))
 }

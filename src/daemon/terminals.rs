@@ -7,10 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::model::{Screen, Snapshot, Task, TtyEvidence, WindowId};
+use crate::model::{Screen, Snapshot, TtyEvidence, WindowId};
 use crate::process::{self, Asked};
 use crate::prompt::{self, Teaching};
 use crate::protocol::rows::Look;
@@ -101,8 +102,12 @@ impl Terminals {
         quiet: Duration,
         now: Instant,
     ) {
-        self.panes
-            .retain(|window, _| snapshot.tasks.get(window).is_some_and(Task::is_alive));
+        self.panes.retain(|window, _| {
+            snapshot
+                .tasks
+                .get(window)
+                .is_some_and(|task| task.is_alive())
+        });
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
             let tty = row.pane.as_ref().and_then(|pane| pane.tty.as_deref());
@@ -114,17 +119,19 @@ impl Terminals {
             else {
                 continue;
             };
-            let known = self.panes.remove(&row.window);
-            let mut pane = match known {
-                Some(pane) if pane.pid == pid && pane.screen == task.screen => pane,
-                Some(_) | None => Pane {
-                    pid,
-                    tty: PathBuf::from(tty),
-                    screen: task.screen.clone(),
-                    known: None,
-                    next: now + quiet,
-                },
+            let rests = || Pane {
+                pid,
+                tty: PathBuf::from(tty),
+                screen: task.screen.clone(),
+                known: None,
+                next: now + quiet,
             };
+            let pane = self.panes.entry(row.window).or_insert_with(rests);
+            if pane.pid != pid || pane.screen != task.screen {
+                *pane = rests();
+            }
+            // Shared, so that the next comparison is quick.
+            pane.screen = task.screen.clone();
             let is_told = waits(row.window);
             let is_due = match &pane.known {
                 None => is_told || pane.next <= now,
@@ -135,9 +142,8 @@ impl Terminals {
                 pane.ask(is_told, now);
             }
             if let Some(evidence) = pane.evidence() {
-                snapshot.terminals.insert(row.window, evidence.clone());
+                snapshot.terminals.insert(row.window, Arc::clone(evidence));
             }
-            self.panes.insert(row.window, pane);
         }
     }
 
@@ -188,7 +194,8 @@ impl Terminals {
                 self.asking.spend(cost, now);
             }
             if before.as_ref() != pane.evidence() {
-                let judged = prompt::judge(&pane.screen, pane.evidence(), teaching);
+                let evidence = pane.evidence().map(Arc::as_ref);
+                let judged = prompt::judge(&pane.screen, evidence, teaching);
                 changed |= judged.found.is_some() != is_told;
             }
         }
@@ -234,7 +241,7 @@ impl Terminals {
 }
 
 impl Pane {
-    fn evidence(&self) -> Option<&TtyEvidence> {
+    fn evidence(&self) -> Option<&Arc<TtyEvidence>> {
         self.known.as_ref()?.asked.evidence.as_ref()
     }
 

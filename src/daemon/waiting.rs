@@ -1,5 +1,6 @@
 //! Waits and readers of output, as the hub serves them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -104,7 +105,7 @@ async fn try_begin(
 }
 
 /// Returns the run to wait on and where in its output to begin.
-fn entry(hub: &Hub, request: &WaitRequest) -> Result<(Task, Option<Anchor>), Refusal> {
+fn entry(hub: &Hub, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>), Refusal> {
     let missing = |message: String| Refusal {
         kind: RefusalKind::Missing,
         message,
@@ -400,6 +401,6 @@ async fn end_of(hub: &mut Hub, task: &Task) -> Option<(Cursor, PaneOutput)> {
     }
 }
 
-fn task_of(hub: &Hub, window: WindowId) -> Option<Task> {
+fn task_of(hub: &Hub, window: WindowId) -> Option<Arc<Task>> {
     hub.engine.before()?.tasks.get(&window).cloned()
 }

@@ -46,7 +46,7 @@ pub(super) struct Watch {
     /// Windows that were alive in the last look.
     alive: BTreeSet<WindowId>,
     /// When the processes of the last look started.
-    started_at: BTreeMap<u32, Millis>,
+    started_at: Arc<BTreeMap<u32, Millis>>,
     /// Tells when they end; `None` where the system cannot.
     ends: Option<Ends>,
     /// Those that have ended and stood in the last look, with their exits where they are known.
@@ -129,7 +129,7 @@ impl Watch {
             all_asked: None,
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
-            started_at: BTreeMap::new(),
+            started_at: Arc::default(),
             ends: ends(),
             ended: BTreeMap::new(),
             death_record: String::new(),
@@ -414,15 +414,17 @@ impl Watch {
     }
 
     /// Returns when the processes of this look started; each is asked for once.
-    fn starts(&mut self, look: &Look) -> BTreeMap<u32, Millis> {
+    fn starts(&mut self, look: &Look) -> Arc<BTreeMap<u32, Millis>> {
         let pids: BTreeSet<u32> = look.pids().collect();
-        self.started_at.retain(|pid, _| pids.contains(pid));
-        let fresh = pids
-            .into_iter()
-            .filter(|pid| !self.started_at.contains_key(pid));
-        let fresh = process::starts(fresh.collect::<Vec<_>>());
-        self.started_at.extend(fresh);
-        self.started_at.clone()
+        let known = &self.started_at;
+        if !pids.iter().eq(known.keys()) {
+            let known = Arc::make_mut(&mut self.started_at);
+            known.retain(|pid, _| pids.contains(pid));
+            let fresh = pids.into_iter().filter(|pid| !known.contains_key(pid));
+            let fresh = process::starts(fresh.collect::<Vec<_>>());
+            known.extend(fresh);
+        }
+        Arc::clone(&self.started_at)
     }
 
     /// Looks through the control client; `None` when there is none, or none any more.

@@ -4,6 +4,7 @@
 //! the prompt is gone, when its row was written anew after other output, or with the run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{
@@ -26,7 +27,7 @@ pub struct Episodes {
 #[derive(Debug, Clone)]
 struct Seen {
     screen: Screen,
-    terminal: Option<TtyEvidence>,
+    terminal: Option<Arc<TtyEvidence>>,
     judgement: Option<Judgement>,
     /// The first look at these very rows.
     since: Instant,
@@ -34,11 +35,27 @@ struct Seen {
     is_still: bool,
 }
 
+impl Seen {
+    /// Whether a look shows just the same once more, and that asks nothing.
+    fn asks_nothing_still(&self, task: &Task, terminal: Option<&Arc<TtyEvidence>>) -> bool {
+        let is_open = task.is_alive() && is_known(task);
+        let asks = self
+            .judgement
+            .as_ref()
+            .is_some_and(|judged| judged.found.is_some());
+        self.is_still
+            && !asks
+            && self.judgement.is_some() == is_open
+            && self.terminal.as_ref() == terminal
+            && self.screen == task.screen
+    }
+}
+
 /// A prompt that stands on a task's screen.
 #[derive(Debug, Clone)]
 struct Watched {
     /// The task as it was when the prompt was last seen.
-    task: Task,
+    task: Arc<Task>,
     found: Found,
     state: State,
 }
@@ -76,6 +93,13 @@ impl Episodes {
         for task in look.tasks.values() {
             let before = self.watched.remove(&task.window);
             let terminal = look.terminals.get(&task.window);
+            let seen = self.seen.get_mut(&task.window);
+            let same = seen.filter(|seen| seen.asks_nothing_still(task, terminal));
+            if let (Some(seen), None) = (same, &before) {
+                // Shared, so that the next comparison is quick.
+                seen.screen = task.screen.clone();
+                continue;
+            }
             let seen = see(
                 self.seen.remove(&task.window),
                 task,
@@ -125,7 +149,7 @@ impl Episodes {
         self.watched.insert(
             task.window,
             Watched {
-                task,
+                task: Arc::new(task),
                 found,
                 state: State::Told { since: None },
             },
@@ -213,24 +237,21 @@ impl Episodes {
 fn see(
     before: Option<Seen>,
     task: &Task,
-    terminal: Option<&TtyEvidence>,
+    terminal: Option<&Arc<TtyEvidence>>,
     teaching: &Teaching,
     now: Now,
 ) -> Seen {
     let is_open = task.is_alive() && is_known(task);
-    let judge = || is_open.then(|| prompt::judge(&task.screen, terminal, teaching));
+    let evidence = terminal.map(Arc::as_ref);
+    let judge = || is_open.then(|| prompt::judge(&task.screen, evidence, teaching));
     match before {
-        Some(before) if before.screen.rows == task.screen.rows => {
+        Some(before) if before.screen.has_rows_of(&task.screen) => {
             let is_same = before.screen == task.screen
                 && before.terminal.as_ref() == terminal
                 && before.judgement.is_some() == is_open;
             Seen {
                 judgement: if is_same { before.judgement } else { judge() },
-                screen: Screen {
-                    rows: before.screen.rows,
-                    cursor: task.screen.cursor,
-                    alternate: task.screen.alternate,
-                },
+                screen: task.screen.clone(),
                 terminal: terminal.cloned(),
                 since: before.since,
                 is_still: true,
@@ -248,7 +269,7 @@ fn see(
 
 /// One task at one look.
 struct Turn<'a> {
-    task: &'a Task,
+    task: &'a Arc<Task>,
     found: Option<Found>,
     seen: &'a Seen,
     quiet: Duration,
@@ -268,7 +289,7 @@ impl Turn<'_> {
         };
         let watch = |found: &Found, state| {
             Some(Watched {
-                task: self.task.clone(),
+                task: Arc::clone(self.task),
                 found: found.clone(),
                 state,
             })
@@ -305,7 +326,7 @@ impl Turn<'_> {
         };
         events.push(Event {
             kind,
-            task: self.task.clone(),
+            task: Task::clone(self.task),
         });
         watch(
             found,
@@ -324,10 +345,10 @@ impl Turn<'_> {
 fn unseen(before: Watched, task: &Task) -> Option<Watched> {
     match before.state {
         State::Told { .. } => Some(Watched {
-            task: Task {
-                screen: before.task.screen,
+            task: Arc::new(Task {
+                screen: before.task.screen.clone(),
                 ..task.clone()
-            },
+            }),
             ..before
         }),
         State::Candidate { .. } => None,
@@ -346,7 +367,11 @@ fn is_known(task: &Task) -> bool {
 
 /// Without a cursor and without evidence, what was told stands while its very row is there: a
 /// clock may have been drawn below it.
-fn still_stands(before: &Watched, task: &Task, terminal: Option<&TtyEvidence>) -> Option<Found> {
+fn still_stands(
+    before: &Watched,
+    task: &Task,
+    terminal: Option<&Arc<TtyEvidence>>,
+) -> Option<Found> {
     let is_told = match before.state {
         State::Told { .. } => true,
         State::Candidate { .. } => false,
@@ -384,7 +409,7 @@ fn resolve(watched: Watched, events: &mut Vec<Event>) {
             };
             events.push(Event {
                 kind,
-                task: watched.task,
+                task: Arc::unwrap_or_clone(watched.task),
             });
         }
         State::Candidate { .. } => {}

@@ -285,7 +285,7 @@ fn what_is_resolved_is_told_as_it_was_last_seen() {
 fn an_episode_outlives_a_restart() {
     let restored = || {
         let mut episodes = Episodes::default();
-        let task = snapshot(ASKS).tasks.remove(&WindowId(1)).unwrap();
+        let task = Task::clone(&snapshot(ASKS).tasks[&WindowId(1)]);
         let text = "Go? [y/n]".to_owned();
         episodes.restore(
             task,
@@ -341,7 +341,7 @@ fn any_look() -> impl Strategy<Value = Snapshot> {
             if let Some((run, state, screen)) = drawn {
                 let mut task = task(&format!("@{}#{run} a {state}", index + 1));
                 task.screen.rows = screen.into_iter().map(str::to_owned).collect();
-                look.tasks.insert(task.window, task);
+                look.tasks.insert(task.window, task.into());
             }
         }
         look
@@ -435,7 +435,7 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
     };
     let with = |look: &str, evidence: TtyEvidence| {
         let mut look = snapshot(look);
-        look.terminals.insert(WindowId(1), evidence);
+        look.terminals.insert(WindowId(1), evidence.into());
         look
     };
     let told = |looks: &[Snapshot]| -> Vec<String> {

@@ -1,5 +1,7 @@
 //! The way back: what a snapshot becomes by an event.
 
+use std::sync::Arc;
+
 use crate::model::{Event, EventKind, Snapshot, Task};
 
 /// Brings `snapshot` up to date by an event that came after it.
@@ -27,7 +29,20 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) {
         | EventKind::Exited { .. }
         | EventKind::Input { .. } => {
             if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {
-                snapshot.tasks.insert(task.window, task.clone());
+                // The feed does not tell the process. That of a dead task may be of an earlier life
+                // of the server, for nothing tells that it went.
+                let goes_on = |in_place: &&Arc<Task>| {
+                    in_place.is_alive()
+                        && is_same_run(task, in_place)
+                        && !matches!(event.kind, EventKind::Started { .. })
+                };
+                let known = in_place.filter(goes_on);
+                let pid = task.pid.or(known.and_then(|known| known.pid));
+                let task = Task {
+                    pid,
+                    ..task.clone()
+                };
+                snapshot.tasks.insert(task.window, Arc::new(task));
                 snapshot.exists = true;
             }
         }

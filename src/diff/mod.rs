@@ -4,6 +4,7 @@
 //! [`crate::dedupe`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::model::{Event, EventKind, Exit, Life, ReplacedBy, Snapshot, Task, WindowId};
 
@@ -67,7 +68,13 @@ struct Seen<'a> {
 
 fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     let ended = after.ended.iter().map(|task| Seen { task, ended: true });
-    let present = after.tasks.values().map(|task| Seen { task, ended: false });
+    let has_ended = |window| after.ended.iter().any(|ended| ended.window == window);
+    let is_same = |task: &Arc<Task>| {
+        let last = before.tasks.get(&task.window);
+        last.is_some_and(|last| Arc::ptr_eq(last, task)) && !has_ended(task.window)
+    };
+    let present = after.tasks.values().filter(|task| !is_same(task));
+    let present = present.map(|task| Seen { task, ended: false });
     let mut runs: BTreeMap<WindowId, Vec<Seen<'_>>> = BTreeMap::new();
     for seen in ended.chain(present) {
         runs.entry(seen.task.window).or_default().push(seen);

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -8,9 +9,22 @@ use crate::model::{GoneReason, Level, Millis, PaneId, Screen, SessionId, Session
 
 #[track_caller]
 fn check(before: &str, after: &str, expected: &[&str]) {
-    let events = diff(&snapshot(before), &snapshot(after));
+    let looks = (snapshot(before), snapshot(after));
+    let events = diff(&looks.0, &looks.1);
     let told: Vec<String> = events.iter().map(describe).collect();
     assert_eq!(told, expected, "`{before}` -> `{after}`");
+    assert_eq!(diff(&looks.0, &sharing(&looks.0, &looks.1)), events);
+}
+
+/// Returns `after` with the very tasks of `before` where they are the same.
+fn sharing(before: &Snapshot, after: &Snapshot) -> Snapshot {
+    let mut after = after.clone();
+    for (window, task) in &mut after.tasks {
+        if let Some(same) = before.tasks.get(window).filter(|before| *before == task) {
+            *task = Arc::clone(same);
+        }
+    }
+    after
 }
 
 #[test]
@@ -203,7 +217,7 @@ fn what_is_replaced_ended_when_the_next_began() {
     let before = snapshot("@1#1 api running pid=7 : last words");
     let mut after = snapshot("@1#2 api running pid=8 : new");
     let started_at: Option<Millis> = Some(5);
-    after.tasks.get_mut(&WindowId(1)).unwrap().started_at = started_at;
+    Arc::make_mut(after.tasks.get_mut(&WindowId(1)).unwrap()).started_at = started_at;
     let events = diff(&before, &after);
     assert_eq!(events[0].task.ended_at, started_at);
     assert_eq!(*events[0].task.screen.rows, ["last words"]);
@@ -582,11 +596,11 @@ prop_compose! {
         for window in [windows.0, windows.1, windows.2] {
             let id = window.before.iter().chain(&window.ended).chain(&window.after).next();
             let Some(id) = id.map(|task| task.window) else { continue };
-            before.tasks.extend(window.before.map(|task| (id, task)));
+            before.tasks.extend(window.before.map(|task| (id, task.into())));
             after.ended.extend(window.ended);
             after.gone.extend(window.gone.filter(|_| window.after.is_none()).map(|g| (id, g)));
             after.launcher_replaced.extend(window.launcher_replaced.map(|pid| (id, pid)));
-            after.tasks.extend(window.after.map(|task| (id, task)));
+            after.tasks.extend(window.after.map(|task| (id, task.into())));
         }
         if lives > 0 {
             let life = |server_pid| Some(SessionLife {
@@ -598,7 +612,7 @@ prop_compose! {
         if lives == 2 {
             // Another server: no process is the same, and nothing of the old is known.
             after.ended.clear();
-            for task in after.tasks.values_mut() {
+            for task in after.tasks.values_mut().map(Arc::make_mut) {
                 task.pid = task.pid.map(|pid| pid + 1000);
             }
         }
@@ -613,6 +627,11 @@ proptest! {
         let after = Snapshot { ended: Vec::new(), ..after };
         prop_assert_eq!(diff(&before, &before), []);
         prop_assert_eq!(diff(&after, &after), []);
+    }
+
+    #[test]
+    fn tasks_that_are_shared_are_no_other_ones((before, after) in two_looks()) {
+        prop_assert_eq!(diff(&before, &sharing(&before, &after)), diff(&before, &after));
     }
 
     #[test]

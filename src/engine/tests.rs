@@ -481,7 +481,7 @@ fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<St
     };
     let mut driver = Driver::new(settings, Memory::default());
     let mut look = snapshot(&format!("@1 a running cursor=0,0 : {rows}"));
-    let task = look.tasks.get_mut(&WindowId(1)).unwrap();
+    let task = std::sync::Arc::make_mut(look.tasks.get_mut(&WindowId(1)).unwrap());
     let y = task.screen.rows.len() - 1;
     let x = task.screen.rows[y].chars().count() + 1;
     task.screen.cursor = Some(crate::model::Cursor {
@@ -489,7 +489,7 @@ fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<St
         y: u32::try_from(y).unwrap(),
     });
     look.terminals
-        .extend(terminal.map(|terminal| (WindowId(1), terminal)));
+        .extend(terminal.map(|terminal| (WindowId(1), terminal.into())));
     let mut told = Vec::new();
     for after in [0, 1, 598, 1] {
         assert_eq!(driver.engine.stalled_for(WindowId(1), driver.now), None);

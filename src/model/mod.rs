@@ -18,6 +18,6 @@ pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, Replace
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};
 pub use record::{Body, Delivered, Delivery, Record, Seq};
-pub use snapshot::{SessionLife, Snapshot, StatusCounts};
+pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
 pub use tty::{Foreground, Reader, TtyEvidence};

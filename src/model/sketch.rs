@@ -48,7 +48,7 @@ pub(crate) fn snapshot(sketch: &str) -> Snapshot {
             }
             _ => {
                 let task = task(entry);
-                let twice = snapshot.tasks.insert(task.window, task);
+                let twice = snapshot.tasks.insert(task.window, task.into());
                 assert_eq!(twice, None, "one present run a window: `{sketch}`");
             }
         }

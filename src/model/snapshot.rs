@@ -1,6 +1,7 @@
 //! Everything observed of a session at one instant.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
 
@@ -16,7 +17,9 @@ pub struct Snapshot {
     /// When the look was taken.
     pub captured_at: Millis,
     /// The present run of every window.
-    pub tasks: BTreeMap<WindowId, Task>,
+    ///
+    /// Shared, for most are the same from look to look.
+    pub tasks: BTreeMap<WindowId, Arc<Task>>,
     /// Runs that ended since the look before and are no window's present run: they were replaced
     /// by a later run, or their window has gone. In the order in which they ended.
     pub ended: Vec<Task>,
@@ -25,7 +28,7 @@ pub struct Snapshot {
     /// The pid of the run that our launcher put an end to, by the window it did it in.
     pub launcher_replaced: BTreeMap<WindowId, u32>,
     /// What the kernel told of the terminals of tasks whose screens have stood still.
-    pub terminals: BTreeMap<WindowId, TtyEvidence>,
+    pub terminals: BTreeMap<WindowId, Arc<TtyEvidence>>,
 }
 
 impl Snapshot {
@@ -39,10 +42,9 @@ impl Snapshot {
         }
     }
 
-    /// Whether another look shows the same but for what changes all the time: the time of the look,
-    /// what stands on the screens, and what the kernel tells of the terminals.
+    /// Returns how far another look differs from this one.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn difference(&self, other: &Self) -> Difference {
         let Self {
             session,
             life,
@@ -54,7 +56,7 @@ impl Snapshot {
             launcher_replaced,
             terminals: _,
         } = self;
-        (session, life, exists, ended, gone, launcher_replaced)
+        let is_same = (session, life, exists, ended, gone, launcher_replaced)
             == (
                 &other.session,
                 &other.life,
@@ -62,12 +64,15 @@ impl Snapshot {
                 &other.ended,
                 &other.gone,
                 &other.launcher_replaced,
-            )
-            && tasks.len() == other.tasks.len()
-            && tasks
-                .values()
-                .zip(other.tasks.values())
-                .all(|(task, other)| task.is_same(other))
+            );
+        if !is_same || tasks.len() != other.tasks.len() {
+            return Difference::Otherwise;
+        }
+        let pairs = tasks.values().zip(other.tasks.values());
+        let differences = pairs
+            .filter(|(task, other)| !Arc::ptr_eq(task, other))
+            .map(|(task, other)| task.difference(other));
+        differences.max().unwrap_or(Difference::InPassing)
     }
 
     /// Counts the tasks; `waiting` tells which windows wait for input.
@@ -88,6 +93,18 @@ impl Snapshot {
         }
         counts
     }
+}
+
+/// How far two looks, or two looks at a task, differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    /// In what changes all the time, if at all: the time of the look, what stands on the screens,
+    /// and what the kernel tells of the terminals.
+    InPassing,
+    /// In bells as well.
+    InBells,
+    /// In something else.
+    Otherwise,
 }
 
 /// What tells one life of a session from another of the same name.
@@ -133,24 +150,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_differs_in_passing_is_the_same() {
+    fn looks_differ_in_passing_or_in_bells_or_otherwise() {
         let task = crate::model::sketch::task("@1 a running");
         let look = Snapshot {
-            tasks: BTreeMap::from([(task.window, task)]),
+            tasks: BTreeMap::from([(task.window, task.into())]),
             ..Snapshot::missing("S", 1)
         };
         let mut other = look.clone();
         other.captured_at = 2;
         let change = |look: &mut Snapshot, change: fn(&mut Task)| {
-            look.tasks.values_mut().for_each(change);
+            let tasks = look.tasks.values_mut();
+            tasks.map(Arc::make_mut).for_each(change);
         };
         change(&mut other, |task| {
             task.screen.rows = ["printed".to_owned()].into();
         });
-        assert!(look.is_same(&other));
-        change(&mut other, |task| task.bell = true);
-        assert!(!look.is_same(&other));
-        assert!(!look.is_same(&Snapshot::missing("S", 1)));
+        assert_eq!(look.difference(&other), Difference::InPassing);
+        change(&mut other, |task| task.bell_count = Some(1));
+        assert_eq!(look.difference(&other), Difference::InBells);
+        let missing = Snapshot::missing("S", 1);
+        assert_eq!(look.difference(&missing), Difference::Otherwise);
+        change(&mut other, |task| task.run = Some(7));
+        assert_eq!(look.difference(&other), Difference::Otherwise);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Millis, PaneId, WindowId};
+use super::{Difference, Millis, PaneId, WindowId};
 
 /// What was observed of one task at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether another task is the same but for what stands on the screen.
+    /// Returns how far another look at it differs from this one.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn difference(&self, other: &Self) -> Difference {
         let Self {
             window,
             name,
@@ -55,7 +55,7 @@ impl Task {
             ended_at,
             screen: _,
         } = self;
-        (window, name, pane, pid, life, command, cwd)
+        let is_same = (window, name, pane, pid, life, command, cwd)
             == (
                 &other.window,
                 &other.name,
@@ -65,14 +65,14 @@ impl Task {
                 &other.command,
                 &other.cwd,
             )
-            && (bell, bell_count, run, started_at, ended_at)
-                == (
-                    &other.bell,
-                    &other.bell_count,
-                    &other.run,
-                    &other.started_at,
-                    &other.ended_at,
-                )
+            && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at);
+        if !is_same {
+            Difference::Otherwise
+        } else if (bell, bell_count) == (&other.bell, &other.bell_count) {
+            Difference::InPassing
+        } else {
+            Difference::InBells
+        }
     }
 
     /// Whether the run is going on, as far as anyone knows.
@@ -204,7 +204,7 @@ impl fmt::Display for Signal {
 }
 
 /// The last rows of a pane's history and screen, as wrapped there.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, Eq)]
 pub struct Screen {
     /// Proven text, one string a row, without trailing blanks.
     ///
@@ -225,7 +225,24 @@ pub struct Cursor {
     pub y: u32,
 }
 
+impl PartialEq for Screen {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            rows: _,
+            cursor,
+            alternate,
+        } = self;
+        (cursor, alternate) == (&other.cursor, &other.alternate) && self.has_rows_of(other)
+    }
+}
+
 impl Screen {
+    /// Whether the rows are the same; those that are shared are not compared one by one.
+    #[must_use]
+    pub fn has_rows_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
+    }
+
     /// Returns the last `n` rows that are not blank, in their order.
     #[must_use]
     pub fn last_text_rows(&self, n: usize) -> Vec<&str> {

@@ -1,6 +1,7 @@
 //! Follows the runs of every window from look to look.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::command::command;
@@ -26,7 +27,7 @@ const LATE_START_MS: Millis = 5000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// When processes started, by pid.
-    pub started_at: BTreeMap<u32, Millis>,
+    pub started_at: Arc<BTreeMap<u32, Millis>>,
     /// Processes that have ended, whatever tmux says of them yet.
     pub ended: BTreeSet<u32>,
     /// How processes ended, by pid, where the kernel told. An end that tmux itself brought about,
@@ -68,7 +69,9 @@ pub struct Observer {
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     /// As it was told then.
-    pub(super) task: Task,
+    pub(super) task: Arc<Task>,
+    /// What it was judged by; `None` where no look of ours has seen it.
+    row: Option<Arc<WindowRow>>,
     run: u32,
     /// Whether the end of its run stood in the record of deaths.
     pub(super) is_recorded: bool,
@@ -83,6 +86,17 @@ pub(super) struct Known {
 impl Known {
     fn was_alive(&self) -> bool {
         self.task.is_alive()
+    }
+
+    /// Whether nothing has been told of it since: then it is as it was.
+    fn stands(&self, row: &Arc<WindowRow>, record: &[Death], evidence: &Evidence) -> bool {
+        let is_touched = |pid| evidence.ended.contains(&pid) || evidence.exits.contains_key(&pid);
+        self.row
+            .as_ref()
+            .is_some_and(|before| Arc::ptr_eq(before, row))
+            && self.unsettled_since.is_none()
+            && record.iter().all(|death| death.window != row.window)
+            && !self.task.pid.is_some_and(is_touched)
     }
 }
 
@@ -104,8 +118,9 @@ impl Observer {
     /// Returns an observer that goes on from a snapshot.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
-        let known = |task: &Task| Known {
-            task: task.clone(),
+        let known = |task: &Arc<Task>| Known {
+            task: Arc::clone(task),
+            row: None,
             run: task.run.unwrap_or(1),
             is_recorded: false,
             terminal: None,
@@ -156,17 +171,16 @@ impl Observer {
         let mut same = same;
         let record = look.map_or(&[][..], |look| &look.deaths);
         for row in look.map_or(&[][..], |look| &look.windows) {
-            let turn = Turn::new(
-                row,
-                same.remove(&row.window),
-                record,
-                self.deaths,
-                evidence,
-                now,
-            );
-            // It need not be told twice: a hook calls when tmux has heard of it.
-            observed.nudge |= turn.is_unheard_of();
-            let known = turn.judge(&mut ended);
+            let before = same.remove(&row.window);
+            let known = match before {
+                Some(known) if known.stands(row, record, evidence) => known,
+                before => {
+                    let turn = Turn::new(row, before, record, self.deaths, evidence, now);
+                    // It need not be told twice: a hook calls when tmux has heard of it.
+                    observed.nudge |= turn.is_unheard_of();
+                    turn.judge(&mut ended)
+                }
+            };
             let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
             if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
                 observed.nudge = true;
@@ -183,10 +197,8 @@ impl Observer {
             if let Some(pid) = row.replaced {
                 observed.snapshot.launcher_replaced.insert(row.window, pid);
             }
-            observed
-                .snapshot
-                .tasks
-                .insert(row.window, known.task.clone());
+            let task = Arc::clone(&known.task);
+            observed.snapshot.tasks.insert(row.window, task);
             self.windows.insert(row.window, known);
         }
         for known in same.values() {
@@ -212,7 +224,7 @@ impl Observer {
 
 /// One window at one look.
 struct Turn<'a> {
-    row: &'a WindowRow,
+    row: &'a Arc<WindowRow>,
     before: Option<Known>,
     deaths: Deaths<'a>,
     evidence: &'a Evidence,
@@ -221,7 +233,7 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn new(
-        row: &'a WindowRow,
+        row: &'a Arc<WindowRow>,
         before: Option<Known>,
         record: &'a [Death],
         told: Option<u64>,
@@ -271,7 +283,8 @@ impl<'a> Turn<'a> {
         }
         let before = self.before.as_ref().filter(|_| !is_new_run);
         Known {
-            task,
+            task: Arc::new(task),
+            row: Some(Arc::clone(self.row)),
             run,
             is_recorded: death.is_some() || before.is_some_and(|before| before.is_recorded),
             terminal: self.pane().and_then(|pane| pane.tty.clone()),
@@ -399,7 +412,7 @@ impl<'a> Turn<'a> {
     }
 
     fn task(&self, pid: Option<u32>, run: u32, life: Life, is_new_run: bool) -> Task {
-        let before = self.before.as_ref().map(|before| &before.task);
+        let before = self.before.as_ref().map(|before| &*before.task);
         let same = before.filter(|_| !is_new_run);
         let pane = self.pane();
         let died = pane.and_then(|pane| pane.dead.as_ref());
@@ -455,7 +468,7 @@ impl<'a> Turn<'a> {
             return None;
         }
         if let Some((place, death)) = self.deaths.own {
-            return Some((place, end(before.task.clone(), death, self.now)));
+            return Some((place, end(Task::clone(&before.task), death, self.now)));
         }
         let pid = before.task.pid?;
         // What our launcher put an end to did not end by itself, whatever it made of it.
@@ -464,7 +477,7 @@ impl<'a> Turn<'a> {
             .exits
             .get(&pid)
             .filter(|_| self.row.replaced != Some(pid))?;
-        let mut task = before.task.clone();
+        let mut task = Task::clone(&before.task);
         task.life = Life::Dead(exit.clone());
         task.ended_at = Some(self.now.wall);
         Some((0, task))
@@ -479,7 +492,7 @@ fn ends_of_gone(
     evidence: &Evidence,
     now: Now,
 ) -> Vec<Ended> {
-    let task = &known.task;
+    let task = &*known.task;
     let earlier = Earlier {
         known,
         evidence,

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -13,6 +14,9 @@ const WALL: i64 = 1_000_000;
 
 struct World {
     observer: Observer,
+    /// Is shown the same, but rows that are as they were are the very rows of the look before.
+    sharing: Observer,
+    rows: BTreeMap<WindowId, Arc<WindowRow>>,
     now: Now,
     evidence: Evidence,
 }
@@ -21,6 +25,8 @@ impl World {
     fn new() -> Self {
         Self {
             observer: Observer::new("s"),
+            sharing: Observer::new("s"),
+            rows: BTreeMap::new(),
             now: Now {
                 mono: Instant::now(),
                 wall: WALL,
@@ -30,8 +36,23 @@ impl World {
     }
 
     fn see(&mut self, windows: &[&str], deaths: &str) -> Observed {
-        let look = look(windows, deaths);
-        self.observer.observe(Some(&look), &self.evidence, self.now)
+        self.observe(Some(&look(windows, deaths)))
+    }
+
+    fn observe(&mut self, look: Option<&Look>) -> Observed {
+        let observed = self.observer.observe(look, &self.evidence, self.now);
+        let mut shared = look.cloned();
+        for row in shared.iter_mut().flat_map(|look| &mut look.windows) {
+            match self.rows.get(&row.window).filter(|known| *known == row) {
+                Some(known) => *row = Arc::clone(known),
+                None => drop(self.rows.insert(row.window, Arc::clone(row))),
+            }
+        }
+        let by_sharing = self
+            .sharing
+            .observe(shared.as_ref(), &self.evidence, self.now);
+        assert_eq!(by_sharing, observed);
+        observed
     }
 
     /// Windows as `@1 pid=7 [tty=4] [run=3] [dead|exit=2|signal=9] [nopane] ..`, deaths as
@@ -41,6 +62,11 @@ impl World {
         let observed = self.see(windows, deaths);
         assert_eq!(tell(&observed.snapshot), told);
         observed
+    }
+
+    fn go_on_from(&mut self, saved: &Snapshot) {
+        self.observer = Observer::from_snapshot(saved);
+        self.sharing = self.observer.clone();
     }
 
     fn wait(&mut self, ms: u64) {
@@ -279,6 +305,8 @@ fn an_unsettled_end_waits_a_second() {
     assert!(observed.nudge && observed.unsettled);
     let mut settled = World {
         observer: world.observer.clone(),
+        sharing: world.sharing.clone(),
+        rows: world.rows.clone(),
         evidence: Evidence::default(),
         now: world.now,
     };
@@ -469,11 +497,11 @@ fn a_record_that_an_earlier_daemon_left_is_not_told_twice() {
     world.see(&["@1 pid=7 tty=1"], "");
     let saved = world.see(&["@1 tty=1 exit=4 died=999"], record).snapshot;
     assert_eq!(saved.ended.len(), 1);
-    world.observer = Observer::from_snapshot(&saved);
+    world.go_on_from(&saved);
     world.wait(5000);
     let present = "@1 run 2 pid - exit 4";
     world.check(&["@1 tty=1 run=2 exit=4 died=999"], record, &[present]);
-    world.observer = Observer::from_snapshot(&saved);
+    world.go_on_from(&saved);
     world.check(
         &["@1 tty=1 run=2 exit=4 died=1003"],
         &format!("{record}@1 %1  5  1003 3 1;@1 %1  4  1003 4 1;"),
@@ -481,7 +509,7 @@ fn a_record_that_an_earlier_daemon_left_is_not_told_twice() {
     );
     // One that lives began after the deaths that were told.
     let saved = world.see(&["@1 pid=9 tty=1 run=4"], "").snapshot;
-    world.observer = Observer::from_snapshot(&saved);
+    world.go_on_from(&saved);
     world.check(
         &["@1 tty=1 run=5 exit=6 died=1007"],
         &format!("{record}@1 %1  6  1007 3 1;"),
@@ -516,15 +544,13 @@ fn a_window_without_panes_is_unknown() {
 fn a_missing_session_and_another_life_begin_anew() {
     let mut world = World::new();
     world.see(&["@1 pid=7 run=3"], "");
-    let observed = world.observer.observe(None, &world.evidence, world.now);
+    let observed = world.observe(None);
     assert!(!observed.snapshot.exists);
     assert_eq!(observed.snapshot.session, "s");
     world.check(&["@1 pid=8"], "", &["@1 run 1 pid 8 alive"]);
     let mut look = look(&["@1 pid=9"], "");
     look.session.life = life(2);
-    let observed = world
-        .observer
-        .observe(Some(&look), &world.evidence, world.now);
+    let observed = world.observe(Some(&look));
     assert_eq!(tell(&observed.snapshot), ["@1 run 1 pid 9 alive"]);
     assert_eq!(observed.snapshot.life, Some(life(2)));
 }
@@ -534,9 +560,9 @@ fn a_saved_snapshot_is_gone_on_from() {
     let mut world = World::new();
     world.see(&["@1 pid=7 run=3"], "");
     let saved = world.see(&["@1 pid=7 run=3"], "").snapshot;
-    world.observer = Observer::from_snapshot(&saved);
+    world.go_on_from(&saved);
     world.check(&["@1 pid=7 run=3"], "", &["@1 run 3 pid 7 alive"]);
-    world.observer = Observer::from_snapshot(&saved);
+    world.go_on_from(&saved);
     world.check(
         &["@1 pid=8 run=3"],
         "@1 %1 7 1  9;",
@@ -584,7 +610,7 @@ fn runs_start_when_somebody_says() {
         start(&mut world, &format!("@1 pid=8 started={launched}")),
         Some(WALL + 1000)
     );
-    world.evidence.started_at.insert(9, WALL + 400);
+    Arc::make_mut(&mut world.evidence.started_at).insert(9, WALL + 400);
     assert_eq!(
         start(&mut world, &format!("@1 pid=9 started={launched}")),
         Some(WALL + 400)
@@ -594,7 +620,7 @@ fn runs_start_when_somebody_says() {
         Some(WALL + 200)
     );
     let mut world = World::new();
-    world.evidence.started_at.insert(7, WALL - 10_000);
+    Arc::make_mut(&mut world.evidence.started_at).insert(7, WALL - 10_000);
     assert_eq!(
         start(&mut world, &format!("@1 pid=7 started={launched}")),
         Some(WALL - 10_000)
@@ -713,7 +739,7 @@ proptest! {
                     ];
                     let [one, other] = told.map(|observed| {
                         let mut snapshot = observed.snapshot;
-                        for task in snapshot.tasks.values_mut().chain(&mut snapshot.ended) {
+                        for task in snapshot.tasks.values_mut().map(Arc::make_mut).chain(&mut snapshot.ended) {
                             task.pid = None;
                         }
                         tell(&snapshot)

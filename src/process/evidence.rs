@@ -6,6 +6,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{LocalModes, tcgetattr};
@@ -19,7 +20,7 @@ use crate::model::{Foreground, Reader};
 #[derive(Debug)]
 pub struct Asked {
     /// What is known; `None` when that is nothing.
-    pub evidence: Option<TtyEvidence>,
+    pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether it still holds, as far as that depends on the programs.
     pub stillness: Stillness,
 }
@@ -28,7 +29,7 @@ pub struct Asked {
 /// nothing.
 #[must_use]
 pub fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
-    ask(pid, tty).evidence
+    ask(pid, tty).evidence.map(Arc::unwrap_or_clone)
 }
 
 /// The same, with what tells cheaply whether it may have changed.
@@ -43,7 +44,7 @@ pub fn ask(pid: u32, tty: &Path) -> Asked {
         ..foreground
     };
     Asked {
-        evidence: (evidence != TtyEvidence::default()).then_some(evidence),
+        evidence: (evidence != TtyEvidence::default()).then(|| Arc::new(evidence)),
         stillness,
     }
 }

@@ -5,6 +5,7 @@
 
 mod cursor;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use cursor::{Anchor, Cursor, CursorError, Located, locate};
@@ -168,7 +169,7 @@ impl Verdict {
 pub struct Wait {
     spec: Spec,
     /// The run that is waited on, as it was at entry.
-    entry: Task,
+    entry: Arc<Task>,
     /// What was written with this stamp or before it is old.
     since: Stamp,
     deadline: Option<Instant>,
@@ -182,11 +183,11 @@ impl Wait {
     /// Begins a wait on the run that `entry` shows. Output counts when its stamp is later than
     /// `since`.
     #[must_use]
-    pub fn begin(spec: Spec, entry: Task, since: Stamp, now: Now) -> Self {
+    pub fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
         Self {
             deadline: spec.timeout.map(|timeout| now.mono + timeout),
             spec,
-            entry,
+            entry: entry.into(),
             since,
             last_output: now.mono,
             saw_output: false,

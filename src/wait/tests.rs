@@ -35,7 +35,10 @@ fn dead(code: i32) -> Life {
 fn look(tasks: Vec<Task>, ended: Vec<Task>) -> Snapshot {
     Snapshot {
         exists: true,
-        tasks: tasks.into_iter().map(|task| (task.window, task)).collect(),
+        tasks: tasks
+            .into_iter()
+            .map(|task| (task.window, task.into()))
+            .collect(),
         ended,
         ..Snapshot::missing("s", 0)
     }

@@ -1,5 +1,7 @@
 //! A snapshot as others see it: what `replay` reads and `ls --json` prints.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,11 @@ impl From<&Snapshot> for SnapshotLine {
             session_name: text::one_line(snapshot.session.as_bytes(), SESSION_CHARS),
             exists: snapshot.exists,
             captured_at: snapshot.captured_at,
-            tasks: snapshot.tasks.values().map(TaskFields::from).collect(),
+            tasks: snapshot
+                .tasks
+                .values()
+                .map(|task| TaskFields::from(&**task))
+                .collect(),
         }
     }
 }
@@ -46,9 +52,9 @@ impl SnapshotLine {
             return Err("tasks: a session that does not exist has none".to_owned());
         }
         for fields in &self.tasks {
-            let task = fields.to_task()?;
+            let task = Arc::new(fields.to_task()?);
             if let Some(earlier) = snapshot.tasks.insert(task.window, task) {
-                snapshot.ended.push(earlier);
+                snapshot.ended.push(Arc::unwrap_or_clone(earlier));
             }
         }
         Ok(snapshot)

@@ -7,7 +7,7 @@ use crate::engine::{Effect, Engine, Memory, Settings};
 use crate::model::sketch::{snapshot, task};
 use crate::model::{
     Body, Delivered, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, Signal, Task,
+    Record, ReplacedBy, Seq, Signal,
 };
 
 fn context() -> Context {
@@ -205,7 +205,7 @@ fn missing_fields_of_a_snapshot_are_null_or_false() {
             .unwrap()
             .tasks
             .values()
-            .all(Task::is_alive),
+            .all(|task| task.is_alive()),
         "a pane of which nothing is known counts as alive"
     );
     assert!(!read_snapshot("{}").unwrap().exists);
@@ -575,7 +575,7 @@ proptest! {
         let mut records = Vec::new();
         for step in 0..5 {
             if step > 0 {
-                look.tasks.insert(task.window, task.clone());
+                look.tasks.insert(task.window, task.clone().into());
             }
             let mut effects = engine.look(look.clone(), now);
             effects.extend(engine.deliver(now));

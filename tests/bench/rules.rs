@@ -46,7 +46,10 @@ fn observe(bencher: Bencher<'_, '_>, windows: u32) {
     let (before, after) = (look(windows, 0), look(windows, 1));
     let now = now();
     let evidence = Evidence {
-        started_at: (0..windows).map(|n| (1000 + n, now.wall)).collect(),
+        started_at: (0..windows)
+            .map(|n| (1000 + n, now.wall))
+            .collect::<std::collections::BTreeMap<_, _>>()
+            .into(),
         ..Evidence::default()
     };
     let mut observer = Observer::new("work");
