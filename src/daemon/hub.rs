@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -14,6 +13,7 @@ use super::clients::Change;
 use super::connection::{self, Ask, Reading};
 use super::notices::Sinks;
 use super::pace::{Found, Pace};
+use super::presence::{Presence, Standing};
 use super::recorder::Recorder;
 use super::signals::Signals;
 use super::waits::Waits;
@@ -146,7 +146,7 @@ impl Hub {
     /// Serves until it is told to stop.
     pub(super) async fn run(
         &mut self,
-        listener: &UnixListener,
+        presence: &mut Presence,
         signals: &mut Signals,
         tasks: &mut JoinSet<()>,
     ) {
@@ -160,13 +160,13 @@ impl Hub {
                 self.on_change(change).await;
                 continue;
             }
-            let due = self.next_deadline();
+            let due = self.next_deadline().min(presence.next_deadline());
             // Losing an arm mid-await is safe: accepting, receiving and reading notifications
             // take nothing before they are done, and signals are remembered.
             let wake = tokio::select! {
                 () = signals.next() => Wake::Stop,
                 Some(ask) = asked.recv() => Wake::Asked(ask),
-                accepted = listener.accept() => {
+                accepted = presence.listener().accept() => {
                     match accepted {
                         Ok((socket, _)) => {
                             let serving = connection::serve(socket, asks.clone());
@@ -192,7 +192,10 @@ impl Hub {
                     self.on_change(change).await;
                     Next::GoOn
                 }
-                Wake::Due => self.on_deadline().await,
+                Wake::Due => match presence.keep() {
+                    Standing::Ours => self.on_deadline().await,
+                    Standing::Theirs => Next::Leave,
+                },
                 Wake::Asked(ask) => self.answer(ask).await,
             };
             match next {

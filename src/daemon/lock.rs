@@ -1,8 +1,8 @@
 //! One daemon per task session: a lock that the kernel lets go of whatever happens to us.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -11,7 +11,20 @@ use rustix::process::{Pid, test_kill_process};
 /// The lock, held as long as this lives.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Lock {
+    /// Whether this is the file at `path`: it may have been deleted, and another one made.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.file.metadata().is_ok_and(|ours| is_file(&ours, path))
+    }
+}
+
+/// Whether the file at `path`, be it a link, is the one that this was found of.
+pub(super) fn is_file(found: &Metadata, path: &Path) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|there| (there.dev(), there.ino()) == (found.dev(), found.ino()))
 }
 
 /// Why the lock is not ours.
@@ -63,14 +76,14 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
         .and_then(|()| file.rewind())
         .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(Lock { _file: file })
+    Ok(Lock { file })
 }
 
 /// Whether the daemon with this pid has the lock at `path`. The lock itself is tried last: for that
 /// moment it looks taken to a daemon that starts.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let said = std::fs::read_to_string(path).unwrap_or_default();
+    let said = fs::read_to_string(path).unwrap_or_default();
     process.is_some_and(|process| test_kill_process(process).is_ok())
         && said.trim().parse() == Ok(pid)
         && is_held(path)

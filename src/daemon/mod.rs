@@ -10,6 +10,7 @@ mod lock;
 mod log;
 mod notices;
 mod pace;
+mod presence;
 mod recorder;
 mod scan;
 mod signals;
@@ -25,7 +26,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
 pub use lock::{LockError, is_held};
@@ -40,6 +40,7 @@ use crate::prompt::Teaching;
 use crate::tmux::{Mark, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use hub::Hub;
+use presence::{Locks, Presence};
 use recorder::Recorder;
 use signals::Signals;
 use supervisor::Claim;
@@ -127,7 +128,7 @@ pub enum DaemonError {
 pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let place = &options.place;
     place.create_runtime()?;
-    let _lock = lock::take(&place.lock())?;
+    let mut locks = Locks::take(place)?;
     let carried_on = Some(place).filter(|_| !options.fresh);
     let (checked, meant) = tokio::join!(
         options.server.check_version(),
@@ -137,6 +138,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     // What keeps tmux from answering is for the first look to tell.
     let claimed = claim(&options, meant.unwrap_or_default()).await?;
     place.create_state()?;
+    locks.complete(place)?;
     log::open(&place.log()).map_err(|source| DaemonError::Io {
         path: place.log(),
         source,
@@ -187,7 +189,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     if options.stdout {
         print_feed(&hub, last_seq, &mut tasks);
     }
-    let (listener, _socket) = listen(place)?;
+    let mut presence = Presence::begin(place, locks)?;
     tracing::info!(
         session = options.session,
         pid = std::process::id(),
@@ -196,14 +198,15 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     ready();
     scan::scan(&mut hub, options.project.as_deref()).await;
 
-    hub.run(&listener, &mut signals, &mut tasks).await;
+    hub.run(&mut presence, &mut signals, &mut tasks).await;
     tracing::info!("leaving");
-    drop(listener);
+    let locks = presence.leave();
     // The second signal ends it at once, whatever is still under way.
     tokio::select! {
         () = leave(hub, tasks) => {}
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
     }
+    drop(locks);
     Ok(())
 }
 
@@ -266,35 +269,4 @@ fn print_feed(hub: &Hub, after: Seq, tasks: &mut JoinSet<()>) {
             tracing::info!(%error, "stdout is closed; supervising goes on");
         }
     });
-}
-
-/// Removes the socket when the daemon leaves, however it leaves.
-struct Socket {
-    path: PathBuf,
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!(%error, "could not remove the socket");
-        }
-    }
-}
-
-/// Listens. We have the lock, so a socket that is there is a dead daemon's.
-fn listen(place: &Place) -> Result<(UnixListener, Socket), DaemonError> {
-    use std::os::unix::fs::PermissionsExt;
-
-    let path = place.socket();
-    let failed = |source| DaemonError::Io {
-        path: place.socket(),
-        source,
-    };
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        Ok(()) | Err(_) => {}
-    }
-    let listener = UnixListener::bind(&path).map_err(failed)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    Ok((listener, Socket { path }))
 }

@@ -113,6 +113,12 @@ impl Place {
         self.runtime_file("lock")
     }
 
+    /// Returns the second lock of the daemon, which stays when the folder of the first is deleted.
+    #[must_use]
+    pub fn state_lock(&self) -> PathBuf {
+        self.state.join("daemon.lock")
+    }
+
     /// Returns the daemon's socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {

@@ -15,6 +15,7 @@ mod house;
 mod logs;
 #[cfg(feature = "notice")]
 mod notices;
+mod presence;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;

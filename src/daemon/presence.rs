@@ -1,0 +1,204 @@
+//! What a daemon is found by, and what keeps it alone: its socket and its locks.
+//!
+//! They can go while it lives. A runtime folder of systemd's is emptied when the last login of its
+//! user ends, tmux and we being left, and cleaners come through `/tmp`. So whether they are still
+//! there is looked at now and then, and they are made anew. Meanwhile a second lock, in the state
+//! folder, keeps others from taking us for gone.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::time::Instant;
+
+use super::DaemonError;
+use super::lock::{self, Lock, LockError};
+use crate::place::Place;
+
+/// How often it is looked whether all is there. Who finds no socket and starts a daemon waits
+/// several times as long for the one that has the locks.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The locks of a task session.
+#[derive(Debug)]
+pub(super) struct Locks {
+    runtime: Lock,
+    /// `None` where the state folder's file system has no locks.
+    state: Option<Lock>,
+}
+
+impl Locks {
+    /// Takes them, that of the state folder only where there is such a folder.
+    pub(super) fn take(place: &Place) -> Result<Self, LockError> {
+        // First the one that lasts: who does not get it shall not be seen to have the other.
+        let state = if place.state.is_dir() {
+            take_state(place)?
+        } else {
+            None
+        };
+        let runtime = lock::take(&place.lock())?;
+        Ok(Self { runtime, state })
+    }
+
+    /// Takes that of the state folder as well, now that it is there.
+    pub(super) fn complete(&mut self, place: &Place) -> Result<(), LockError> {
+        if self.state.is_none() {
+            self.state = take_state(place)?;
+        }
+        Ok(())
+    }
+}
+
+fn take_state(place: &Place) -> Result<Option<Lock>, LockError> {
+    match lock::take(&place.state_lock()) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(held @ LockError::Held { .. }) => Err(held),
+        Err(error) => {
+            tracing::debug!(%error, "no lock in the state folder");
+            Ok(None)
+        }
+    }
+}
+
+/// Whether a daemon goes on after a look at its presence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It does.
+    Ours,
+    /// Another daemon has taken its place.
+    Theirs,
+}
+
+/// A daemon that can be found.
+#[derive(Debug)]
+pub(super) struct Presence {
+    place: Place,
+    locks: Locks,
+    listener: UnixListener,
+    socket: Socket,
+    looked_at: Instant,
+    /// Whether it was said that something cannot be made anew.
+    has_complained: bool,
+}
+
+impl Presence {
+    /// Listens. We have the lock, so a socket that is there is a dead daemon's.
+    pub(super) fn begin(place: &Place, locks: Locks) -> Result<Self, DaemonError> {
+        let (listener, socket) = listen(&place.socket())?;
+        Ok(Self {
+            place: place.clone(),
+            locks,
+            listener,
+            socket,
+            looked_at: Instant::now(),
+            has_complained: false,
+        })
+    }
+
+    /// Listens no more; the locks are left.
+    pub(super) fn leave(self) -> Locks {
+        self.locks
+    }
+
+    pub(super) fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Returns when to look whether all is still there.
+    pub(super) fn next_deadline(&self) -> Instant {
+        self.looked_at + LOOK_EVERY
+    }
+
+    /// Looks whether all is still there, if that is due, and makes anew what is not.
+    pub(super) fn keep(&mut self) -> Standing {
+        if self.next_deadline() > Instant::now() {
+            return Standing::Ours;
+        }
+        self.looked_at = Instant::now();
+        match self.make_anew() {
+            Ok(made) => {
+                if made {
+                    tracing::warn!("made the socket and the lock anew that somebody had deleted");
+                }
+                self.has_complained = false;
+                Standing::Ours
+            }
+            Err(DaemonError::Lock(LockError::Held { pid }))
+                if lock::is_held_by(&self.place.lock(), pid) =>
+            {
+                tracing::error!(pid, "another daemon has taken over");
+                Standing::Theirs
+            }
+            Err(error) => {
+                if !self.has_complained {
+                    tracing::warn!(%error, "cannot be found: the socket or the lock was deleted");
+                }
+                self.has_complained = true;
+                Standing::Ours
+            }
+        }
+    }
+
+    fn make_anew(&mut self) -> Result<bool, DaemonError> {
+        let path = self.place.lock();
+        let is_locked = self.locks.runtime.is_at(&path);
+        if is_locked && self.socket.is_there() {
+            return Ok(false);
+        }
+        self.place.create_runtime()?;
+        if !is_locked {
+            self.locks.runtime = lock::take(&path)?;
+        }
+        if !self.socket.is_there() {
+            let (listener, socket) = listen(&self.place.socket())?;
+            self.listener = listener;
+            self.socket = socket;
+        }
+        Ok(true)
+    }
+}
+
+/// The socket's file. It is removed when the daemon leaves, however it leaves.
+#[derive(Debug)]
+struct Socket {
+    path: PathBuf,
+    found: Metadata,
+}
+
+impl Socket {
+    /// Whether the file is still there, and not another one in its place.
+    fn is_there(&self) -> bool {
+        lock::is_file(&self.found, &self.path)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.is_there()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::debug!(%error, "could not remove the socket");
+        }
+    }
+}
+
+fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
+    let failed = |source| DaemonError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+    let socket = Socket {
+        path: path.to_owned(),
+        found: fs::symlink_metadata(path).map_err(failed)?,
+    };
+    Ok((listener, socket))
+}
