@@ -289,12 +289,12 @@ fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
+/// In braces the commands are parsed with the hook; as a word they would be each time it runs, for
+/// which tmux reads the user's entry in the system's list of users, among other things.
 fn when_marked(commands: &[Command]) -> String {
-    control_line(&[Command::new("if-shell").args([
-        "-F",
-        "#{@tmux_task_daemon}",
-        &control_line(commands),
-    ])])
+    let ask = Command::new("if-shell").args(["-F", &format!("#{{{MARK}}}")]);
+    let ask = control_line(&[ask]);
+    format!("{ask} {{ {} }}", control_line(commands))
 }
 
 /// Calls the session's daemon, and says which window it is about.

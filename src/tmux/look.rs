@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::Connection;
 use super::error::TmuxError;
-use super::nonce::nonce;
 use super::rows::{
     Listed, Wanted, list_command, list_window_command, read_lists, read_session, session_command,
     signs_command,
@@ -355,14 +354,13 @@ async fn ask(
     let target = target.pane();
     let mut commands = question.list_commands(&target);
     let n_lists = commands.len();
-    commands.push(session_command(&target));
     if question.signs {
         commands.push(signs_command(&target));
     }
     let known = question.panes.iter();
     commands.extend(known.map(|(pane, shape)| capture_command(*pane, shape)));
     commands.extend(question.new.iter().copied().map(capture_new_command));
-    commands.push(Command::new("display-message").args(["-p", nonce()]));
+    commands.push(session_command(&target));
     let frames = connection.run(&commands).await?;
     if frames.len() != commands.len() {
         return Err(confused(format!(
@@ -371,22 +369,19 @@ async fn ask(
             commands.len()
         )));
     }
-    let last = frames.last().map(Frame::text);
-    if last.as_deref() != Some(nonce()) {
-        return Err(confused("the end mark is missing"));
-    }
     read(frames, n_lists, question).ok_or_else(|| confused("a row cannot be read"))
 }
 
 fn read(frames: Vec<Frame>, n_lists: usize, question: &Question) -> Option<Answer> {
-    let time = frames.last()?.time;
+    let last = frames.last()?;
+    let (session, record) = read_session(&last.text())?;
+    let time = last.time;
     let mut frames = frames.into_iter();
     let lists: String = frames
         .by_ref()
         .take(n_lists)
         .map(|list| list.text())
         .collect();
-    let (session, record) = read_session(&frames.next()?.text())?;
     let signs = if question.signs {
         Some(frames.next()?.text())
     } else {
