@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::args::Global;
@@ -311,6 +312,12 @@ impl Session {
         Failure::new(Kind::Missing, what, format!("no session `{}`", self.name))
             .with_hint("`tmux-task run NAME -- COMMAND` starts a task and with it the session")
     }
+}
+
+/// From here on an interrupt is ours: it does not end the process, and it is kept until it is asked
+/// for.
+pub(super) fn interrupts(what: &str) -> Result<Signal, Failure> {
+    signal(SignalKind::interrupt()).map_err(|error| Failure::of(Kind::Failed, what, &error))
 }
 
 /// Looks up an environment variable.

@@ -1,7 +1,5 @@
 //! `feed`: the records, kept and live.
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
@@ -98,9 +96,8 @@ async fn follow(
             .with_hint("start one with `tmux-task daemon --detach`"));
     };
     let failed = |error| context::client("feed", &error);
-    // From here on an interrupt is ours, also while records come without a pause.
-    let mut interrupts = signal(SignalKind::interrupt())
-        .map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
+    // Also while records come without a pause.
+    let mut interrupts = context::interrupts("feed")?;
     let start = after.map_or(ReaderStart::Now, ReaderStart::After);
     let mut line = Some(client.subscribe(start, filter).await.map_err(failed)?);
     while let Some(text) = line {

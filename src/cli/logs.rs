@@ -121,13 +121,12 @@ async fn follow(session: &Session, task: &Task, pane: PaneId, args: &Logs) -> Re
         lines.drain(..lines.len().saturating_sub(most));
     }
     output::lines(lines.iter().map(String::as_str))?;
+    // Also while output comes without a pause.
+    let mut interrupts = context::interrupts("logs")?;
     loop {
         let piece = tokio::select! {
             piece = daemon.line() => piece.map_err(failed)?,
-            signal = tokio::signal::ctrl_c() => {
-                signal.map_err(|error| Failure::of(Kind::Failed, "logs", &error))?;
-                return Err(Failure::silent(Kind::Interrupted));
-            }
+            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
         };
         let Some(piece) = piece else { break };
         let text: Option<String> = serde_json::from_str(&piece)

@@ -76,13 +76,11 @@ pub(super) async fn ask(
     what: &str,
     request: WaitRequest,
 ) -> Result<WaitResult, Failure> {
+    let mut interrupts = context::interrupts(what)?;
     let request = Request::Wait(request);
     let asked = tokio::select! {
         asked = daemon.ask(&request) => asked,
-        signal = tokio::signal::ctrl_c() => {
-            signal.map_err(|error| Failure::of(Kind::Failed, what, &error))?;
-            return Err(Failure::silent(Kind::Interrupted));
-        }
+        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
     };
     match asked {
         Ok(Response::Waited(result)) => Ok(result),
@@ -186,6 +184,7 @@ async fn on_channel(
     channel: &str,
     timeout: Option<Duration>,
 ) -> Result<WaitResult, Failure> {
+    let mut interrupts = context::interrupts("wait")?;
     let began = Instant::now();
     let limit = timeout.unwrap_or(Duration::MAX);
     let outcome = tokio::select! {
@@ -194,10 +193,7 @@ async fn on_channel(
             OutcomeName::Signalled
         }
         () = tokio::time::sleep(limit) => OutcomeName::Timeout,
-        signal = tokio::signal::ctrl_c() => {
-            signal.map_err(|error| Failure::of(Kind::Failed, "wait", &error))?;
-            return Err(Failure::silent(Kind::Interrupted));
-        }
+        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
     };
     let mut result = WaitResult::new(outcome);
     result.condition = (outcome == OutcomeName::Signalled).then(|| "channel".to_owned());

@@ -262,10 +262,7 @@ fn a_tmux_that_is_missing_or_too_old_is_said() {
             ),
         );
     }
-    let old = world.path("old-tmux");
-    fs::write(&old, "#!/bin/sh\necho 'tmux 3.1c'\n").unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&old, mode).unwrap();
+    let old = world.script("old-tmux", "#!/bin/sh\necho 'tmux 3.1c'\n");
     let output = world.task(["--tmux", old.to_str().unwrap(), "run", "api", "--", "true"]);
     output.fails(
         1,

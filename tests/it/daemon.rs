@@ -391,7 +391,9 @@ fn a_daemon_that_left_no_trace_of_itself_is_no_reason_to_keep_hooks() {
     let mut daemon = world.start(["daemon"]);
     assert!(daemon.complaint().contains("supervising session work"));
     world.run("api", "exec sleep 1000");
-    world.until_deliveries(1);
+    world.until("its start", |records| {
+        story(records).contains(&"started api".to_owned())
+    });
     assert_eq!(ours(&world, "work"), (true, true, true));
     // It cannot take its mark away.
     daemon.signal(Signal::KILL);
@@ -508,6 +510,9 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
                 .any(|event| event["type"] == "notify")
             && all_told(records)
     });
+    // An end may be told before tmux itself has counted it.
+    world.until_ended(&window);
+    world.look();
     world.task(["daemon", "stop"]).ok();
     world.task(["-s", "mine", "daemon", "stop"]).ok();
     assert_eq!(

@@ -1,5 +1,9 @@
 //! Logs and `search`: a task's output, of its present run and of earlier ones.
 
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::runs::codes;
@@ -63,15 +67,13 @@ fn following_raw_is_what_the_task_wrote() {
     let world = World::new();
     let gate = world.gate("go");
     let line = format!(
-        "{0}; printf '\\033[31mred\\033[m \\342'; {0}; printf '\\202\\254\\n'",
+        "echo up; {0}; printf '\\033[31mred\\033[m \\342'; {0}; printf '\\202\\254\\n'",
         gate.wait()
     );
     let window = world.run("api", &line);
+    world.until_shows(&window, "up");
     let mut following = world.start(["logs", "api", "-f", "--raw"]);
-    world.until_true("it follows", || {
-        let children = format!("/proc/{}/task", following.pid().as_raw_nonzero());
-        std::fs::read_dir(children).is_ok()
-    });
+    assert_eq!(following.line(), "up");
     gate.open();
     world.until_shows(&window, "red");
     gate.open();
@@ -97,6 +99,22 @@ fn a_follower_sees_every_line_of_a_burst_in_order() {
         assert_eq!(following.line(), n.to_string());
     }
     assert_eq!(following.wait(), 0);
+}
+
+#[test]
+fn an_interrupt_ends_the_following_and_not_the_task() {
+    let world = World::new();
+    let gate = world.gate("go");
+    let line = format!("echo up; {}; echo more; exec sleep 1000", gate.wait());
+    let window = world.run("api", &line);
+    world.until_shows(&window, "up");
+    let mut following = world.start(["logs", "api", "-f"]);
+    assert_eq!(following.line(), "up");
+    gate.open();
+    assert_eq!(following.line(), "more");
+    following.signal(Signal::INT);
+    assert_eq!(following.wait(), 130);
+    assert_eq!(world.look()["tasks"][0]["dead"], false);
 }
 
 #[test]
@@ -141,8 +159,7 @@ fn raw_logs_have_their_colours() {
 fn earlier_runs_are_kept() {
     let world = World::new();
     let window = world.run("api", "echo first; seq 100; exit 3");
-    world.until("its end", |records| !records.is_empty());
-    world.until_ended(&window);
+    world.until("its end", |records| codes(records, "api") == [(1, 3)]);
     // A live run that is replaced is kept as well, as far as it came.
     world.run("api", "echo second; exec sleep 1000");
     world.until_shows(&window, "second");
@@ -176,10 +193,16 @@ fn kept_runs_say_what_they_were_and_are_bounded() {
     let window = world.run("api", "echo up; exit 3");
     world.until_ended(&window);
     let folder = world.state(SESSION).join("runs");
-    world.until_true("it is kept", || {
-        folder.read_dir().is_ok_and(|files| files.count() == 1)
-    });
-    let only = folder.read_dir().unwrap().next().unwrap().unwrap().path();
+    // Each is written under another name at first.
+    let runs = || -> Vec<PathBuf> {
+        let files = folder.read_dir().into_iter().flatten();
+        let paths = files.map(|file| file.unwrap().path());
+        paths
+            .filter(|path| path.extension() == Some(OsStr::new("log")))
+            .collect()
+    };
+    world.until_true("it is kept", || runs().len() == 1);
+    let only = runs().remove(0);
     let text = std::fs::read_to_string(&only).unwrap();
     let (about, lines) = text.split_once('\n').unwrap();
     let about: Value = serde_json::from_str(about).unwrap();
@@ -211,9 +234,7 @@ fn kept_runs_say_what_they_were_and_are_bounded() {
             .lines()
             .count()
     };
-    world.until_true("it is kept", || {
-        folder.read_dir().unwrap().count() == 200 && kept() == 10_000
-    });
+    world.until_true("it is kept", || runs().len() == 200 && kept() == 10_000);
     assert!(only.exists());
 }
 

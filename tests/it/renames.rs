@@ -16,7 +16,8 @@ const NEW: &str = "new § (2) ##{x} --";
 /// A world with a task in a session that was made as `work` and has another name now.
 fn renamed() -> World {
     let world = World::new();
-    world.run("api", "echo it works; exec sleep 1000");
+    let window = world.run("api", "echo it works; exec sleep 1000");
+    world.until_shows(&window, "it works");
     world.until_deliveries(1);
     rename(&world, "work", NEW);
     world
@@ -254,7 +255,8 @@ fn a_session_of_the_new_name_on_another_server_is_another_one() {
 #[test]
 fn a_rename_counts_at_once() {
     let world = World::new();
-    world.run("api", "echo it works; exec sleep 1000");
+    let window = world.run("api", "echo it works; exec sleep 1000");
+    world.until_shows(&window, "it works");
     world.until_deliveries(1);
     let mut name = "work".to_owned();
     for n in 0..10 {

@@ -1,7 +1,6 @@
 //! The start-up scan: what other conversations of the project have left over.
 
-use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use crate::support::{Output, World, content, deliveries, story, window_of};
@@ -144,7 +143,7 @@ fn what_somebody_has_in_view_is_never_cleaned() {
 fn what_was_read_within_the_hour_is_never_cleaned() {
     let mut world = World::new();
     for session in ["read", "forgotten"] {
-        world.run_in(session, "a", "exit 0");
+        dead(&world, session, "a");
         let follow = world.start(["-s", session, "feed", "--follow"]);
         follow.records_until(|record| record["kind"] == "sync");
         drop(follow);
@@ -179,7 +178,7 @@ fn with_nothing_left_over_nothing_is_said() {
 #[test]
 fn a_daemon_alone_does_not_have_a_session_in_view() {
     let mut world = World::new();
-    world.run_in("old", "a", "exit 0");
+    dead(&world, "old", "a");
     world.until_of(&["-s", "old"], "its end", |records| {
         records.iter().any(|record| record["type"] == "exited")
     });
@@ -196,13 +195,11 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     let mut world = World::new();
     // A tmux that takes its time to list sessions.
     let gate = world.gate("gate");
-    let slow = world.path("slow-tmux");
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *list-sessions*) {} ;; esac\nexec tmux \"$@\"\n",
         gate.wait()
     );
-    fs::write(&slow, script).unwrap();
-    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    let slow = world.script("slow-tmux", &script);
     world.set("TMUX_TASK_TMUX", slow.to_str().unwrap());
     world.daemon();
     world.set("TMUX_TASK_TMUX", "");

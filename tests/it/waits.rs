@@ -517,7 +517,8 @@ fn bells_and_questions_end_waits() {
 #[test]
 fn time_ends_a_wait() {
     let world = World::new();
-    world.run("api", "echo up; exec sleep 1000");
+    let window = world.run("api", "echo up; exec sleep 1000");
+    world.until_shows(&window, "up");
     let output = world.task(["wait", "api", "--text", "down", "--timeout", "100ms"]);
     assert_eq!(output.code, 4, "{output}");
     assert!(
@@ -776,20 +777,13 @@ fn a_firehose_holds_nobody_up() {
     let world = World::new();
     world.run("noise", "while :; do echo noise; done");
     let (_, go_on) = steps(&world, "api", &["true", "echo READY"]);
-    let noise = world.start([
-        "wait",
-        "noise",
-        "--json",
-        "--text",
-        "never",
-        "--timeout",
-        "3s",
-    ]);
-    world.until_true("it waits", || waits(&world) == 1);
+    let noise = begin(&world, &["noise", "--text", "never"]);
     let waiting = begin(&world, &["api", "--text", "READY"]);
     go_on();
     ends_with(&end(waiting), 0, "matched");
-    let ended = end(noise);
+    drop(noise);
+    let args = ["wait", "noise", "--json", "--text", "never"];
+    let ended = outcome(&world.task([&args[..], &["--timeout", "3s"]].concat()));
     ends_with(&ended, 4, "timeout");
     assert_eq!(ended.1["sawNewOutput"], true);
     assert_eq!(world.task(["kill", "noise"]).code, 0);

@@ -171,6 +171,19 @@ impl World {
         window_of(output.ok())
     }
 
+    /// Makes a program of a script.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        // A child writes it: what we have open for writing, another test's fork may have open for a
+        // moment longer, and what somebody has open for writing cannot be run.
+        let mut writer = self.command("sh");
+        writer
+            .args(["-c", "cat >\"$0\" && chmod +x \"$0\""])
+            .arg(&path);
+        Output::with_input(writer, text).ok();
+        path
+    }
+
     /// Makes something for tasks to wait for.
     pub(crate) fn gate(&self, name: &str) -> Gate {
         let path = self.path(name);
