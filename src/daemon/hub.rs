@@ -1,6 +1,6 @@
 //! The loop: wait, decide, act. Owner of the engine; everybody else sends it something.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use tracing::Instrument;
 
 use super::clients::Change;
 use super::connection::{self, Ask, Reading};
+use super::looking::{Looked, Why};
 use super::notices::Sinks;
-use super::pace::{Found, Pace};
+use super::pace::Pace;
 use super::presence::{Presence, Standing};
 use super::recorder::Recorder;
 use super::signals::Signals;
@@ -24,7 +25,7 @@ use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
-use crate::model::{Body, Difference, EventKind, GoneReason, Level, Millis, PaneId, WindowId};
+use crate::model::{Level, Millis, PaneId, WindowId};
 use crate::place::Place;
 use crate::tmux::Extent;
 use crate::wire::{
@@ -42,7 +43,7 @@ const USELESS_AFTER: Duration = Duration::from_secs(600);
 const NOTE_READERS_EVERY: Duration = Duration::from_secs(600);
 
 /// How long what the feed tells as well need not be saved, so that it is not written at each bell.
-const SAVE_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The state of a running daemon.
 pub(super) struct Hub {
@@ -66,7 +67,7 @@ pub(super) struct Hub {
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
     /// Whether tmux had still to say, at the last look, how a run ended.
-    is_unsettled: bool,
+    pub(super) is_unsettled: bool,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
@@ -74,7 +75,7 @@ pub(super) struct Hub {
     readers: Arc<()>,
     readers_noted: Option<Instant>,
     /// How often a look that nobody called for found something that should have been told.
-    found_late: u64,
+    pub(super) found_late: u64,
     /// When the last look is to be saved; `None` when it is, or would be the same.
     save_at: Option<Instant>,
 }
@@ -90,24 +91,6 @@ enum Wake {
     Due,
     /// A signal, or whoever reads our stdout has gone.
     Stop,
-}
-
-/// Why a look is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// Something called for it.
-    Called,
-    /// Nothing did: it makes sure.
-    Safety,
-}
-
-/// What came of a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looked {
-    /// It found something, or nothing that it could have missed.
-    Enough,
-    /// It found nothing, and there is what it did not look at.
-    FoundNothing,
 }
 
 /// What an answered request means for the loop.
@@ -318,115 +301,6 @@ impl Hub {
         }
     }
 
-    /// Looks, records and tells.
-    pub(super) async fn look(&mut self) {
-        self.look_because(Why::Called, Extent::Whole, &BTreeMap::new())
-            .await;
-    }
-
-    /// The same for what somebody told of.
-    async fn look_at_told(&mut self) -> Looked {
-        self.look_because(Why::Called, Extent::Told, &BTreeMap::new())
-            .await
-    }
-
-    /// Looks for somebody who wants to know how everything stands.
-    pub(super) async fn look_at_all(&mut self) {
-        self.watch.ask_for_all();
-        self.look().await;
-    }
-
-    /// Looks after a command has just ended these windows.
-    pub(super) async fn look_after_kill(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
-        self.look_because(Why::Called, Extent::Whole, killed).await;
-    }
-
-    async fn look_because(
-        &mut self,
-        why: Why,
-        extent: Extent,
-        killed: &BTreeMap<WindowId, GoneReason>,
-    ) -> Looked {
-        let at = now();
-        let engine = &self.engine;
-        let waits = |window| engine.prompt_of(window).is_some();
-        let quiet = engine.settings().quiet;
-        match self.watch.look(killed, waits, quiet, extent, at).await {
-            Ok(seen) => {
-                let name = self.watch.about().name.as_deref();
-                self.recorder.rename(name.unwrap_or(&seen.snapshot.session));
-                let has_dead = seen.snapshot.tasks.values().any(|task| !task.is_alive());
-                let found = match (seen.snapshot.exists, self.watch.is_told(), has_dead) {
-                    (false, _, _) => Found::Absent,
-                    (true, false, _) => Found::Untold,
-                    (true, true, true) => Found::ToldWithDead,
-                    (true, true, false) => Found::Told,
-                };
-                let dead = self.dead_runs();
-                let difference = self
-                    .engine
-                    .before()
-                    .map_or(Difference::Otherwise, |before| {
-                        before.difference(&seen.snapshot)
-                    });
-                let effects = self.engine.look(seen.snapshot, at);
-                if why == Why::Safety && should_have_been_told(&effects, &dead) {
-                    self.found_late += 1;
-                    tracing::warn!("a look found what should have been told");
-                }
-                let has_told = !effects.is_empty();
-                let ended = keeping::ended(&effects);
-                self.perform(effects).await;
-                let changed = difference > Difference::InPassing;
-                self.pace.looked(found, changed || has_told, seen.unsettled);
-                if self.watch.is_hushed() {
-                    self.pace.unheard();
-                }
-                self.is_unsettled = seen.unsettled;
-                // Readers are served before anything that can wait.
-                tokio::task::yield_now().await;
-                self.watch.tidy(&seen.untidy).await;
-                keeping::keep(self, &ended).await;
-                match difference {
-                    Difference::Otherwise => self.save_within(Duration::ZERO),
-                    Difference::InBells => self.save_within(SAVE_WITHIN),
-                    Difference::InPassing => {}
-                }
-                self.save_if_due();
-                if self.recorder.is_settled() {
-                    self.watch.forget_deaths().await;
-                }
-                waiting::looked(self).await;
-                if self.is_layout_changed {
-                    waiting::relayout(self).await;
-                }
-                if has_told || seen.is_whole || seen.unsettled {
-                    Looked::Enough
-                } else {
-                    Looked::FoundNothing
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a look failed");
-                self.pace.looked(Found::Untold, false, false);
-                Looked::Enough
-            }
-        }
-    }
-
-    /// Returns the windows whose run had ended in the last look.
-    fn dead_runs(&self) -> BTreeSet<WindowId> {
-        let tasks = self
-            .engine
-            .before()
-            .into_iter()
-            .flat_map(|look| look.tasks.values());
-        tasks
-            .filter(|task| !task.is_alive())
-            .map(|task| task.window)
-            .collect()
-    }
-
     /// Saves the last look, so that the next daemon carries on from it.
     pub(super) fn save(&mut self) {
         self.save_at = Some(Instant::now() + SAVE_WITHIN);
@@ -446,12 +320,12 @@ impl Hub {
     }
 
     /// Takes note that what was saved is out of date.
-    fn save_within(&mut self, pause: Duration) {
+    pub(super) fn save_within(&mut self, pause: Duration) {
         let at = Instant::now() + pause;
         self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
     }
 
-    fn save_if_due(&mut self) {
+    pub(super) fn save_if_due(&mut self) {
         if self.save_at.is_some_and(|at| at <= Instant::now()) {
             self.save();
         }
@@ -669,26 +543,6 @@ impl Hub {
         self.watch.close().await;
         self.sinks.close().await;
     }
-}
-
-/// Whether a look brought an event that tmux or the kernel should have told of. That a dead pane
-/// runs again is told by nobody.
-fn should_have_been_told(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool {
-    let records = effects.iter().flat_map(|effect| match effect {
-        Effect::Append(records) => records.as_slice(),
-        Effect::Status(_) => &[],
-    });
-    records.into_iter().any(|record| match &record.body {
-        Body::Event(event) => match event.kind {
-            // That a program begins or ceases to wait need not show in its output.
-            EventKind::Input { .. } | EventKind::InputResolved { .. } => false,
-            EventKind::Started { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Disappeared { .. } => !dead.contains(&event.task.window),
-        },
-        Body::Notice { .. } | Body::FollowUp { .. } => false,
-    })
 }
 
 /// Returns the bounds that the configuration sets.

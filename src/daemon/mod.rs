@@ -8,6 +8,7 @@ mod hub;
 mod keeping;
 mod lock;
 mod log;
+mod looking;
 mod notices;
 mod pace;
 mod presence;
