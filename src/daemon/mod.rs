@@ -12,6 +12,7 @@ mod looking;
 mod notices;
 mod pace;
 mod presence;
+mod processes;
 mod recorder;
 mod scan;
 mod signals;

@@ -8,14 +8,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::clients::{Change, Clients, Heard};
+use super::processes::Processes;
 use super::supervisor::{self, Claim};
 use super::terminals::Terminals;
-use crate::model::{
-    Exit, GoneReason, Millis, Now, PaneId, SessionLife, Signal, Snapshot, WindowId, text,
-};
+use crate::model::{GoneReason, Now, PaneId, SessionLife, Snapshot, WindowId, text};
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
-use crate::process::{self, Ended, Ends};
 use crate::protocol::rows::Look;
 use crate::tmux::{
     self, Connection, Extent, History, Memory, PaneOutput, Server, Target, TmuxError,
@@ -45,12 +43,8 @@ pub(super) struct Watch {
     prepared: BTreeSet<WindowId>,
     /// Windows that were alive in the last look.
     alive: BTreeSet<WindowId>,
-    /// When the processes of the last look started.
-    started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Tells when they end; `None` where the system cannot.
-    ends: Option<Ends>,
-    /// Those that have ended and stood in the last look, with their exits where they are known.
-    ended: BTreeMap<u32, Option<Exit>>,
+    /// What the kernel tells of the processes in the windows.
+    processes: Processes,
     /// The server's record of deaths, as the last look read it.
     death_record: String,
     place: Place,
@@ -129,9 +123,7 @@ impl Watch {
             all_asked: None,
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
-            started_at: Arc::default(),
-            ends: ends(),
-            ended: BTreeMap::new(),
+            processes: Processes::new(),
             death_record: String::new(),
             place,
             claimed,
@@ -174,13 +166,7 @@ impl Watch {
     ///
     /// Nothing is lost when the future is dropped: a notification not returned is returned next.
     pub(super) async fn changed(&mut self) -> Change {
-        let ends = self.ends.as_mut();
-        let ended = async {
-            match ends {
-                Some(ends) => ends.next().await,
-                None => std::future::pending().await,
-            }
-        };
+        let processes = &mut self.processes;
         let link = &mut self.link;
         let told = async {
             match link {
@@ -189,10 +175,7 @@ impl Watch {
             }
         };
         tokio::select! {
-            Ended { pid, exit } = ended => {
-                self.ended.insert(pid, exit);
-                Change::Task
-            }
+            () = processes.ended() => Change::Task,
             told = told => match told {
                 Ok(change) => change,
                 Err(error) => {
@@ -345,18 +328,18 @@ impl Watch {
                     name: Some(look.session.name.clone()),
                     root: look.session.root.clone(),
                 };
-                evidence.started_at = self.starts(look);
+                evidence.started_at = self.processes.starts(look);
                 self.death_record.clone_from(&look.death_record);
             }
         }
-        self.learn_ends(&mut evidence);
+        self.processes.learn_ends(&mut evidence);
         evidence.gone = self.gone(look.as_ref(), killed).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now.mono);
         self.alive = alive(&snapshot);
-        self.watch_ends(&snapshot);
+        self.processes.watch(&snapshot);
         let untidy = self.untidy(&snapshot, observed.write_runs);
         if let (true, Some(life)) = (observed.nudge, &self.life) {
             tmux::nudge(life.server_pid);
@@ -369,38 +352,6 @@ impl Watch {
         })
     }
 
-    /// Adds what the kernel tells of processes that ended.
-    fn learn_ends(&mut self, evidence: &mut Evidence) {
-        let now_ended = self.ends.as_mut().map(Ends::take).unwrap_or_default();
-        self.ended
-            .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
-        evidence.ended = self.ended.keys().copied().collect();
-        // tmux hangs up on the processes of a window that it closes or respawns. That is no end of
-        // their own.
-        let hang_up = Signal::parse("HUP");
-        let (hung_up, exits): (BTreeMap<_, _>, _) = self
-            .ended
-            .iter()
-            .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
-            .partition(|(_, exit)| exit.signal.is_some() && exit.signal == hang_up);
-        evidence.hung_up = hung_up.into_keys().collect();
-        evidence.exits = exits;
-    }
-
-    /// Watches the processes of the runs that go on, and forgets those of others.
-    fn watch_ends(&mut self, look: &Snapshot) {
-        let pids: BTreeSet<u32> = look
-            .tasks
-            .values()
-            .filter(|task| task.is_alive())
-            .filter_map(|task| task.pid)
-            .collect();
-        self.ended.retain(|pid, _| pids.contains(pid));
-        if let Some(ends) = &mut self.ends {
-            ends.watch(&pids);
-        }
-    }
-
     /// Lets the server forget the deaths that the last look read: they are recorded.
     pub(super) async fn forget_deaths(&mut self) {
         let record = std::mem::take(&mut self.death_record);
@@ -411,20 +362,6 @@ impl Watch {
         if let Err(error) = tmux::forget_deaths(&mut self.connection(), id, &record).await {
             tracing::warn!(%error, "could not cut the server's record of deaths");
         }
-    }
-
-    /// Returns when the processes of this look started; each is asked for once.
-    fn starts(&mut self, look: &Look) -> Arc<BTreeMap<u32, Millis>> {
-        let pids: BTreeSet<u32> = look.pids().collect();
-        let known = &self.started_at;
-        if !pids.iter().eq(known.keys()) {
-            let known = Arc::make_mut(&mut self.started_at);
-            known.retain(|pid, _| pids.contains(pid));
-            let fresh = pids.into_iter().filter(|pid| !known.contains_key(pid));
-            let fresh = process::starts(fresh.collect::<Vec<_>>());
-            known.extend(fresh);
-        }
-        Arc::clone(&self.started_at)
     }
 
     /// Looks through the control client; `None` when there is none, or none any more.
@@ -443,7 +380,8 @@ impl Watch {
             extent
         };
         let moved = ears.take_moved();
-        self.memory.expect(ears.told(), &self.ended, moved);
+        self.memory
+            .expect(ears.told(), self.processes.all_ended(), moved);
         let mut connection = Connection::Attached(asker);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match resumed.and(look) {
@@ -687,15 +625,5 @@ fn apart() -> Link {
     Link::Apart {
         attach_at: Instant::now(),
         pause: first,
-    }
-}
-
-fn ends() -> Option<Ends> {
-    match Ends::new() {
-        Ok(ends) => Some(ends),
-        Err(error) => {
-            tracing::warn!(%error, "ends of processes are noticed by looks alone");
-            None
-        }
     }
 }

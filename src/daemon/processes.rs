@@ -1,0 +1,105 @@
+//! What the kernel tells of the processes that tmux has started in the windows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{Exit, Millis, Signal, Snapshot};
+use crate::observe::Evidence;
+use crate::process::{self, Ended, Ends};
+use crate::protocol::rows::Look;
+
+/// When the processes of the last look began, and which of them have ended since.
+#[derive(Debug)]
+pub(super) struct Processes {
+    started_at: Arc<BTreeMap<u32, Millis>>,
+    /// Tells when they end; `None` where the system cannot.
+    ends: Option<Ends>,
+    /// Those that have ended and stood in the last look, with their exits where they are known.
+    ended: BTreeMap<u32, Option<Exit>>,
+}
+
+impl Processes {
+    pub(super) fn new() -> Self {
+        Self {
+            started_at: Arc::default(),
+            ends: ends(),
+            ended: BTreeMap::new(),
+        }
+    }
+
+    /// Resolves when one has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn ended(&mut self) {
+        match &mut self.ends {
+            Some(ends) => {
+                let Ended { pid, exit } = ends.next().await;
+                self.ended.insert(pid, exit);
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns those that have ended and stood in the last look.
+    pub(super) fn all_ended(&self) -> &BTreeMap<u32, Option<Exit>> {
+        &self.ended
+    }
+
+    /// Adds what the kernel tells of processes that ended.
+    pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) {
+        let now_ended = self.ends.as_mut().map(Ends::take).unwrap_or_default();
+        self.ended
+            .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
+        evidence.ended = self.ended.keys().copied().collect();
+        // tmux hangs up on the processes of a window that it closes or respawns. That is no end of
+        // their own.
+        let hang_up = Signal::parse("HUP");
+        let (hung_up, exits): (BTreeMap<_, _>, _) = self
+            .ended
+            .iter()
+            .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
+            .partition(|(_, exit)| exit.signal.is_some() && exit.signal == hang_up);
+        evidence.hung_up = hung_up.into_keys().collect();
+        evidence.exits = exits;
+    }
+
+    /// Watches the processes of the runs that go on, and forgets those of others.
+    pub(super) fn watch(&mut self, look: &Snapshot) {
+        let pids: BTreeSet<u32> = look
+            .tasks
+            .values()
+            .filter(|task| task.is_alive())
+            .filter_map(|task| task.pid)
+            .collect();
+        self.ended.retain(|pid, _| pids.contains(pid));
+        if let Some(ends) = &mut self.ends {
+            ends.watch(&pids);
+        }
+    }
+
+    /// Returns when the processes of this look started; each is asked for once.
+    pub(super) fn starts(&mut self, look: &Look) -> Arc<BTreeMap<u32, Millis>> {
+        let pids: BTreeSet<u32> = look.pids().collect();
+        let known = &self.started_at;
+        if !pids.iter().eq(known.keys()) {
+            let known = Arc::make_mut(&mut self.started_at);
+            known.retain(|pid, _| pids.contains(pid));
+            let fresh = pids.into_iter().filter(|pid| !known.contains_key(pid));
+            let fresh = process::starts(fresh.collect::<Vec<_>>());
+            known.extend(fresh);
+        }
+        Arc::clone(&self.started_at)
+    }
+}
+
+fn ends() -> Option<Ends> {
+    match Ends::new() {
+        Ok(ends) => Some(ends),
+        Err(error) => {
+            tracing::warn!(%error, "ends of processes are noticed by looks alone");
+            None
+        }
+    }
+}
