@@ -129,9 +129,11 @@ impl Clients {
         self.asker.catch_up().await;
         self.listener.catch_up().await;
         let ears = &mut self.ears;
-        let mut told: Vec<Change> = notices(self.asker.take_told())
-            .filter_map(|notice| of_windows(&notice, ears))
-            .collect();
+        let mut told = Vec::new();
+        while let Some(callers) = self.waiter.called().await {
+            told.push(of_call(callers, ears));
+        }
+        told.extend(notices(self.asker.take_told()).filter_map(|notice| of_windows(&notice, ears)));
         told.extend(notices(self.listener.take_told()).filter_map(|told| of_output(told, ears)));
         let mut answered = None;
         for change in told {
@@ -265,7 +267,10 @@ fn of_call(callers: Callers, ears: &mut Ears) -> Change {
             windows.into_iter().for_each(|window| ears.moved(window));
             Change::Windows
         }
-        Callers::Unknown => Change::Task,
+        Callers::Unknown => {
+            ears.anywhere();
+            Change::Task
+        }
     }
 }
 
@@ -281,7 +286,8 @@ fn of_windows(notice: &Notice, ears: &mut Ears) -> Option<Change> {
             Some(Change::Layout)
         }
         Notice::WindowClose(_) => {
-            ears.closed();
+            // What went with it is not told.
+            ears.anywhere();
             Some(Change::Task)
         }
         Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => Some(Change::Task),

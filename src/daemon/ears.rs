@@ -30,8 +30,8 @@ pub(super) struct Ears {
     age: BTreeMap<PaneId, u64>,
     /// Windows that are new or otherwise than they were at the last look.
     moved: BTreeSet<WindowId>,
-    /// Whether windows have gone since.
-    closed: bool,
+    /// Whether something has happened since that may concern any window.
+    is_anywhere: bool,
 }
 
 impl Ears {
@@ -70,14 +70,14 @@ impl Ears {
         std::mem::take(&mut self.moved)
     }
 
-    /// Takes note that a window has gone.
-    pub(super) fn closed(&mut self) {
-        self.closed = true;
+    /// Takes note that something has happened that may concern any window.
+    pub(super) fn anywhere(&mut self) {
+        self.is_anywhere = true;
     }
 
-    /// Returns whether windows have gone since the last look, for the next one.
-    pub(super) fn take_closed(&mut self) -> bool {
-        std::mem::take(&mut self.closed)
+    /// Returns whether that was so since the last look, for the next one.
+    pub(super) fn take_anywhere(&mut self) -> bool {
+        std::mem::take(&mut self.is_anywhere)
     }
 
     /// Returns the panes that have told since the last look.

@@ -68,6 +68,7 @@ impl Hub {
         let Seen {
             snapshot,
             is_whole,
+            is_told,
             unsettled,
             untidy,
         } = match look {
@@ -86,7 +87,7 @@ impl Hub {
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
         let dead = self.dead_runs();
         let effects = self.engine.look(snapshot, at);
-        if why == Why::Safety && should_have_been_told(&effects, &dead) {
+        if why == Why::Safety && !is_told && should_have_been_told(&effects, &dead) {
             self.found_late += 1;
             tracing::warn!("a look found what should have been told");
         }

@@ -47,9 +47,10 @@ impl Processes {
         &self.ended
     }
 
-    /// Adds what the kernel tells of processes that ended.
-    pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) {
+    /// Adds what the kernel tells of processes that ended; returns whether any of it is new.
+    pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
         let now_ended = self.ends.as_mut().map(Ends::take).unwrap_or_default();
+        let is_told = !now_ended.is_empty();
         self.ended
             .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
         evidence.ended = self.ended.keys().copied().collect();
@@ -63,6 +64,7 @@ impl Processes {
             .partition(|(_, exit)| exit.signal.is_some() && exit.signal == hang_up);
         evidence.hung_up = hung_up.into_keys().collect();
         evidence.exits = exits;
+        is_told
     }
 
     /// Watches the processes of the runs that go on, and forgets those of others.

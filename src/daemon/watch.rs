@@ -89,6 +89,8 @@ pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
     /// Whether every task was looked at.
     pub(super) is_whole: bool,
+    /// Whether something called for it, just when it was taken.
+    pub(super) is_told: bool,
     /// A run has ended and tmux has not said how: it needs a nudge, and another look soon.
     pub(super) unsettled: bool,
     /// What is to be set in tmux once the look has been told.
@@ -315,9 +317,9 @@ impl Watch {
         now: Now,
     ) -> Result<Seen, TmuxError> {
         self.looks += 1;
-        let look = match self.attached_look(extent).await {
+        let (look, mut is_told) = match self.attached_look(extent).await {
             Some(found) => found,
-            None => self.look_apart().await?,
+            None => (self.look_apart().await?, false),
         };
         let mut evidence = Evidence::default();
         match &look {
@@ -332,7 +334,7 @@ impl Watch {
                 self.death_record.clone_from(&look.death_record);
             }
         }
-        self.processes.learn_ends(&mut evidence);
+        is_told |= self.processes.learn_ends(&mut evidence);
         evidence.gone = self.gone(look.as_ref(), killed).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
@@ -347,6 +349,7 @@ impl Watch {
         Ok(Seen {
             snapshot,
             is_whole: look.is_none_or(|look| look.is_whole),
+            is_told,
             unsettled: observed.unsettled,
             untidy,
         })
@@ -364,17 +367,18 @@ impl Watch {
         }
     }
 
-    /// Looks through the control client; `None` when there is none, or none any more.
-    async fn attached_look(&mut self, extent: Extent) -> Option<Option<Look>> {
+    /// Looks through the control client, and tells whether something called for it by then; `None`
+    /// when there is none, or none any more.
+    async fn attached_look(&mut self, extent: Extent) -> Option<(Option<Look>, bool)> {
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return None;
         };
         // The look answers what it is that calls for it.
-        drop(clients.catch_up().await);
+        let is_told = clients.catch_up().await.is_some();
         let resumed = clients.resume().await;
         let target = Target::Id(life.id);
         let Clients { asker, ears, .. } = &mut **clients;
-        let extent = if ears.take_closed() {
+        let extent = if ears.take_anywhere() {
             Extent::Whole
         } else {
             extent
@@ -390,7 +394,7 @@ impl Watch {
                 let whole = look.iter().filter(|look| look.is_whole);
                 let quiet: BTreeSet<PaneId> = whole.flat_map(Look::quiet_panes).collect();
                 ears.looked(|pane| quiet.contains(&pane));
-                Some(look)
+                Some((look, is_told))
             }
             Err(error) => {
                 tracing::info!(%error, "lost the control client");

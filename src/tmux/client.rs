@@ -315,7 +315,7 @@ impl Connection<'_> {
 }
 
 /// Returns what a future has to say right now, if anything.
-async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+pub(super) async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(said) => Poll::Ready(Some(said)),
         Poll::Pending => Poll::Ready(None),

@@ -6,6 +6,9 @@
 //! up, and not at each call, whose answer would then have to wait for another turn of the server's
 //! loop.
 
+use std::pin::pin;
+
+use super::client::ready;
 use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
@@ -127,6 +130,12 @@ impl Waiter {
             self.queued += more;
         }
         Ok(self.called.take().unwrap_or(Callers::Unknown))
+    }
+
+    /// Returns who has called by now, without waiting.
+    pub async fn called(&mut self) -> Option<Callers> {
+        // That the connection has gone shows at the next call.
+        ready(pin!(self.woken())).await?.ok()
     }
 
     async fn mark(&mut self) -> Result<Callers, TmuxError> {
