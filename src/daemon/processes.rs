@@ -16,6 +16,14 @@ pub(super) struct Processes {
     ends: Option<Ends>,
     /// Those that have ended and stood in the last look, with their exits where they are known.
     ended: BTreeMap<u32, Option<Exit>>,
+    /// Whether tmux has hung up on one since the last look.
+    is_hung_up: bool,
+}
+
+/// tmux hangs up on the processes of a window that it closes or respawns. That is no end of their
+/// own.
+fn is_hang_up(exit: &Exit) -> bool {
+    exit.signal.is_some() && exit.signal == Signal::parse("HUP")
 }
 
 impl Processes {
@@ -24,6 +32,7 @@ impl Processes {
             started_at: Arc::default(),
             ends: ends(),
             ended: BTreeMap::new(),
+            is_hung_up: false,
         }
     }
 
@@ -36,15 +45,25 @@ impl Processes {
         match &mut self.ends {
             Some(ends) => {
                 let Ended { pid, exit } = ends.next().await;
+                self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
                 self.ended.insert(pid, exit);
             }
             None => std::future::pending().await,
         }
     }
 
-    /// Returns those that have ended and stood in the last look.
-    pub(super) fn all_ended(&self) -> &BTreeMap<u32, Option<Exit>> {
-        &self.ended
+    /// Whether one that is known to have ended since the last look was hung up on: as a rule its
+    /// window is not there any more.
+    pub(super) fn take_hung_up(&mut self) -> bool {
+        std::mem::take(&mut self.is_hung_up)
+    }
+
+    /// Returns those that have ended since the last look and not by a hang-up: as a rule their panes
+    /// are still there.
+    pub(super) fn ended_in_place(&self) -> BTreeSet<u32> {
+        let ended = self.ended.iter();
+        let in_place = ended.filter(|(_, exit)| !exit.as_ref().is_some_and(is_hang_up));
+        in_place.map(|(pid, _)| *pid).collect()
     }
 
     /// Adds what the kernel tells of processes that ended; returns whether any of it is new.
@@ -54,14 +73,11 @@ impl Processes {
         self.ended
             .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
         evidence.ended = self.ended.keys().copied().collect();
-        // tmux hangs up on the processes of a window that it closes or respawns. That is no end of
-        // their own.
-        let hang_up = Signal::parse("HUP");
         let (hung_up, exits): (BTreeMap<_, _>, _) = self
             .ended
             .iter()
             .filter_map(|(pid, exit)| Some((*pid, exit.clone()?)))
-            .partition(|(_, exit)| exit.signal.is_some() && exit.signal == hang_up);
+            .partition(|(_, exit)| is_hang_up(exit));
         evidence.hung_up = hung_up.into_keys().collect();
         evidence.exits = exits;
         is_told

@@ -41,8 +41,8 @@ pub(super) struct Watch {
     all_asked: Option<Instant>,
     /// Windows whose options have been set.
     prepared: BTreeSet<WindowId>,
-    /// Windows that were alive in the last look.
-    alive: BTreeSet<WindowId>,
+    /// Windows that were alive in the last look, with their processes.
+    alive: BTreeMap<WindowId, Option<u32>>,
     /// What the kernel tells of the processes in the windows.
     processes: Processes,
     /// The server's record of deaths, as the last look read it.
@@ -335,7 +335,7 @@ impl Watch {
             }
         }
         is_told |= self.processes.learn_ends(&mut evidence);
-        evidence.gone = self.gone(look.as_ref(), killed).await;
+        evidence.gone = self.gone(look.as_ref(), killed, &evidence.ended).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
         self.terminals
@@ -378,14 +378,15 @@ impl Watch {
         let resumed = clients.resume().await;
         let target = Target::Id(life.id);
         let Clients { asker, ears, .. } = &mut **clients;
-        let extent = if ears.take_anywhere() {
+        let is_anywhere = ears.take_anywhere();
+        let extent = if self.processes.take_hung_up() || is_anywhere {
             Extent::Whole
         } else {
             extent
         };
         let moved = ears.take_moved();
         self.memory
-            .expect(ears.told(), self.processes.all_ended(), moved);
+            .expect(ears.told(), &self.processes.ended_in_place(), moved);
         let mut connection = Connection::Attached(asker);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match resumed.and(look) {
@@ -542,20 +543,27 @@ impl Watch {
         &mut self,
         look: Option<&Look>,
         killed: &BTreeMap<WindowId, GoneReason>,
+        ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {
         let present: BTreeSet<WindowId> = look
             .iter()
             .flat_map(|look| &look.windows)
             .map(|row| row.window)
             .collect();
-        let gone: Vec<WindowId> = self.alive.difference(&present).copied().collect();
-        let (ours, theirs): (Vec<_>, Vec<_>) = gone
-            .into_iter()
-            .partition(|window| killed.contains_key(window));
-        let mut reasons: BTreeMap<_, _> = ours
-            .into_iter()
-            .map(|window| (window, killed[&window]))
-            .collect();
+        let gone = self
+            .alive
+            .iter()
+            .filter(|(window, _)| !present.contains(window));
+        let mut reasons = BTreeMap::new();
+        let mut theirs = Vec::new();
+        for (window, pid) in gone {
+            match killed.get(window) {
+                Some(reason) => drop(reasons.insert(*window, *reason)),
+                // Whose process has ended has not moved.
+                None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
+                None => theirs.push(*window),
+            }
+        }
         if !theirs.is_empty() && self.server_listens() {
             match tmux::where_is(&mut self.connection(), &theirs).await {
                 Ok(found) => {
@@ -616,11 +624,11 @@ impl Watch {
     }
 }
 
-fn alive(look: &Snapshot) -> BTreeSet<WindowId> {
+fn alive(look: &Snapshot) -> BTreeMap<WindowId, Option<u32>> {
     look.tasks
         .values()
         .filter(|task| task.is_alive())
-        .map(|task| task.window)
+        .map(|task| (task.window, task.pid))
         .collect()
 }
 

@@ -72,18 +72,13 @@ impl Captures {
 
     /// Takes note of panes that have printed and of processes that have ended, so that the next
     /// look captures those panes in its first line.
-    pub(super) fn expect<T>(
+    pub(super) fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
-        ended: &BTreeMap<u32, T>,
+        ended: &BTreeSet<u32>,
     ) {
         self.expected.extend(printed);
-        let died = |capture: &Capture| {
-            capture
-                .shape
-                .pid
-                .is_some_and(|pid| ended.contains_key(&pid))
-        };
+        let died = |capture: &Capture| capture.shape.pid.is_some_and(|pid| ended.contains(&pid));
         let died = self.panes.iter().filter(|(_, capture)| died(capture));
         self.expected.extend(died.map(|(pane, _)| *pane));
     }

@@ -87,10 +87,10 @@ pub enum Extent {
 impl Memory {
     /// Takes note of panes that have printed, of processes that have ended, and of windows that are
     /// new or otherwise than they were, so that the next look asks for them in its first line.
-    pub fn expect<T>(
+    pub fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
-        ended: &BTreeMap<u32, T>,
+        ended: &BTreeSet<u32>,
         moved: impl IntoIterator<Item = WindowId>,
     ) {
         self.captures.expect(printed, ended);
