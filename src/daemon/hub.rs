@@ -27,7 +27,7 @@ use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
 use crate::model::{Level, Millis, PaneId, WindowId};
 use crate::place::Place;
-use crate::tmux::Extent;
+use crate::tmux::{self, Extent};
 use crate::wire::{
     DaemonStatus, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
     SavedSession, SnapshotLine,
@@ -41,6 +41,12 @@ const USELESS_AFTER: Duration = Duration::from_secs(600);
 
 /// How often a present reader is noted, so that its session is not taken for forgotten.
 const NOTE_READERS_EVERY: Duration = Duration::from_secs(600);
+
+/// How often tmux is nudged after a run has ended, and for how long. A window that is run again at
+/// once is in danger: of the next run nobody tells but its end, and the signal that tells tmux of the
+/// end can be lost while it is still busy with the beginning (3.3a).
+const NUDGE_EVERY: Duration = Duration::from_millis(15);
+const NUDGE_FOR: Duration = Duration::from_millis(500);
 
 /// How long what the feed tells as well need not be saved, so that it is not written at each bell.
 pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
@@ -76,6 +82,8 @@ pub(super) struct Hub {
     readers_noted: Option<Instant>,
     /// How often a look that nobody called for found something that should have been told.
     pub(super) found_late: u64,
+    /// When tmux is to be nudged next, and until when that is to go on.
+    nudges: Option<(Instant, Instant)>,
     /// When the last look is to be saved; `None` when it is, or would be the same.
     save_at: Option<Instant>,
 }
@@ -122,6 +130,7 @@ impl Hub {
             readers: Arc::new(()),
             readers_noted: None,
             found_late: 0,
+            nudges: None,
             save_at: Some(Instant::now()),
         }
     }
@@ -208,6 +217,7 @@ impl Hub {
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
             self.save_at,
+            self.nudges.map(|(next, _)| next),
             self.held.values().min().copied(),
             self.waits.next_deadline().map(Instant::from_std),
         ]
@@ -262,6 +272,7 @@ impl Hub {
         let effects = self.engine.deliver_due(now());
         self.perform(effects).await;
         self.save_if_due();
+        self.nudge_if_due();
         waiting::tick(self).await;
         let engine = &self.engine;
         let waits = |window| engine.prompt_of(window).is_some();
@@ -316,6 +327,22 @@ impl Hub {
         match store_saved(&self.place.saved(), &saved) {
             Ok(()) => self.save_at = None,
             Err(error) => tracing::error!(%error, "could not save the snapshot"),
+        }
+    }
+
+    /// Nudges tmux for a while: a run has ended, and another may follow at once.
+    pub(super) fn nudge_for_a_while(&mut self) {
+        let now = Instant::now();
+        self.nudges = Some((now + NUDGE_EVERY, now + NUDGE_FOR));
+    }
+
+    fn nudge_if_due(&mut self) {
+        let now = Instant::now();
+        if let Some((next, until)) = self.nudges.filter(|(next, _)| *next <= now) {
+            if let Some(life) = self.watch.life() {
+                tmux::nudge(life.server_pid);
+            }
+            self.nudges = (next < until).then_some((now + NUDGE_EVERY, until));
         }
     }
 

@@ -93,6 +93,9 @@ impl Hub {
         }
         let has_told = !effects.is_empty();
         let ended = keeping::ended(&effects);
+        if !ended.is_empty() {
+            self.nudge_for_a_while();
+        }
         self.perform(effects).await;
         let changed = has_told || difference > Difference::InPassing;
         self.pace.looked(found, changed, unsettled);
