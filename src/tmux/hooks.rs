@@ -289,8 +289,7 @@ fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
-/// In braces the commands are parsed with the hook; as a word they would be each time it runs, for
-/// which tmux reads the user's entry in the system's list of users, among other things.
+/// In braces the commands are parsed once, with the hook; as a word they would be each time it runs.
 fn when_marked(commands: &[Command]) -> String {
     let ask = Command::new("if-shell").args(["-F", &format!("#{{{MARK}}}")]);
     let ask = control_line(&[ask]);
