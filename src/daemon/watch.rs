@@ -376,7 +376,7 @@ impl Watch {
         // The look answers what it is that calls for it.
         let is_told = clients.catch_up().await.is_some();
         let resumed = clients.resume().await;
-        let target = Target::Id(life.id);
+        let target = Target::Own(life.id);
         let Clients { asker, ears, .. } = &mut **clients;
         let is_anywhere = ears.take_anywhere();
         let extent = if self.processes.take_hung_up() || is_anywhere {
@@ -513,7 +513,7 @@ impl Watch {
         let rang = self.one_shot(Target::Id(id), Extent::Rows).await?;
         let mut clients = Clients::attach(&self.server, &self.place, id).await?;
         let mut connection = Connection::Attached(&mut clients.asker);
-        let target = Target::Id(id);
+        let target = Target::Own(id);
         let memory = &mut self.memory;
         let mut whole = tmux::look(&mut connection, &target, memory, Extent::Whole).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::rows::noted_formats;
 use super::waiter::{CALLERS, MOST_CALLERS, channel};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
@@ -80,6 +81,7 @@ pub async fn install(
         note_caller,
         call,
     ];
+    let formats = noted_formats().map(|(name, format)| on_session(name, format));
     let commands = [
         on_session(CALL, &control_line(&[signal])),
         on_session(MARK, &daemon_pid.to_string()),
@@ -88,7 +90,10 @@ pub async fn install(
         hook("-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
     ];
-    connection.run(&commands).await.map(drop)
+    connection
+        .run(&[&formats[..], &commands].concat())
+        .await
+        .map(drop)
 }
 
 /// Notes that these are the control clients of the session's daemon, and ends those that a daemon
@@ -215,12 +220,14 @@ pub async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
+    let own = [MARK, SUPERVISED_AS, CALL, CALLERS, CLIENTS].into_iter();
+    let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     Command::new("if-shell").args([
         "-F",
         "-t",
         &target,
         &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
-        &control_line(&[MARK, SUPERVISED_AS, CALL, CALLERS, CLIENTS].map(unset)),
+        &control_line(&own.collect::<Vec<_>>()),
     ])
 }
 

@@ -10,8 +10,8 @@ use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::rows::{
-    Listed, Wanted, list_command, list_window_command, read_lists, read_session, session_command,
-    signs_command,
+    Formats, Listed, Wanted, list_command, list_window_command, read_lists, read_session,
+    session_command, signs_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
@@ -28,6 +28,9 @@ const VERY_FEW: usize = 4;
 pub enum Target {
     /// This life of it, through every rename.
     Id(SessionId),
+    /// The same of the session that [`super::install`] has prepared for this very process: tmux has
+    /// noted there what is asked.
+    Own(SessionId),
     /// Whichever has exactly this name.
     Name(String),
 }
@@ -36,8 +39,15 @@ impl Target {
     /// As commands take it that want a pane or a window.
     pub(super) fn pane(&self) -> String {
         match self {
-            Self::Id(id) => format!("{id}:"),
+            Self::Id(id) | Self::Own(id) => format!("{id}:"),
             Self::Name(name) => format!("={name}:"),
+        }
+    }
+
+    fn formats(&self) -> Formats {
+        match self {
+            Self::Own(_) => Formats::noted(),
+            Self::Id(_) | Self::Name(_) => Formats::whole(),
         }
     }
 }
@@ -251,6 +261,14 @@ impl Question {
         !(self.alone().is_empty() && self.panes.is_empty() && self.new.is_empty())
     }
 
+    /// Whether it asks for everything of this window.
+    fn wants(&self, window: WindowId) -> bool {
+        match &self.wanted {
+            Wanted::All => true,
+            Wanted::Windows(windows) => windows.contains(&window),
+        }
+    }
+
     /// Returns the windows that are asked for one by one.
     fn alone(&self) -> &BTreeSet<WindowId> {
         static NONE: BTreeSet<WindowId> = BTreeSet::new();
@@ -261,14 +279,14 @@ impl Question {
     }
 
     /// Returns the commands that list everything that is wanted.
-    fn list_commands(&self, target: &str) -> Vec<Command> {
+    fn list_commands(&self, target: &str, formats: Formats) -> Vec<Command> {
         let alone = self.alone();
         if alone.is_empty() {
-            return vec![list_command(target, &self.wanted)];
+            return vec![list_command(target, &self.wanted, formats)];
         }
         let windows = alone.iter();
         windows
-            .map(|window| list_window_command(target, *window))
+            .map(|window| list_window_command(target, *window, formats))
             .collect()
     }
 }
@@ -351,16 +369,17 @@ async fn ask(
     target: &Target,
     question: &Question,
 ) -> Result<Answer, TmuxError> {
+    let formats = target.formats();
     let target = target.pane();
-    let mut commands = question.list_commands(&target);
+    let mut commands = question.list_commands(&target, formats);
     let n_lists = commands.len();
     if question.signs {
-        commands.push(signs_command(&target));
+        commands.push(signs_command(&target, formats));
     }
     let known = question.panes.iter();
     commands.extend(known.map(|(pane, shape)| capture_command(*pane, shape)));
     commands.extend(question.new.iter().copied().map(capture_new_command));
-    commands.push(session_command(&target));
+    commands.push(session_command(&target, formats));
     let frames = connection.run(&commands).await?;
     if frames.len() != commands.len() {
         return Err(confused(format!(
@@ -388,6 +407,11 @@ fn read(frames: Vec<Frame>, n_lists: usize, question: &Question) -> Option<Answe
         None
     };
     let windows = read_lists(signs.as_deref(), &lists)?;
+    // Somebody may have taken the formats away that tmux was asked to use: no window would be left.
+    let is_missing = |window, listed: &Listed| question.wants(window) && listed.found.is_none();
+    if windows.is_empty() || windows.iter().any(|(id, listed)| is_missing(*id, listed)) {
+        return None;
+    }
     let mut captured = BTreeMap::new();
     for ((pane, shape), frame) in question.panes.iter().zip(&mut frames) {
         captured.insert(*pane, (*shape, frame.body));

@@ -2,6 +2,7 @@
 //!
 //! To print everything of a window costs tmux some 25 microseconds, a sign of whether it has moved
 //! 5 of them: the sign is printed for every window, everything only of those that are wanted.
+//! And to read two thousand characters of formats costs it 200: it need not where it has noted them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -45,22 +46,59 @@ pub(super) struct Found {
     pub(super) banner: String,
 }
 
+/// What a command is to print for each row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Formats {
+    sign: &'static str,
+    pane: &'static str,
+    session: &'static str,
+}
+
+impl Formats {
+    /// The formats themselves.
+    pub(super) fn whole() -> Self {
+        Self {
+            sign: &SIGN_FORMAT,
+            pane: &PANE_FORMAT,
+            session: &SESSION_FORMAT,
+        }
+    }
+
+    /// Those that [`noted_formats`] has left on the session.
+    pub(super) fn noted() -> Self {
+        Self {
+            sign: "#{E:@tmux_task_sign_format}",
+            pane: "#{E:@tmux_task_pane_format}",
+            session: "#{E:@tmux_task_session_format}",
+        }
+    }
+}
+
+/// The options of a session that [`Formats::noted`] speaks of, and what they are to hold.
+pub(super) fn noted_formats() -> [(&'static str, &'static str); 3] {
+    [
+        ("@tmux_task_sign_format", &SIGN_FORMAT),
+        ("@tmux_task_pane_format", &PANE_FORMAT),
+        ("@tmux_task_session_format", &SESSION_FORMAT),
+    ]
+}
+
 /// Lists the signs of all panes of the session.
-pub(super) fn signs_command(target: &str) -> Command {
-    list_panes(target).args(["-F", &SIGN_FORMAT])
+pub(super) fn signs_command(target: &str, formats: Formats) -> Command {
+    list_panes(target).args(["-F", formats.sign])
 }
 
 /// Lists everything of the panes of a window of the session; fails when it is not there.
-pub(super) fn list_window_command(session: &str, window: WindowId) -> Command {
+pub(super) fn list_window_command(session: &str, window: WindowId, formats: Formats) -> Command {
     Command::new("list-panes")
         .arg("-t")
         .arg(format!("{session}{window}"))
-        .args(["-F", &PANE_FORMAT])
+        .args(["-F", formats.pane])
 }
 
 /// Lists everything of the panes of the wanted windows.
-pub(super) fn list_command(target: &str, wanted: &Wanted) -> Command {
-    let list = list_panes(target).args(["-F", &PANE_FORMAT]);
+pub(super) fn list_command(target: &str, wanted: &Wanted, formats: Formats) -> Command {
+    let list = list_panes(target).args(["-F", formats.pane]);
     match wanted {
         Wanted::All => list,
         Wanted::Windows(windows) => {
@@ -77,10 +115,8 @@ fn list_panes(target: &str) -> Command {
 
 /// Asks for the session itself. It must come behind a command that fails when the session is
 /// missing: this one takes another session then.
-pub(super) fn session_command(target: &str) -> Command {
-    Command::new("display-message")
-        .args(["-p", "-t", target])
-        .arg(&*SESSION_FORMAT)
+pub(super) fn session_command(target: &str, formats: Formats) -> Command {
+    Command::new("display-message").args(["-p", "-t", target, formats.session])
 }
 
 /// Reads both lists, or one of them; of each window the pane with the lowest id.

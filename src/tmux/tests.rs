@@ -1,5 +1,6 @@
 //! Against a real tmux on a private server, each proving that one wire is plugged in.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -230,6 +231,35 @@ async fn a_client_answers_and_tells() {
 }
 
 #[tokio::test]
+async fn a_look_whose_formats_were_taken_away_is_no_answer() {
+    let private = Private::started().await;
+    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
+    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let target = Target::Own(SessionId(0));
+    for (name, _) in super::rows::noted_formats() {
+        for extent in [Extent::Whole, Extent::Told, Extent::Rows] {
+            let daemon = std::process::id();
+            let mut apart = private.connection();
+            install(&mut apart, SessionId(0), [], daemon).await.unwrap();
+            let mut memory = Memory::default();
+            let mut connection = Connection::Attached(&mut client);
+            let seen = look(&mut connection, &target, &mut memory, Extent::Whole).await;
+            assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
+            private.asks(&["set-option", "-u", "-t", "keep:", name]);
+            memory.expect([], &BTreeSet::new(), [WindowId(1)]);
+            let seen = look(&mut connection, &target, &mut memory, extent).await;
+            // One window is asked for without the signs of the others.
+            if extent == Extent::Told && name.contains("sign") {
+                assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
+            } else {
+                let error = seen.unwrap_err();
+                assert!(matches!(error, TmuxError::Confused { .. }), "{error:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_look_shows_hostile_names_as_text() {
     let private = Private::started().await;
     let script = r"printf '\033]2;ti\ttle\033\\one\ntwo'; sleep 1000";
@@ -303,11 +333,14 @@ async fn an_attached_look_is_the_same_look() {
     let private = Private::started().await;
     let mut client = private.server.attach(SessionId(0)).await.unwrap();
     let one_shot = private.look("keep", &mut Memory::default()).await;
+    let mut apart = private.connection();
+    let daemon = std::process::id();
+    install(&mut apart, SessionId(0), [], daemon).await.unwrap();
     let mut captures = Memory::default();
-    let target = Target::Id(SessionId(0));
-    for _ in 0..3 {
+    let targets = [Target::Id(SessionId(0)), Target::Own(SessionId(0))];
+    for target in targets.iter().cycle().take(6) {
         let mut connection = Connection::Attached(&mut client);
-        let seen = look(&mut connection, &target, &mut captures, Extent::Whole).await;
+        let seen = look(&mut connection, target, &mut captures, Extent::Whole).await;
         let mut seen = seen.unwrap().unwrap();
         // A second may have ended in between.
         seen.time = one_shot.time;

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::runs::codes;
 use crate::support::{Output, World, all_told, events, has_ended, story};
@@ -478,6 +479,15 @@ fn a_server_that_is_told_to_end_ends_though_a_daemon_listens() {
     assert_eq!(world.daemon_status()["exists"], false);
 }
 
+/// What was told of a task.
+fn types(records: &[Value], name: &str) -> Vec<String> {
+    let events = events(records).into_iter();
+    let of_task = events.filter(|event| event["task"]["windowName"] == name);
+    of_task
+        .filter_map(|event| event["type"].as_str().map(str::to_owned))
+        .collect()
+}
+
 /// The names of the options that are set on a target itself.
 fn options_of(world: &World, args: &[&str]) -> Vec<String> {
     let shown = world.tmux([&["show-options"], args].concat());
@@ -485,6 +495,34 @@ fn options_of(world: &World, args: &[&str]) -> Vec<String> {
     let mut names: Vec<String> = names.map(str::to_owned).collect();
     names.sort();
     names
+}
+
+#[test]
+fn what_somebody_takes_out_of_the_session_comes_back() {
+    let world = World::new();
+    let api = world.run("api", "exec sleep 1000");
+    world.until("api is told", |records| {
+        types(records, "api") == ["started"]
+    });
+    let formats = || -> Vec<String> {
+        let ours = options_of(&world, &["-t", "=work:"]).into_iter();
+        ours.filter(|name| name.ends_with("_format")).collect()
+    };
+    let ours = formats();
+    assert_eq!(ours.len(), 3, "{ours:?}");
+    for name in &ours {
+        world.tmux(["set-option", "-u", "-t", "=work:", name]);
+    }
+    world.run("web", "exec sleep 1000");
+    world.until("web is told", |records| {
+        types(records, "web") == ["started"]
+    });
+    world.until_true("they are back", || formats() == ours);
+    // Nobody was taken for gone meanwhile.
+    world.tmux(["kill-window", "-t", &api]);
+    world.until("api has gone", |records| {
+        types(records, "api") == ["started", "disappeared"]
+    });
 }
 
 #[test]
