@@ -17,6 +17,7 @@ mod recorder;
 mod scan;
 mod signals;
 mod startup;
+mod stdout;
 mod stream;
 mod supervisor;
 mod terminals;
@@ -45,6 +46,7 @@ use hub::Hub;
 use presence::{Locks, Presence};
 use recorder::Recorder;
 use signals::Signals;
+use stdout::Stdout;
 use supervisor::Claim;
 use watch::Watch;
 
@@ -266,7 +268,7 @@ fn print_feed(hub: &Hub, after: Seq, tasks: &mut JoinSet<()>) {
         return;
     };
     tasks.spawn(async move {
-        let mut stdout = tokio::io::stdout();
+        let mut stdout = Stdout::new();
         if let Err(error) = stream::serve(reading.subscription, &mut stdout).await {
             tracing::info!(%error, "stdout is closed; supervising goes on");
         }
