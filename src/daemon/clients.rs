@@ -167,7 +167,7 @@ impl Clients {
 
     /// Lets those tell again that the last look found quiet.
     pub(super) async fn resume(&mut self) -> Result<(), TmuxError> {
-        let quiet = self.ears.to_resume();
+        let quiet: Vec<PaneId> = self.ears.to_resume().collect();
         self.listener.resume(quiet).await
     }
 
@@ -290,7 +290,10 @@ fn of_windows(notice: &Notice, ears: &mut Ears) -> Option<Change> {
             ears.anywhere();
             Some(Change::Task)
         }
-        Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => Some(Change::Task),
+        Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => {
+            ears.anywhere();
+            Some(Change::Task)
+        }
         Notice::Output { .. }
         | Notice::ExtendedOutput { .. }
         | Notice::Pause(_)

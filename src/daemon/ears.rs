@@ -12,15 +12,24 @@ const NOISY: u32 = 4;
 /// Output that is told this late will be told ever later: its pane prints faster than tmux tells.
 const BEHIND_MS: u64 = 1000;
 
+/// What the last look found of a pane that prints without telling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hushed {
+    /// It has printed not long ago, or there was no look yet.
+    Printing,
+    /// It has printed nothing for a while: the next look resumes it.
+    Quiet,
+    /// It is no task's pane, or has gone: nobody needs to know what it prints, nor when it stops.
+    Nobodys,
+}
+
 /// What is heard of the panes' output.
 #[derive(Debug, Default)]
 pub(super) struct Ears {
     /// How often each pane has told since the last look.
     told: BTreeMap<PaneId, u32>,
     /// Panes that print without telling, until a look finds them quiet and the next one resumes them.
-    hushed: BTreeSet<PaneId>,
-    /// Those of them that the last look found quiet.
-    quiet: BTreeSet<PaneId>,
+    hushed: BTreeMap<PaneId, Hushed>,
     /// Whether panes were resumed for the last look. By another client than the one that looked: it
     /// takes one more look to see what was printed between.
     just_resumed: bool,
@@ -54,9 +63,10 @@ impl Ears {
             .filter(|(_, told)| **told >= NOISY)
             .map(|(pane, _)| *pane);
         let noisy: Vec<PaneId> = noisy
-            .filter(|pane| !self.hushed.contains(pane) && !self.followed.contains(pane))
+            .filter(|pane| !self.hushed.contains_key(pane) && !self.followed.contains(pane))
             .collect();
-        self.hushed.extend(&noisy);
+        self.hushed
+            .extend(noisy.iter().map(|pane| (*pane, Hushed::Printing)));
         noisy
     }
 
@@ -80,19 +90,28 @@ impl Ears {
         std::mem::take(&mut self.is_anywhere)
     }
 
-    /// Returns the panes that have told since the last look.
-    pub(super) fn told(&self) -> impl Iterator<Item = PaneId> {
-        self.told.keys().copied()
+    /// Returns the panes that have printed since the last look, as far as is known: those that have
+    /// told, and those that need not.
+    pub(super) fn printed(&self) -> impl Iterator<Item = PaneId> {
+        let untold = self.hushed.iter();
+        let untold = untold.filter(|(_, hushed)| **hushed != Hushed::Nobodys);
+        self.told
+            .keys()
+            .chain(untold.map(|(pane, _)| pane))
+            .copied()
     }
 
     /// Returns the panes that the next look is to resume.
-    pub(super) fn to_resume(&self) -> BTreeSet<PaneId> {
-        self.quiet.clone()
+    pub(super) fn to_resume(&self) -> impl Iterator<Item = PaneId> {
+        let hushed = self.hushed.iter();
+        let quiet = hushed.filter(|(_, hushed)| **hushed == Hushed::Quiet);
+        quiet.map(|(pane, _)| *pane)
     }
 
     /// Whether there are panes of which a look may have to see what nobody tells.
     pub(super) fn is_hushed(&self) -> bool {
-        self.just_resumed || !self.hushed.is_empty()
+        let mut hushed = self.hushed.values();
+        self.just_resumed || hushed.any(|hushed| *hushed != Hushed::Nobodys)
     }
 
     /// Follows exactly these panes from here on.
@@ -124,31 +143,30 @@ impl Ears {
 
     /// Takes note that tmux has hushed this pane of its own accord.
     pub(super) fn paused(&mut self, pane: PaneId) {
-        self.hushed.insert(pane);
-        self.quiet.remove(&pane);
+        self.hushed.insert(pane, Hushed::Printing);
     }
 
     /// Takes note that this pane was resumed apart from looks.
     pub(super) fn resumed(&mut self, pane: PaneId) {
         self.hushed.remove(&pane);
-        self.quiet.remove(&pane);
         self.age.remove(&pane);
     }
 
     /// Takes account of a look: those that it resumed are heard again, and of the others `is_quiet`
-    /// says which have not printed for a while. What is hushed and still printing stays so: to
-    /// resume it would only let its output in the way of everything else that tmux tells.
-    pub(super) fn looked(&mut self, is_quiet: impl Fn(PaneId) -> bool) {
+    /// says which tasks' panes have not printed for a while. What is hushed and still printing stays
+    /// so: to resume it would only let its output in the way of everything else that tmux tells.
+    pub(super) fn looked(&mut self, is_quiet: impl Fn(PaneId) -> Option<bool>) {
         self.told.clear();
-        let resumed = std::mem::take(&mut self.quiet);
-        self.hushed.retain(|pane| !resumed.contains(pane));
-        self.just_resumed = !resumed.is_empty();
-        self.quiet = self
-            .hushed
-            .iter()
-            .copied()
-            .filter(|pane| is_quiet(*pane))
-            .collect();
+        let n_hushed = self.hushed.len();
+        self.hushed.retain(|_, hushed| *hushed != Hushed::Quiet);
+        self.just_resumed = self.hushed.len() < n_hushed;
+        for (pane, hushed) in &mut self.hushed {
+            *hushed = match is_quiet(*pane) {
+                Some(true) => Hushed::Quiet,
+                Some(false) => Hushed::Printing,
+                None => Hushed::Nobodys,
+            };
+        }
     }
 }
 
@@ -169,16 +187,37 @@ mod tests {
         assert_eq!(ears.take_noisy(), []);
         // What was under way when it was hushed.
         assert!(!ears.heard(pane, 0));
-        ears.looked(|_| false);
+        let to_resume = |ears: &Ears| ears.to_resume().collect::<Vec<_>>();
+        let printed = |ears: &Ears| ears.printed().collect::<Vec<_>>();
+        ears.looked(|_| Some(false));
         assert!(ears.is_hushed());
-        assert_eq!(ears.to_resume(), BTreeSet::new());
-        ears.looked(|_| true);
-        assert_eq!(ears.to_resume(), BTreeSet::from([pane]));
-        ears.looked(|_| true);
-        assert_eq!(ears.to_resume(), BTreeSet::new());
+        assert_eq!((printed(&ears), to_resume(&ears)), (vec![pane], vec![]));
+        ears.looked(|_| Some(true));
+        assert_eq!((printed(&ears), to_resume(&ears)), (vec![pane], vec![pane]));
+        ears.looked(|_| Some(true));
+        assert_eq!((printed(&ears), to_resume(&ears)), (vec![], vec![]));
         assert!(ears.is_hushed(), "one more look");
-        ears.looked(|_| true);
+        ears.looked(|_| Some(true));
         assert!(!ears.is_hushed());
         assert!(ears.heard(pane, 0));
+    }
+
+    #[test]
+    fn a_pane_of_no_task_is_hushed_for_good_and_looked_at_when_it_is_a_tasks() {
+        let mut ears = Ears::default();
+        let pane = PaneId(1);
+        for _ in 0..NOISY {
+            ears.heard(pane, 0);
+        }
+        assert_eq!(ears.take_noisy(), [pane]);
+        assert!(ears.is_hushed(), "nobody has looked");
+        ears.looked(|_| None);
+        assert!(!ears.is_hushed());
+        assert_eq!(ears.printed().count(), 0);
+        assert_eq!(ears.take_noisy(), []);
+        // The task's own pane was killed, and this is the next.
+        ears.looked(|_| Some(false));
+        assert!(ears.is_hushed());
+        assert!(ears.printed().eq([pane]));
     }
 }

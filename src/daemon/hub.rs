@@ -72,8 +72,6 @@ pub(super) struct Hub {
     pub(super) held: BTreeMap<PaneId, Instant>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
-    /// Whether tmux had still to say, at the last look, how a run ended.
-    pub(super) is_unsettled: bool,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
@@ -123,7 +121,6 @@ impl Hub {
             paused: Vec::new(),
             held: BTreeMap::new(),
             heard_connection: 0,
-            is_unsettled: false,
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
@@ -296,11 +293,12 @@ impl Hub {
             if for_safety {
                 self.watch.ask_for_all_again();
             }
-            // That tmux has still to say how a run ended concerns that run alone.
-            let extent = if self.is_unsettled {
-                Extent::Told
-            } else {
+            // What is waited for concerns windows that somebody has told of: those that print, and
+            // those of which tmux has still to say how their run ended.
+            let extent = if for_safety || terminal_changed {
                 Extent::Whole
+            } else {
+                Extent::Told
             };
             self.look_because(why, extent, &BTreeMap::new()).await;
         }

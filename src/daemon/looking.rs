@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::hub::{Hub, SAVE_WITHIN};
-use super::pace::Found;
+use super::pace::{Found, News};
 use super::watch::{Seen, Untidy};
 use super::{keeping, waiting};
 use crate::clock::now;
@@ -75,7 +75,7 @@ impl Hub {
             Ok(seen) => seen,
             Err(error) => {
                 tracing::warn!(%error, "a look failed");
-                self.pace.looked(Found::Untold, false, false);
+                self.pace.looked(Found::Untold, News::None, false);
                 return Looked::Enough;
             }
         };
@@ -97,12 +97,17 @@ impl Hub {
             self.nudge_for_a_while();
         }
         self.perform(effects).await;
-        let changed = has_told || difference > Difference::InPassing;
-        self.pace.looked(found, changed, unsettled);
+        let news = if has_told || difference > Difference::InPassing {
+            News::Some
+        } else if is_whole {
+            News::None
+        } else {
+            News::NoneOfTold
+        };
+        self.pace.looked(found, news, unsettled);
         if self.watch.is_hushed() {
             self.pace.unheard();
         }
-        self.is_unsettled = unsettled;
         // Readers are served before anything that can wait.
         tokio::task::yield_now().await;
         self.clear_up(&untidy, &ended, difference).await;

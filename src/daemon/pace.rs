@@ -44,6 +44,17 @@ pub(super) enum Found {
     Told,
 }
 
+/// Whether a look has found anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// Something has changed.
+    Some,
+    /// Nothing has.
+    None,
+    /// Nothing has changed of what was told; at the rest it did not look.
+    NoneOfTold,
+}
+
 /// The time of the next look.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -88,7 +99,7 @@ impl Pace {
     }
 
     /// Takes account of a look.
-    pub(super) fn looked(&mut self, found: Found, changed: bool, unsettled: bool) {
+    pub(super) fn looked(&mut self, found: Found, news: News, unsettled: bool) {
         self.last = Instant::now();
         self.wanted = None;
         let (first, most) = match found {
@@ -97,13 +108,15 @@ impl Pace {
             Found::ToldWithDead => (FIRST_SAFETY, WITH_DEAD),
             Found::Told => (FIRST_SAFETY, self.longest),
         };
-        self.pause = if changed {
-            first
-        } else {
-            (self.pause * 2).max(first)
+        let pause = match news {
+            News::Some => Some(first),
+            News::None => Some((self.pause * 2).max(first)),
+            News::NoneOfTold => None,
         };
-        self.pause = self.pause.min(most).min(self.longest);
-        self.safety = self.last + self.pause;
+        if let Some(pause) = pause {
+            self.pause = pause.min(most).min(self.longest);
+            self.safety = self.last + self.pause;
+        }
         let (settling, most) = UNSETTLED;
         if unsettled {
             self.want(self.last + self.settling);
@@ -141,8 +154,15 @@ mod tests {
     async fn safety_looks_grow_seldom_and_a_change_makes_them_frequent_again() {
         let mut pace = Pace::new(Duration::from_millis(150));
         let mut pauses = Vec::new();
-        for changed in [true, false, false, false, false, true] {
-            pace.looked(Found::Told, changed, false);
+        for news in [
+            News::Some,
+            News::None,
+            News::None,
+            News::None,
+            News::None,
+            News::Some,
+        ] {
+            pace.looked(Found::Told, news, false);
             pauses.push(in_ms(&pace));
             assert!(pace.is_safety(pace.next_look()));
         }
@@ -150,10 +170,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn looks_at_some_windows_put_off_no_look_at_all_of_them() {
+        let mut pace = Pace::new(Duration::from_secs(60));
+        for _ in 0..6 {
+            pace.looked(Found::Told, News::None, false);
+        }
+        let safety = pace.next_look();
+        assert_eq!(in_ms(&pace), 800);
+        tokio::time::advance(Duration::from_millis(400)).await;
+        pace.unheard();
+        pace.looked(Found::Told, News::NoneOfTold, false);
+        assert_eq!(pace.next_look(), safety);
+        pace.looked(Found::Told, News::Some, false);
+        assert_eq!(in_ms(&pace), 25);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn printing_panes_are_looked_at_a_few_times_a_second() {
         let mut pace = Pace::new(Duration::from_secs(60));
         for _ in 0..6 {
-            pace.looked(Found::Told, false, false);
+            pace.looked(Found::Told, News::None, false);
         }
         assert!(in_ms(&pace) > 200);
         pace.printed();
@@ -169,12 +205,12 @@ mod tests {
         let mut pace = Pace::new(Duration::from_secs(60));
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            pace.looked(Found::Told, false, true);
+            pace.looked(Found::Told, News::None, true);
             pauses.push(in_ms(&pace));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        pace.looked(Found::Told, true, false);
-        pace.looked(Found::Told, false, true);
+        pace.looked(Found::Told, News::Some, false);
+        pace.looked(Found::Told, News::None, true);
         assert_eq!(in_ms(&pace), 1);
     }
 
@@ -185,8 +221,9 @@ mod tests {
             (Found::Absent, [250, 500, 1000, 1000]),
             (Found::Untold, [50, 100, 200, 400]),
         ] {
-            let pauses = [true, false, false, false].map(|changed| {
-                pace.looked(found, changed, false);
+            let news = [News::Some, News::None, News::None, News::None];
+            let pauses = news.map(|news| {
+                pace.looked(found, news, false);
                 in_ms(&pace)
             });
             assert_eq!(pauses, expected, "{found:?}");

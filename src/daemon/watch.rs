@@ -42,7 +42,7 @@ pub(super) struct Watch {
     /// Windows whose options have been set.
     prepared: BTreeSet<WindowId>,
     /// Windows that were alive in the last look, with their processes.
-    alive: BTreeMap<WindowId, Option<u32>>,
+    alive: Vec<(WindowId, Option<u32>)>,
     /// What the kernel tells of the processes in the windows.
     processes: Processes,
     /// The server's record of deaths, as the last look read it.
@@ -386,15 +386,13 @@ impl Watch {
         };
         let moved = ears.take_moved();
         self.memory
-            .expect(ears.told(), &self.processes.ended_in_place(), moved);
+            .expect(ears.printed(), &self.processes.ended_in_place(), moved);
         let mut connection = Connection::Attached(asker);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match resumed.and(look) {
             Ok(look) => {
-                // What was not looked at may be printing.
-                let whole = look.iter().filter(|look| look.is_whole);
-                let quiet: BTreeSet<PaneId> = whole.flat_map(Look::quiet_panes).collect();
-                ears.looked(|pane| quiet.contains(&pane));
+                // Each look asks for the windows of those that print without telling.
+                ears.looked(|pane| look.as_ref()?.is_quiet(pane));
                 Some((look, is_told))
             }
             Err(error) => {
@@ -545,15 +543,13 @@ impl Watch {
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {
-        let present: BTreeSet<WindowId> = look
-            .iter()
-            .flat_map(|look| &look.windows)
-            .map(|row| row.window)
-            .collect();
-        let gone = self
-            .alive
-            .iter()
-            .filter(|(window, _)| !present.contains(window));
+        let present = look.map_or(&[][..], |look| &look.windows);
+        let is_present = |window| {
+            present
+                .binary_search_by_key(window, |row| row.window)
+                .is_ok()
+        };
+        let gone = self.alive.iter().filter(|(window, _)| !is_present(window));
         let mut reasons = BTreeMap::new();
         let mut theirs = Vec::new();
         for (window, pid) in gone {
@@ -624,7 +620,7 @@ impl Watch {
     }
 }
 
-fn alive(look: &Snapshot) -> BTreeMap<WindowId, Option<u32>> {
+fn alive(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
     look.tasks
         .values()
         .filter(|task| task.is_alive())

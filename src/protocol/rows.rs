@@ -27,13 +27,16 @@ pub struct Look {
 const QUIET_SECS: i64 = 2;
 
 impl Look {
-    /// Returns the primary panes of the windows that have printed nothing for a while.
-    pub fn quiet_panes(&self) -> impl Iterator<Item = PaneId> {
-        let quiet = self
-            .windows
-            .iter()
-            .filter(|window| window.activity + QUIET_SECS <= self.time);
-        quiet.filter_map(|window| Some(window.pane.as_ref()?.pane))
+    /// Whether the window of this primary pane has printed nothing for a while; `None` when it is
+    /// no window's primary pane.
+    #[must_use]
+    pub fn is_quiet(&self, pane: PaneId) -> Option<bool> {
+        let of_pane = |window: &&Arc<WindowRow>| {
+            let primary = window.pane.as_ref();
+            primary.is_some_and(|primary| primary.pane == pane)
+        };
+        let window = self.windows.iter().find(of_pane)?;
+        Some(window.activity + QUIET_SECS <= self.time)
     }
 
     /// Returns the processes of the windows' primary panes.
