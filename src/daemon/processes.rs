@@ -85,13 +85,10 @@ impl Processes {
 
     /// Watches the processes of the runs that go on, and forgets those of others.
     pub(super) fn watch(&mut self, look: &Snapshot) {
-        let pids: BTreeSet<u32> = look
-            .tasks
-            .values()
-            .filter(|task| task.is_alive())
-            .filter_map(|task| task.pid)
-            .collect();
-        self.ended.retain(|pid, _| pids.contains(pid));
+        let alive = look.tasks.values().filter(|task| task.is_alive());
+        let mut pids: Vec<u32> = alive.filter_map(|task| task.pid).collect();
+        pids.sort_unstable();
+        self.ended.retain(|pid, _| pids.binary_search(pid).is_ok());
         if let Some(ends) = &mut self.ends {
             ends.watch(&pids);
         }
@@ -99,14 +96,15 @@ impl Processes {
 
     /// Returns when the processes of this look started; each is asked for once.
     pub(super) fn starts(&mut self, look: &Look) -> Arc<BTreeMap<u32, Millis>> {
-        let pids: BTreeSet<u32> = look.pids().collect();
+        let mut pids: Vec<u32> = look.pids().collect();
+        pids.sort_unstable();
+        pids.dedup();
         let known = &self.started_at;
         if !pids.iter().eq(known.keys()) {
             let known = Arc::make_mut(&mut self.started_at);
-            known.retain(|pid, _| pids.contains(pid));
-            let fresh = pids.into_iter().filter(|pid| !known.contains_key(pid));
-            let fresh = process::starts(fresh.collect::<Vec<_>>());
-            known.extend(fresh);
+            known.retain(|pid, _| pids.binary_search(pid).is_ok());
+            pids.retain(|pid| !known.contains_key(pid));
+            known.extend(process::starts(pids));
         }
         Arc::clone(&self.started_at)
     }

@@ -5,7 +5,7 @@
 //! before its parent has had time to reap it. Only Linux has pidfds; elsewhere nothing ends here
 //! and looks find out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 
 use tokio::sync::mpsc;
@@ -49,9 +49,10 @@ impl Ends {
         })
     }
 
-    /// Watches exactly these processes from here on.
-    pub fn watch(&mut self, pids: &BTreeSet<u32>) {
-        self.watched.retain(|pid, _| pids.contains(pid));
+    /// Watches exactly these processes, which are in order, from here on.
+    pub fn watch(&mut self, pids: &[u32]) {
+        self.watched
+            .retain(|pid, _| pids.binary_search(pid).is_ok());
         for &pid in pids {
             if self.watched.contains_key(&pid) {
                 continue;
@@ -251,7 +252,8 @@ mod tests {
             .spawn()
             .unwrap();
         let mut killed = Command::new("sleep").arg("1000").spawn().unwrap();
-        let pids = BTreeSet::from([exits.id(), killed.id()]);
+        let mut pids = [exits.id(), killed.id()];
+        pids.sort_unstable();
         ends.watch(&pids);
         assert_eq!(ends.take(), []);
 
@@ -289,7 +291,7 @@ mod tests {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         let mut ends = Ends::new().unwrap();
-        ends.watch(&BTreeSet::from([child.id()]));
+        ends.watch(&[child.id()]);
         assert_eq!(
             ends.take(),
             [Ended {
@@ -297,7 +299,7 @@ mod tests {
                 exit: None
             }]
         );
-        ends.watch(&BTreeSet::from([child.id()]));
+        ends.watch(&[child.id()]);
         assert_eq!(ends.take(), []);
     }
 }

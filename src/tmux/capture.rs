@@ -127,8 +127,12 @@ impl Captures {
     }
 
     /// Forgets the panes that are not there any more.
-    pub(super) fn keep_only(&mut self, present: &BTreeSet<PaneId>, time: i64) {
+    pub(super) fn keep_only(&mut self, present: &BTreeSet<PaneId>) {
         self.panes.retain(|pane, _| present.contains(pane));
+    }
+
+    /// Takes note that a look was taken at this second of the server's clock.
+    pub(super) fn looked(&mut self, time: i64) {
         self.expected.clear();
         self.time = time;
     }
@@ -313,9 +317,9 @@ mod tests {
         assert!(!captures.is_stale(pane, &quiet));
         assert!(captures.is_stale(pane, &dead(quiet)));
         assert!(captures.is_stale(pane, &shape(1, 5, 0)));
-        captures.keep_only(&BTreeSet::from([pane]), 12);
+        captures.looked(12);
         assert!(captures.likely().contains_key(&pane));
-        captures.keep_only(&BTreeSet::from([pane]), 13);
+        captures.looked(13);
         assert!(captures.likely().is_empty());
     }
 }

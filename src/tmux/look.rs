@@ -21,7 +21,7 @@ use crate::protocol::{Command, Frame};
 const MANY: usize = 32;
 
 /// Up to so many windows are asked for one by one, which spares tmux to go through all of them.
-const VERY_FEW: usize = 4;
+const VERY_FEW: usize = 8;
 
 /// Which session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -227,8 +227,11 @@ impl Memory {
             let row = Arc::new(row);
             self.windows.insert(window, Remembered { sign, row, shape });
         }
-        let present = self.windows.values().filter_map(Remembered::pane).collect();
-        self.captures.keep_only(&present, answer.time);
+        if answer.is_whole {
+            let present = self.windows.values().filter_map(Remembered::pane).collect();
+            self.captures.keep_only(&present);
+        }
+        self.captures.looked(answer.time);
         self.moved.clear();
         self.life = Some(answer.session.life.clone());
         let windows = self.windows.values();
