@@ -543,13 +543,13 @@ impl Watch {
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {
-        let present = look.map_or(&[][..], |look| &look.windows);
-        let is_present = |window| {
-            present
-                .binary_search_by_key(window, |row| row.window)
-                .is_ok()
-        };
-        let gone = self.alive.iter().filter(|(window, _)| !is_present(window));
+        // Both are in order.
+        let rows = look.map_or(&[][..], |look| &look.windows);
+        let mut present = rows.iter().map(|row| row.window).peekable();
+        let gone = self.alive.iter().filter(|(window, _)| {
+            while present.next_if(|present| present < window).is_some() {}
+            present.peek() != Some(window)
+        });
         let mut reasons = BTreeMap::new();
         let mut theirs = Vec::new();
         for (window, pid) in gone {
@@ -572,6 +572,12 @@ impl Watch {
     }
 
     fn untidy(&mut self, snapshot: &Snapshot, runs: Vec<(WindowId, u32)>) -> Untidy {
+        if self.prepared.iter().eq(snapshot.tasks.keys()) {
+            return Untidy {
+                fresh: Vec::new(),
+                runs,
+            };
+        }
         self.prepared
             .retain(|window| snapshot.tasks.contains_key(window));
         let fresh = snapshot

@@ -80,8 +80,10 @@ impl Episodes {
     /// The screen must have stood for `quiet`, and through two looks at least.
     pub fn admit(&mut self, look: &Snapshot, quiet: Duration, now: Now) -> Vec<Event> {
         let mut events = Vec::new();
-        self.seen
-            .retain(|window, _| look.tasks.contains_key(window));
+        if !self.seen.keys().eq(look.tasks.keys()) {
+            self.seen
+                .retain(|window, _| look.tasks.contains_key(window));
+        }
         let gone: Vec<Watched> = self
             .watched
             .extract_if(.., |window, _| !look.tasks.contains_key(window))

@@ -143,16 +143,15 @@ impl Observer {
     #[must_use]
     pub fn observe(&mut self, look: Option<&Look>, evidence: &Evidence, now: Now) -> Observed {
         let life = look.map(|look| look.session.life.clone());
-        let before = std::mem::take(&mut self.windows);
         // Ids of another life are other windows.
-        let (same, mut gone) = if life.is_some() && (self.life.is_none() || self.life == life) {
-            (before, BTreeMap::new())
-        } else {
+        let is_same_life = life.is_some() && (self.life.is_none() || self.life == life);
+        let mut gone = BTreeMap::new();
+        if !is_same_life {
+            gone = std::mem::take(&mut self.windows);
             if life.is_some() {
                 self.deaths = None;
             }
-            (BTreeMap::new(), before)
-        };
+        }
         let mut observed = Observed {
             snapshot: Snapshot {
                 exists: look.is_some(),
@@ -168,19 +167,18 @@ impl Observer {
             self.life = life;
         }
         let mut ended: Vec<Ended> = Vec::new();
-        let mut same = same;
         let record = look.map_or(&[][..], |look| &look.deaths);
-        for row in look.map_or(&[][..], |look| &look.windows) {
-            let before = same.remove(&row.window);
-            let known = match before {
-                Some(known) if known.stands(row, record, evidence) => known,
-                before => {
-                    let turn = Turn::new(row, before, record, self.deaths, evidence, now);
-                    // It need not be told twice: a hook calls when tmux has heard of it.
-                    observed.nudge |= turn.is_unheard_of();
-                    turn.judge(&mut ended)
-                }
-            };
+        let rows = look.map_or(&[][..], |look| &look.windows);
+        for row in rows {
+            let known = self.windows.get(&row.window);
+            if !known.is_some_and(|known| known.stands(row, record, evidence)) {
+                let before = self.windows.remove(&row.window);
+                let turn = Turn::new(row, before, record, self.deaths, evidence, now);
+                // It need not be told twice: a hook calls when tmux has heard of it.
+                observed.nudge |= turn.is_unheard_of();
+                self.windows.insert(row.window, turn.judge(&mut ended));
+            }
+            let known = &self.windows[&row.window];
             let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
             if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
                 observed.nudge = true;
@@ -199,7 +197,12 @@ impl Observer {
             }
             let task = Arc::clone(&known.task);
             observed.snapshot.tasks.insert(row.window, task);
-            self.windows.insert(row.window, known);
+        }
+        let mut same = BTreeMap::new();
+        if self.windows.len() > rows.len() {
+            let present = &observed.snapshot.tasks;
+            let is_gone = |window: &WindowId, _: &mut Known| !present.contains_key(window);
+            same.extend(self.windows.extract_if(.., is_gone));
         }
         for known in same.values() {
             ended.extend(ends_of_gone(known, record, self.deaths, evidence, now));

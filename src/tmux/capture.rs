@@ -78,6 +78,9 @@ impl Captures {
         ended: &BTreeSet<u32>,
     ) {
         self.expected.extend(printed);
+        if ended.is_empty() {
+            return;
+        }
         let died = |capture: &Capture| capture.shape.pid.is_some_and(|pid| ended.contains(&pid));
         let died = self.panes.iter().filter(|(_, capture)| died(capture));
         self.expected.extend(died.map(|(pane, _)| *pane));
