@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::rows::noted_formats;
-use super::waiter::{CALLERS, MOST_CALLERS, channel};
+use super::waiter::{CALLERS, MOST_CALLERS, channel, forget_callers};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 
@@ -220,8 +220,9 @@ pub async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
-    let own = [MARK, SUPERVISED_AS, CALL, CALLERS, CLIENTS].into_iter();
+    let own = [MARK, SUPERVISED_AS, CALL, CLIENTS].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
+    let own = own.chain([forget_callers(&target)]);
     Command::new("if-shell").args([
         "-F",
         "-t",
@@ -311,7 +312,7 @@ fn when_marked(commands: &[Command]) -> String {
 fn call() -> [Command; 2] {
     let callers = format!("#{{=-{MOST_CALLERS}:#{{{CALLERS}}}#{{window_id}};}}");
     [
-        Command::new("set-option").args(["-F", CALLERS, &callers]),
+        Command::new("set-environment").args(["-hF", CALLERS, &callers]),
         Command::new("set-hook").args(["-R", CALL]),
     ]
 }

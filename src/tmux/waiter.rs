@@ -19,8 +19,10 @@ use crate::protocol::{Command, Item, control_line};
 /// What the server prints between two waits, and behind it the windows that called.
 const WOKEN: &str = "woken";
 
-/// The windows that have called, on the session; between two calls it is empty.
-pub(super) const CALLERS: &str = "@tmux_task_callers";
+/// The windows that have called, in the session's environment; between two calls it is not there.
+/// It is hidden, so no task inherits it. To set an option makes tmux think about the sizes of all
+/// windows, this does not.
+pub(super) const CALLERS: &str = "TMUX_TASK_CALLERS";
 
 /// More than this is not kept of it.
 pub(super) const MOST_CALLERS: usize = 400;
@@ -56,6 +58,11 @@ impl Callers {
     }
 }
 
+/// Lets the session forget who has called.
+pub(super) fn forget_callers(target: &str) -> Command {
+    Command::new("set-environment").args(["-hu", "-t", target, CALLERS])
+}
+
 /// A client that waits for the hooks of one session.
 ///
 /// Dropping it detaches it, as with [`super::Client`].
@@ -83,7 +90,7 @@ impl Server {
         let mark = |text: &str| Command::new("display-message").args(["-p", "-t", &target, text]);
         let told = [
             mark(&format!("{WOKEN} #{{{CALLERS}}}")),
-            Command::new("set-option").args(["-uq", "-t", &target, CALLERS]),
+            forget_callers(&target),
         ];
         let round = format!("{}\n{}\n", control_line(&[wait]), control_line(&told));
         let (queued, _) = ROUNDS;

@@ -553,6 +553,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
     world.look();
     world.task(["daemon", "stop"]).ok();
     world.task(["-s", "mine", "daemon", "stop"]).ok();
+    assert_eq!(world.tmux(["show-environment", "-h", "-t", "=work:"]), "");
     assert_eq!(
         options_of(&world, &["-t", "=work:"]),
         [
