@@ -231,6 +231,27 @@ async fn a_client_answers_and_tells() {
 }
 
 #[tokio::test]
+async fn a_call_says_which_window_it_is_about() {
+    let private = Private::started().await;
+    let mut apart = private.connection();
+    let daemon = std::process::id();
+    install(&mut apart, SessionId(0), [], daemon).await.unwrap();
+    let mut waiter = private.server.wait_on(SessionId(0)).await.unwrap();
+    let script = r"while read -r line; do printf '\a'; done";
+    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", script]);
+    // More often than waits are queued ahead.
+    for _ in 0..40 {
+        private.asks(&["send-keys", "-t", "keep:1", "Enter"]);
+        let woken = tokio::time::timeout(Duration::from_secs(20), waiter.woken()).await;
+        let Callers::Windows(callers) = woken.unwrap().unwrap() else {
+            panic!("nobody said who called");
+        };
+        assert!(callers.iter().all(|caller| *caller == WindowId(1)));
+    }
+    waiter.close().await;
+}
+
+#[tokio::test]
 async fn a_look_whose_formats_were_taken_away_is_no_answer() {
     let private = Private::started().await;
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
