@@ -152,20 +152,29 @@ impl Ears {
         self.age.remove(&pane);
     }
 
-    /// Takes account of a look: those that it resumed are heard again, and of the others `is_quiet`
-    /// says which tasks' panes have not printed for a while. What is hushed and still printing stays
-    /// so: to resume it would only let its output in the way of everything else that tmux tells.
-    pub(super) fn looked(&mut self, is_quiet: impl Fn(PaneId) -> Option<bool>) {
+    /// Takes account of a look: those that it resumed are heard again. Of the others `tasks` has the
+    /// panes of tasks, and says whether they have printed nothing for a while. What is hushed and
+    /// still printing stays so: to resume it would only let its output in the way of everything else
+    /// that tmux tells.
+    pub(super) fn looked(&mut self, tasks: impl IntoIterator<Item = (PaneId, bool)>) {
         self.told.clear();
         let n_hushed = self.hushed.len();
         self.hushed.retain(|_, hushed| *hushed != Hushed::Quiet);
         self.just_resumed = self.hushed.len() < n_hushed;
-        for (pane, hushed) in &mut self.hushed {
-            *hushed = match is_quiet(*pane) {
-                Some(true) => Hushed::Quiet,
-                Some(false) => Hushed::Printing,
-                None => Hushed::Nobodys,
-            };
+        if self.hushed.is_empty() {
+            return;
+        }
+        self.hushed
+            .values_mut()
+            .for_each(|hushed| *hushed = Hushed::Nobodys);
+        for (pane, is_quiet) in tasks {
+            if let Some(hushed) = self.hushed.get_mut(&pane) {
+                *hushed = if is_quiet {
+                    Hushed::Quiet
+                } else {
+                    Hushed::Printing
+                };
+            }
         }
     }
 }
@@ -189,15 +198,15 @@ mod tests {
         assert!(!ears.heard(pane, 0));
         let to_resume = |ears: &Ears| ears.to_resume().collect::<Vec<_>>();
         let printed = |ears: &Ears| ears.printed().collect::<Vec<_>>();
-        ears.looked(|_| Some(false));
+        ears.looked([(pane, false)]);
         assert!(ears.is_hushed());
         assert_eq!((printed(&ears), to_resume(&ears)), (vec![pane], vec![]));
-        ears.looked(|_| Some(true));
+        ears.looked([(pane, true)]);
         assert_eq!((printed(&ears), to_resume(&ears)), (vec![pane], vec![pane]));
-        ears.looked(|_| Some(true));
+        ears.looked([(pane, true)]);
         assert_eq!((printed(&ears), to_resume(&ears)), (vec![], vec![]));
         assert!(ears.is_hushed(), "one more look");
-        ears.looked(|_| Some(true));
+        ears.looked([(pane, true)]);
         assert!(!ears.is_hushed());
         assert!(ears.heard(pane, 0));
     }
@@ -211,12 +220,12 @@ mod tests {
         }
         assert_eq!(ears.take_noisy(), [pane]);
         assert!(ears.is_hushed(), "nobody has looked");
-        ears.looked(|_| None);
+        ears.looked([(PaneId(2), true)]);
         assert!(!ears.is_hushed());
         assert_eq!(ears.printed().count(), 0);
         assert_eq!(ears.take_noisy(), []);
         // The task's own pane was killed, and this is the next.
-        ears.looked(|_| Some(false));
+        ears.looked([(pane, false)]);
         assert!(ears.is_hushed());
         assert!(ears.printed().eq([pane]));
     }

@@ -392,7 +392,7 @@ impl Watch {
         match resumed.and(look) {
             Ok(look) => {
                 // Each look asks for the windows of those that print without telling.
-                ears.looked(|pane| look.as_ref()?.is_quiet(pane));
+                ears.looked(look.iter().flat_map(Look::quietness));
                 Some((look, is_told))
             }
             Err(error) => {

@@ -27,16 +27,14 @@ pub struct Look {
 const QUIET_SECS: i64 = 2;
 
 impl Look {
-    /// Whether the window of this primary pane has printed nothing for a while; `None` when it is
-    /// no window's primary pane.
-    #[must_use]
-    pub fn is_quiet(&self, pane: PaneId) -> Option<bool> {
-        let of_pane = |window: &&Arc<WindowRow>| {
-            let primary = window.pane.as_ref();
-            primary.is_some_and(|primary| primary.pane == pane)
-        };
-        let window = self.windows.iter().find(of_pane)?;
-        Some(window.activity + QUIET_SECS <= self.time)
+    /// Returns the windows' primary panes, each with whether its window has printed nothing for a
+    /// while.
+    pub fn quietness(&self) -> impl Iterator<Item = (PaneId, bool)> {
+        let windows = self.windows.iter();
+        windows.filter_map(|window| {
+            let is_quiet = window.activity + QUIET_SECS <= self.time;
+            Some((window.pane.as_ref()?.pane, is_quiet))
+        })
     }
 
     /// Returns the processes of the windows' primary panes.
