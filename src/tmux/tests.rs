@@ -278,6 +278,7 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
             }
         }
     }
+    client.close().await;
 }
 
 #[tokio::test]
