@@ -30,7 +30,7 @@ trap 'exit 130' INT TERM
 real_tmux=$(type -P tmux) || { echo 'not ok: tmux is missing' >&2; exit 1; }
 ln -s "$real_tmux" "$dir/real-tmux"
 export TMUX_TMPDIR=$dir HOME=$dir/home
-mkdir "$dir/bin" "$dir/home" "$dir/work"
+mkdir "$dir/bin" "$dir/home" "$dir/code"
 
 # The tmux of these tests reads no configuration and notes that it was called.
 cat >"$dir/bin/tmux" <<END
@@ -58,7 +58,7 @@ for entry in $PATH; do
 done
 IFS=$old_ifs
 export PATH=$path
-cd "$dir/work"
+cd "$dir/code"
 
 # --- words of the tests -------------------------------------------------------
 
@@ -227,20 +227,20 @@ tmux kill-session -t '=itself'
 # --- creating and reusing -----------------------------------------------------
 
 export TMUX_TASK_SESSION=first
-mkdir -p "$dir/work/project/.git" "$dir/work/project/src/deep"
-cd "$dir/work/project/src/deep"
+mkdir -p "$dir/code/project/.git" "$dir/code/project/src/deep"
+cd "$dir/code/project/src/deep"
 run api -- 'printf "%s|" "$TMUX_TASK_SESSION" "$PI_TMUX_SESSION" "${PI_SESSION_ID-unset}" "${PI_TMUX_ROOT_CWD-unset}" "$PWD" "${-//[!eu]/}" >'"$dir/env.part; mv $dir/env.part $dir/env; sleep 1000"
 id=$(window)
 is 'a launch prints exactly four lines' "$out" "session=first
 window_id=$id
 task=api
-cwd=$dir/work/project/src/deep"
+cwd=$dir/code/project/src/deep"
 is '... nothing on stderr' "$err" ''
 is '... and the task is the only window' "$(windows first)" 'api '
 holds 'the task runs' eventually exists "$dir/env"
 is '@tmux_task_run is 1' "$(option "$id" @tmux_task_run)" 1
-is '@tmux_task_cwd is the directory' "$(option "$id" @tmux_task_cwd)" "$dir/work/project/src/deep"
-is '@tmux_task_root is the work tree' "$(tmux show-options -qv -t '=first:' @tmux_task_root)" "$dir/work/project"
+is '@tmux_task_cwd is the directory' "$(option "$id" @tmux_task_cwd)" "$dir/code/project/src/deep"
+is '@tmux_task_root is the work tree' "$(tmux show-options -qv -t '=first:' @tmux_task_root)" "$dir/code/project"
 is '@tmux_task_replaced is not set' "$(option "$id" @tmux_task_replaced)" ''
 is 'remain-on-exit' "$(option "$id" remain-on-exit)" on
 is 'monitor-bell' "$(option "$id" monitor-bell)" on
@@ -249,7 +249,7 @@ is 'allow-rename' "$(option "$id" allow-rename)" off
 is 'bell-action' "$(tmux show-options -qv -t '=first:' bell-action)" any
 started=$(option "$id" @tmux_task_started)
 is '@tmux_task_started is in milliseconds' "${#started}" 13
-cd "$dir/work"
+cd "$dir/code"
 
 run web -- 'sleep 1000'
 is 'a second task is a second window' "$(windows first)" 'api web '
@@ -302,7 +302,7 @@ is 'an empty TMUX_TASK_SESSION gives way' "$(windows pi)" 'api web '
 # --- environment --------------------------------------------------------------
 
 is 'inside: the session in both variables, the directory, errexit and nounset' "$(cat "$dir/env")" \
-    "first|first|unset|unset|$dir/work/project/src/deep|eu|"
+    "first|first|unset|unset|$dir/code/project/src/deep|eu|"
 
 export TMUX_TASK_SESSION=environment
 tmux set-environment -g PI_SESSION_ID leaked \; set-environment -g PI_TMUX_ROOT_CWD leaked
@@ -389,29 +389,29 @@ here() { # STORY: three ways to start
 n=0
 for name in 'a b' "it's" 'say "x"' '#{pid}' '##{pid}' '#[x]' '##[x]' '###' 'a#' '$(id)' '#(id)' '%H' 'ü→日本' 'end;' ';' '~' '{a,b}' 'back\slash' '*' '-x' '$HOME' '  '; do
     n=$((n + 1))
-    mkdir -p "$dir/work/$name"
-    cd "$dir/work/$name"
+    mkdir -p "$dir/code/$name"
+    cd "$dir/code/$name"
     here "directory $(printf %q "$name")" "d$n"
 done
-cd "$dir/work"
-mkdir "$dir/work/"'#{pid} new;'
-cd "$dir/work/"'#{pid} new;'
+cd "$dir/code"
+mkdir "$dir/code/"'#{pid} new;'
+cd "$dir/code/"'#{pid} new;'
 TMUX_TASK_SESSION=directories2 here 'directory of a new session' d
 is '@tmux_task_root outside a work tree is the directory' "$(tmux show-options -qv -t '=directories2:' @tmux_task_root)" "$PWD"
-cd "$dir/work"
-ln -s "$dir/work/a b" "$dir/work/link"
-cd "$dir/work/link"
+cd "$dir/code"
+ln -s "$dir/code/a b" "$dir/code/link"
+cd "$dir/code/link"
 run link -- 'sleep 1000'
-is 'a link to a directory is resolved' "$(tail -n 1 <<<"$out")" "cwd=$dir/work/a b"
-cd "$dir/work"
-mkdir "$dir/work/gone"
-cd "$dir/work/gone"
-rmdir "$dir/work/gone"
+is 'a link to a directory is resolved' "$(tail -n 1 <<<"$out")" "cwd=$dir/code/a b"
+cd "$dir/code"
+mkdir "$dir/code/gone"
+cd "$dir/code/gone"
+rmdir "$dir/code/gone"
 run gone -- true
 is 'a directory that is gone: 1' "$code" 1
 # Bash itself may complain before the script begins.
 is '... one line says so' "$(grep -c '^tmux-task-run: ' "$dir/err")" 1
-cd "$dir/work"
+cd "$dir/code"
 
 # --- whose window it is -------------------------------------------------------
 
@@ -495,7 +495,7 @@ at_once() {
     is "six at once $2: all succeed" "$code" 0
     is '... one window' "$(tmux list-windows -t "=$1" -F '#{window_name}' | grep -c '^api$')" 1
     is '... told to all six' "$(cat "$dir"/out.? | sort | uniq -c | tr -s ' \n' ' ')" \
-        " 6 cwd=$dir/work 6 session=$1 6 task=api 6 window_id=$(show "=$1:{end}" '#{window_id}') "
+        " 6 cwd=$dir/code 6 session=$1 6 task=api 6 window_id=$(show "=$1:{end}" '#{window_id}') "
     is '... six runs' "$(option "=$1:{end}" @tmux_task_run)" 6
     holds '... the last one alive' alive "=$1:{end}"
 }
