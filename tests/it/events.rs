@@ -245,6 +245,31 @@ fn a_bell_is_a_follow_up() {
 }
 
 #[test]
+fn a_task_that_prints_on_and_on_is_in_nobodys_way_nor_its_own() {
+    let world = World::new();
+    let noise = "for n in {1..200}; do echo $n; sleep 0.01; done";
+    world.run(
+        "noise",
+        &format!("{noise}; read -r -p 'Name: ' name; exit 5"),
+    );
+    world.run("ask", "read -r -p 'Proceed? [y/N] ' answer; exit 4");
+    for (name, code) in [("ask", 4), ("noise", 5)] {
+        let of_task = |records: &[Value], kind: &str| {
+            let events = events(records).into_iter();
+            let mut of_task = events.filter(|event| event["task"]["windowName"] == name);
+            of_task.any(|event| event["type"] == kind)
+        };
+        world.until("its question", |records| of_task(records, "input"));
+        world.task(["send", name, "y"]).ok();
+        let records = world.until("its end", |records| of_task(records, "exited"));
+        assert_eq!(
+            event(&records, "exited", name)["task"]["exitCode"],
+            json!(code)
+        );
+    }
+}
+
+#[test]
 fn a_bell_that_prints_nothing_is_told_by_its_hook() {
     let world = World::new();
     let gate = world.gate("gate");
