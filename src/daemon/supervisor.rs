@@ -4,13 +4,11 @@
 //! So a session can be asked for by its present name while it is supervised by an earlier one: the
 //! mark that the daemon left on it says which.
 
-use std::os::unix::net::UnixStream;
-
 use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
 use crate::place::{Env, Place};
-use crate::tmux::{self, Connection, Mark, Marked, Server, TmuxError};
+use crate::tmux::{self, Connection, Mark, Marked, Probe, Server, TmuxError};
 
 /// What a name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub struct Meant {
 ///
 /// When tmux fails. A server that is not there has no sessions.
 pub async fn meant(server: &Server, place: Option<&Place>, name: &str) -> Result<Meant, TmuxError> {
-    if UnixStream::connect(server.socket()).is_err() {
+    if server.probe() == Probe::Absent {
         return Ok(Meant::default());
     }
     let sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;

@@ -1,7 +1,6 @@
 //! The link to the task session: attached while it exists, looking out for it while it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::observe::{Evidence, Observer};
 use crate::place::Place;
 use crate::protocol::rows::Look;
 use crate::tmux::{
-    self, Connection, Extent, History, Memory, PaneOutput, Server, Target, TmuxError,
+    self, Connection, Extent, History, Memory, PaneOutput, Probe, Server, Target, TmuxError,
 };
 use crate::wire::Whereabouts;
 
@@ -606,9 +605,10 @@ impl Watch {
         }
     }
 
-    /// Whether anybody listens on the server's socket: asked without starting a process.
+    /// Whether a server may have its socket: asked without starting a process. Only the kernel's
+    /// word that nobody listens counts as a server that has gone.
     fn server_listens(&self) -> bool {
-        UnixStream::connect(self.server.socket()).is_ok()
+        self.server.probe() != Probe::Absent
     }
 
     /// Leaves the session as it is, without our hooks and our client.
