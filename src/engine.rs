@@ -147,6 +147,7 @@ impl Engine {
             level,
             text,
             events: Vec::new(),
+            owner: None,
         };
         vec![Effect::Append(vec![self.next_record(body, now)])]
     }
@@ -183,12 +184,14 @@ impl Engine {
                     level,
                     text,
                     events,
+                    owner: None,
                 }
             }
             Some(Delivery::FollowUp { level, content }) => Body::FollowUp {
                 level,
                 content,
                 events: gathering.events,
+                owner: None,
             },
         };
         vec![Effect::Append(vec![self.next_record(body, now)])]

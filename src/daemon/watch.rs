@@ -570,18 +570,20 @@ impl Watch {
         reasons
     }
 
-    fn untidy(&mut self, snapshot: &Snapshot, runs: Vec<(WindowId, u32)>) -> Untidy {
-        if self.prepared.iter().eq(snapshot.tasks.keys()) {
+    fn untidy(&mut self, snapshot: &Snapshot, mut runs: Vec<(WindowId, u32)>) -> Untidy {
+        // The options of a shell are its user's.
+        let is_ours =
+            |window: &WindowId| snapshot.tasks.get(window).is_some_and(|task| !task.shell);
+        runs.retain(|(window, _)| is_ours(window));
+        let ours = snapshot.tasks.keys().filter(|window| is_ours(window));
+        if ours.clone().eq(&self.prepared) {
             return Untidy {
                 fresh: Vec::new(),
                 runs,
             };
         }
-        self.prepared
-            .retain(|window| snapshot.tasks.contains_key(window));
-        let fresh = snapshot
-            .tasks
-            .keys()
+        self.prepared.retain(is_ours);
+        let fresh = ours
             .filter(|window| !self.prepared.contains(window))
             .copied()
             .collect();

@@ -517,6 +517,8 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         bell,
         bell_count: bells,
         run: Some(run),
+        owner: None,
+        shell: false,
         started_at: None,
         ended_at: None,
         screen: Screen::default(),

@@ -65,6 +65,7 @@ fn describe_record(record: &Record) -> String {
             level,
             text,
             events,
+            ..
         } if events.is_empty() => {
             format!("notice{} {text}", mark(level))
         }

@@ -67,6 +67,7 @@ fn notice(seq: Seq, events: &[Seq]) -> Record {
         level: Level::Info,
         text: "text".to_owned(),
         events: events.to_vec(),
+        owner: None,
     };
     Record { seq, time: 0, body }
 }
@@ -83,6 +84,7 @@ fn follow_up(seq: Seq, events: &[Record]) -> Record {
         level: Level::Info,
         content: "content".to_owned(),
         events: events.collect(),
+        owner: None,
     };
     Record { seq, time: 0, body }
 }
@@ -517,7 +519,7 @@ fn a_line_says_what_the_contract_says() {
         line,
         "{\"v\":1,\"seq\":1,\"epoch\":\"e1\",\"time\":\"1970-01-01T00:00:00.000Z\",\
          \"sessionName\":\"work\",\"kind\":\"notice\",\"level\":\"info\",\"text\":\"text\",\
-         \"events\":[]}\n"
+         \"events\":[],\"owner\":null}\n"
     );
     assert!(serde_json::from_str::<DurableRecord>(&line).is_ok());
 }

@@ -29,6 +29,8 @@ pub enum Body {
         text: String,
         /// The events it speaks of.
         events: Vec<Seq>,
+        /// Whose tasks these are; `None` when it is for everybody.
+        owner: Option<String>,
     },
     /// Events were told to the agent.
     FollowUp {
@@ -38,6 +40,8 @@ pub enum Body {
         content: String,
         /// The events it speaks of, those of `started` included.
         events: Vec<Delivered>,
+        /// Whose tasks these are; `None` when it is for everybody.
+        owner: Option<String>,
     },
 }
 

@@ -5,6 +5,7 @@
 //! ```text
 //! @1 api running                 a task; also `unknown`, `dead 2`, `dead SIGKILL`, `dead ?`
 //! @1#2 api running pid=7 bells=3 bell nopane alt cursor=0,1 : row|row
+//! @1 api running owner=pi:7 shell
 //! ended @1#2 api dead 0          a run that ended and is not the window's present one
 //! gone @4 userKilled             why a window is not there
 //! launcher @1 7                  the launcher replaced the run with pid 7
@@ -93,6 +94,8 @@ pub(crate) fn task(sketch: &str) -> Task {
         bell: false,
         bell_count: None,
         run,
+        owner: None,
+        shell: false,
         started_at: None,
         ended_at: None,
         screen: Screen::default(),
@@ -105,6 +108,8 @@ pub(crate) fn task(sketch: &str) -> Task {
             None if word == "bell" => task.bell = true,
             None if word == "nopane" => task.pane = None,
             None if word == "alt" => task.screen.alternate = Some(true),
+            None if word == "shell" => task.shell = true,
+            Some(("owner", owner)) => task.owner = Some(owner.to_owned()),
             Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
             Some(("bells", count)) => task.bell_count = Some(count.parse().unwrap()),
             Some(("cursor", at)) => {

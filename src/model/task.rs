@@ -28,6 +28,11 @@ pub struct Task {
     pub bell_count: Option<u64>,
     /// Which life of this window it is, from 1; `None` where nobody counted.
     pub run: Option<u32>,
+    /// Who asked for the run, `CLIENT:ID` of a conversation; `None` for a person at a terminal.
+    pub owner: Option<String>,
+    /// Whether the window was opened without a command and no launcher has marked it: a shell that
+    /// a person or a program types into.
+    pub shell: bool,
     /// When the run began.
     pub started_at: Option<Millis>,
     /// When the run ended.
@@ -51,6 +56,8 @@ impl Task {
             bell,
             bell_count,
             run,
+            owner,
+            shell,
             started_at,
             ended_at,
             screen: _,
@@ -65,7 +72,8 @@ impl Task {
                 &other.command,
                 &other.cwd,
             )
-            && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at);
+            && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
+            && (owner, shell) == (&other.owner, &other.shell);
         if !is_same {
             Difference::Otherwise
         } else if (bell, bell_count) == (&other.bell, &other.bell_count) {

@@ -440,6 +440,9 @@ impl<'a> Turn<'a> {
             bell: self.row.bell,
             bell_count: self.row.bell_count,
             run: Some(run),
+            owner: self.row.owner.clone(),
+            // What a launcher has marked is a task, whatever runs in it.
+            shell: self.row.is_bare && self.row.command.is_none(),
             started_at,
             ended_at,
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),

@@ -142,6 +142,8 @@ fn row(text: &str) -> WindowRow {
         run: None,
         started: None,
         replaced: None,
+        owner: None,
+        is_bare: false,
         command: None,
         cwd: None,
         pane: None,
@@ -153,6 +155,8 @@ fn row(text: &str) -> WindowRow {
             ("started", _) => row.started = value.parse().ok(),
             ("replaced", _) => row.replaced = value.parse().ok(),
             ("recorded", _) => row.command = Some(value.into()),
+            ("owner", _) => row.owner = Some(value.into()),
+            ("bare", _) => row.is_bare = true,
             ("nopane", _) => pane = None,
             ("tty", Some(pane)) => pane.tty = Some(format!("/dev/pts/{value}")),
             ("pid", Some(pane)) => pane.pid = value.parse().ok(),
@@ -186,6 +190,35 @@ fn runs_are_counted_by_their_processes() {
     assert_eq!(observed.write_runs, [(WindowId(1), 2)]);
     world.check(&["@1 pid=8 run=2 exit=0"], "", &["@1 run 2 pid 8 exit 0"]);
     world.check(&["@1 pid=9 run=2 exit=0"], "", &["@1 run 3 pid 9 exit 0"]);
+}
+
+#[test]
+fn each_run_has_the_owner_who_asked_for_it() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 run=1 recorded=make owner=pi:1"], "");
+    let seen = world.see(
+        &["@1 pid=8 run=2 recorded=make owner=pi:2"],
+        "@1 %1 7 0  9;",
+    );
+    let snapshot = seen.snapshot;
+    assert_eq!(snapshot.ended[0].owner.as_deref(), Some("pi:1"));
+    assert_eq!(snapshot.tasks[&WindowId(1)].owner.as_deref(), Some("pi:2"));
+}
+
+#[test]
+fn a_window_without_a_command_is_a_shell_unless_a_launcher_marked_it() {
+    let mut world = World::new();
+    let seen = world.see(
+        &["@1 bare pid=7", "@2 bare recorded=make pid=8", "@3 pid=9"],
+        "",
+    );
+    let shells: Vec<bool> = seen
+        .snapshot
+        .tasks
+        .values()
+        .map(|task| task.shell)
+        .collect();
+    assert_eq!(shells, [true, false, false]);
 }
 
 #[test]

@@ -77,6 +77,10 @@ pub struct WindowRow {
     pub started: Option<Millis>,
     /// `@tmux_task_replaced`: the pid of the live run that our launcher put an end to last.
     pub replaced: Option<u32>,
+    /// `@tmux_task_owner`, proven text.
+    pub owner: Option<String>,
+    /// Whether the pane was opened without a command, so that a shell runs in it.
+    pub is_bare: bool,
     /// The recorded command, proven text.
     pub command: Option<String>,
     /// The recorded directory, proven text.

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::rows::noted_formats;
+use super::rows::{IS_BARE, noted_formats};
 use super::waiter::{CALLERS, MOST_CALLERS, channel, forget_callers};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
@@ -317,9 +317,11 @@ fn call() -> [Command; 2] {
     ]
 }
 
-/// A window that somebody else makes may end before we have seen it.
+/// A task that somebody else starts may end before we have seen it. A window without a command is
+/// a shell: its options are its user's.
 fn keep_dead_panes() -> Command {
-    Command::new("set-option").args(["-w", "remain-on-exit", "on"])
+    let keep = Command::new("set-option").args(["-w", "remain-on-exit", "on"]);
+    Command::new("if-shell").args(["-F", IS_BARE, "", &control_line(&[keep])])
 }
 
 /// Adds one to an option.

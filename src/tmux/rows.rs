@@ -246,6 +246,12 @@ fn read_sign(fields: &mut Fields<'_>) -> Option<(WindowId, PaneId, String)> {
     ))
 }
 
+/// Whether the pane was opened without a command of its own: tmux notes `default-command` as if
+/// it had been given, quoted where it is more than a word.
+pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
+                       #{||:#{==:#{pane_start_command},#{default-command}},\
+                       #{==:#{pane_start_command},\"#{default-command}\"}}}";
+
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
@@ -258,6 +264,8 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{=20:@tmux_task_run}",
         "#{=20:@tmux_task_started}",
         "#{=20:@tmux_task_replaced}",
+        &bounded("@tmux_task_owner"),
+        IS_BARE,
         "#{window_name}",
         &first_of("@tmux_task_command", "@pi_task_command"),
         &first_of("@tmux_task_cwd", "@pi_task_cwd"),
@@ -296,6 +304,8 @@ fn read_found(fields: &mut Fields<'_>) -> Option<(PaneId, String, Found)> {
         run: fields.maybe()?,
         started: fields.maybe::<Millis>()?,
         replaced: fields.maybe()?,
+        owner: fields.some_text()?,
+        is_bare: fields.flag()?,
         name: fields.text()?,
         command: fields.some_text()?,
         cwd: fields.some_text()?,
@@ -378,7 +388,7 @@ mod tests {
 
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
-        let of_window = ["0", "5", "2", "x", "3", "", "", name, "", ""];
+        let of_window = ["0", "5", "2", "x", "3", "", "", "pi:7", "1", name, "", ""];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",
         ];
@@ -398,6 +408,8 @@ mod tests {
             (found(2).window.run, found(2).window.started),
             (Some(3), None)
         );
+        assert_eq!(found(2).window.owner.as_deref(), Some("pi:7"));
+        assert!(found(2).window.is_bare);
         assert_eq!(found(2).window.pane.as_ref().unwrap().pid, Some(41));
         let alone = read_lists(None, &lists).unwrap();
         assert_eq!(alone[&WindowId(1)].sign, windows[&WindowId(1)].sign);

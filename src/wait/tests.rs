@@ -22,6 +22,8 @@ fn task(life: Life, run: u32) -> Task {
         bell: false,
         bell_count: None,
         run: Some(run),
+        owner: None,
+        shell: false,
         started_at: None,
         ended_at: None,
         screen: Screen::default(),

@@ -26,6 +26,7 @@ pub use socket::{
     After, DaemonStatus, Ended, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request,
     Response, Whereabouts,
 };
+use task::OWNER_CHARS;
 pub use task::TaskFields;
 pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
+use super::{OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
     Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record, ReplacedBy,
     Seq, StatusCounts, text,
@@ -64,6 +64,9 @@ pub enum RecordBody {
         text: String,
         /// The numbers of the events it speaks of.
         events: Vec<Seq>,
+        /// Whose tasks it speaks of; null when it is for everybody.
+        #[serde(default)]
+        owner: Option<String>,
     },
     /// A message that wakes the agent after its present turn.
     FollowUp {
@@ -75,6 +78,9 @@ pub enum RecordBody {
         message: Message,
         /// How it is to be delivered.
         options: FollowUpOptions,
+        /// Whose tasks it speaks of; null when it is for everybody.
+        #[serde(default)]
+        owner: Option<String>,
     },
 }
 
@@ -425,17 +431,21 @@ impl DurableRecord {
                 level,
                 text,
                 events,
+                owner,
             } => Body::Notice {
                 level: (*level).into(),
                 text: text.clone(),
                 events: events.clone(),
+                owner: owner.clone(),
             },
             RecordBody::FollowUp {
                 level,
                 events,
                 message,
-                ..
+                options: _,
+                owner,
             } => Body::FollowUp {
+                owner: owner.clone(),
                 level: (*level).into(),
                 content: message.content.clone(),
                 events: events
@@ -466,16 +476,20 @@ fn body(body: &Body, context: &Context) -> RecordBody {
             level,
             text,
             events,
+            owner,
         } => RecordBody::Notice {
             level: (*level).into(),
             text: text.clone(),
             events: events.clone(),
+            owner: owner.as_deref().map(owner_name),
         },
         Body::FollowUp {
             level,
             content,
             events,
+            owner,
         } => RecordBody::FollowUp {
+            owner: owner.as_deref().map(owner_name),
             level: (*level).into(),
             events: events.iter().map(|told| told.seq).collect(),
             message: Message {
@@ -500,6 +514,10 @@ fn body(body: &Body, context: &Context) -> RecordBody {
             },
         },
     }
+}
+
+fn owner_name(owner: &str) -> String {
+    text::one_line(owner.as_bytes(), OWNER_CHARS)
 }
 
 impl From<&Event> for EventFields {

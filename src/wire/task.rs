@@ -13,12 +13,18 @@ const ALTERNATE_ROWS: usize = 50;
 const PREVIEW_BYTES: usize = 4096;
 /// The longest window name, in characters.
 const NAME_CHARS: usize = 200;
+/// The longest owner, in characters.
+pub(super) const OWNER_CHARS: usize = 200;
 /// The longest command, in characters.
 const COMMAND_CHARS: usize = 1000;
 /// The longest directory, in characters.
 const CWD_CHARS: usize = 4096;
 
 /// A task: a window of the task session, told by its primary pane. Unknown values are null.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the wire's fields are independent facts, each with a name of its own"
+)]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskFields {
@@ -48,6 +54,11 @@ pub struct TaskFields {
     pub bell_count: Option<u64>,
     /// Which life of the window it is, from 1.
     pub run: Option<u32>,
+    /// Who asked for the run: `CLIENT:ID` of a conversation; null for a person at a terminal.
+    pub owner: Option<String>,
+    /// Whether it is a shell: a window that was opened without a command. Its events are delivered
+    /// as notices, unless the configuration says otherwise.
+    pub shell: bool,
     /// When the run began, milliseconds since 1970.
     pub started_at: Option<Millis>,
     /// When the run ended, milliseconds since 1970.
@@ -101,6 +112,8 @@ impl From<&Task> for TaskFields {
             bell: task.bell,
             bell_count: task.bell_count,
             run: task.run,
+            owner: task.owner.as_ref().map(|text| bounded(text, OWNER_CHARS)),
+            shell: task.shell,
             started_at: task.started_at,
             ended_at: task.ended_at,
             duration_ms: task
@@ -209,6 +222,12 @@ impl TaskFields {
             bell: self.bell,
             bell_count: self.bell_count,
             run: self.run,
+            owner: self
+                .owner
+                .as_ref()
+                .map(|text| proven(text, OWNER_CHARS))
+                .filter(|owner| !owner.is_empty()),
+            shell: self.shell,
             started_at: self.started_at,
             ended_at: self.ended_at,
             screen: Screen {

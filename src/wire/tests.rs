@@ -116,11 +116,12 @@ fn every_record_says_where_it_stands() {
         level: Level::Warning,
         text: "one\ntwo".to_owned(),
         events: vec![3, 4],
+        owner: Some("pi:7".to_owned()),
     });
     let expected = json!({
         "v": 1, "seq": 5, "epoch": "e1", "time": "2023-11-14T22:13:20.123Z",
         "sessionName": "work", "kind": "notice", "level": "warning", "text": "one\ntwo",
-        "events": [3, 4],
+        "events": [3, 4], "owner": "pi:7",
     });
     assert_eq!(line(&notice), expected);
     let more = serde_json::to_value(DurableRecord::new(&notice, 2, &context())).unwrap();
@@ -138,8 +139,10 @@ fn a_follow_up_is_one_call_for_pi() {
         level: Level::Warning,
         content: "[tmux-task notification]\ntext".to_owned(),
         events: vec![told],
+        owner: None,
     }));
     assert_eq!(line["kind"], "followUp");
+    assert_eq!(line.get("owner"), Some(&json!(null)));
     assert_eq!(line["events"], json!([4]));
     assert_eq!(
         line["options"],
@@ -166,10 +169,11 @@ fn unknown_values_of_a_task_are_null() {
         "windowId": "@1", "windowName": "a", "paneId": null, "panePid": null,
         "paneStateKnown": true, "currentCommand": null, "taskCwd": null, "dead": false,
         "exitCode": null, "exitSignal": null, "bell": false, "bellCount": null, "run": null,
-        "startedAt": null, "endedAt": null, "durationMs": null, "outputPreview": "",
+        "owner": null, "shell": false, "startedAt": null, "endedAt": null, "durationMs": null, "outputPreview": "",
     });
     assert_eq!(fields, expected);
-    let mut known = task("@1#2 a dead SIGKILL pid=7 bells=3 bell alt cursor=1,0 : x|y");
+    let mut known =
+        task("@1#2 a dead SIGKILL pid=7 bells=3 bell alt cursor=1,0 owner=pi:7 shell : x|y");
     known.started_at = Some(10);
     known.ended_at = Some(25);
     let fields = serde_json::to_value(TaskFields::from(&known)).unwrap();
@@ -181,6 +185,8 @@ fn unknown_values_of_a_task_are_null() {
         ("cursorY", json!(0)),
         ("alternateOn", json!(true)),
         ("bellCount", json!(3)),
+        ("owner", json!("pi:7")),
+        ("shell", json!(true)),
     ] {
         assert_eq!(fields[field], value, "{field}");
     }
@@ -340,6 +346,7 @@ fn check_wanted(mut filter: Filter, expected: &[Seq]) {
             .map(|(seq, event)| Delivered { seq, event })
             .take(2)
             .collect(),
+        owner: None,
     };
     records.push(Record {
         seq: 4,
@@ -350,6 +357,7 @@ fn check_wanted(mut filter: Filter, expected: &[Seq]) {
         level: Level::Info,
         text: String::new(),
         events: vec![3],
+        owner: None,
     };
     records.push(Record {
         seq: 5,
@@ -360,6 +368,7 @@ fn check_wanted(mut filter: Filter, expected: &[Seq]) {
         level: Level::Info,
         text: String::new(),
         events: vec![],
+        owner: None,
     };
     records.push(Record {
         seq: 6,
@@ -504,21 +513,27 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 fn any_record() -> impl Strategy<Value = Record> {
     let level = || prop_oneof![Just(Level::Info), Just(Level::Warning)];
+    let owner = || proptest::option::of("[ -~]{1,40}");
     let body = prop_oneof![
         any_event().prop_map(|event| Body::Event(Box::new(event))),
-        (level(), hostile(), any::<Vec<Seq>>()).prop_map(|(level, text, events)| Body::Notice {
-            level,
-            text,
-            events
-        }),
+        (level(), hostile(), any::<Vec<Seq>>(), owner()).prop_map(
+            |(level, text, events, owner)| Body::Notice {
+                level,
+                text,
+                events,
+                owner
+            }
+        ),
         (
             level(),
             hostile(),
             proptest::collection::vec((any::<Seq>(), any_event()), 0..3),
+            owner(),
         )
-            .prop_map(|(level, content, events)| Body::FollowUp {
+            .prop_map(|(level, content, events, owner)| Body::FollowUp {
                 level,
                 content,
+                owner,
                 events: events
                     .into_iter()
                     .map(|(seq, event)| Delivered { seq, event })

@@ -125,6 +125,8 @@ fn look(windows: u32, turn: u32) -> Look {
             run: Some(1),
             started: Some(1_795_167_000_000),
             replaced: None,
+            owner: None,
+            is_bare: false,
             command: Some("cargo test --workspace".to_owned()),
             cwd: Some("/home/somebody/src/something".to_owned()),
             pane: Some(pane),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{World, content, deliveries, event, events, story};
 
 /// The fields that every task has, known or not.
-const TASK_FIELDS: [&str; 21] = [
+const TASK_FIELDS: [&str; 23] = [
     "alternateOn",
     "bell",
     "bellCount",
@@ -19,10 +19,12 @@ const TASK_FIELDS: [&str; 21] = [
     "exitCode",
     "exitSignal",
     "outputPreview",
+    "owner",
     "paneId",
     "panePid",
     "paneStateKnown",
     "run",
+    "shell",
     "startedAt",
     "taskCwd",
     "windowId",
@@ -108,6 +110,7 @@ fn a_start_is_a_notice() {
             "level",
             "text",
             "events",
+            "owner",
         ],
     );
 }
@@ -170,6 +173,7 @@ fn an_end_is_a_follow_up_with_the_last_lines() {
             },
         },
         "options": {"triggerTurn": true, "deliverAs": "followUp"},
+        "owner": null,
     });
     assert_eq!(follow_up, &expected);
 }

@@ -26,6 +26,7 @@ mod runs;
 mod scan;
 mod servers;
 mod session;
+mod shells;
 mod support;
 mod waits;
 mod wire;

@@ -1,0 +1,62 @@
+//! Windows that were opened without a command: a person's shells, or ones that a program types into.
+
+use serde_json::Value;
+
+use crate::support::{World, event, events};
+
+/// The records of the window with this name.
+fn events_of<'a>(records: &'a [Value], name: &str) -> Vec<&'a Value> {
+    let mut found = events(records);
+    found.retain(|event| event["task"]["windowName"] == name);
+    found
+}
+
+#[test]
+fn a_shell_is_recorded_as_one_and_keeps_its_options() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux(["new-window", "-d", "-t", "=work:", "-n", "mine"]);
+    world.tmux(["set-option", "-g", "default-command", "exec /bin/sh -l"]);
+    world.tmux(["new-window", "-d", "-t", "=work:", "-n", "login"]);
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "=work:",
+        "-n",
+        "job",
+        "sleep 1000",
+    ]);
+    let records = world.until("all starts", |records| events(records).len() == 4);
+    let is_shell = |name: &str| event(&records, "started", name)["task"]["shell"].clone();
+    assert_eq!(is_shell("api"), false);
+    assert_eq!(is_shell("mine"), true);
+    assert_eq!(is_shell("login"), true);
+    assert_eq!(is_shell("job"), false);
+    // The daemon sets options once a look is recorded; the next answer comes after that.
+    world.look();
+    let options = |name: &str| {
+        let target = format!("=work:{name}");
+        let shown = world.tmux(["show-options", "-w", "-t", &target]);
+        let names = shown
+            .lines()
+            .map(|line| line.split(' ').next().unwrap().to_owned());
+        names
+            .filter(|name| name != "automatic-rename")
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(options("mine"), [] as [&str; 0]);
+    assert_eq!(options("login"), [] as [&str; 0]);
+    assert_eq!(
+        options("job"),
+        ["@tmux_task_run", "monitor-bell", "remain-on-exit"]
+    );
+    // Nobody keeps what is left of it either.
+    world.tmux(["send-keys", "-t", "=work:mine", "exit", "Enter"]);
+    let records = world.until("the shell's end", |records| {
+        events_of(records, "mine").len() == 2
+    });
+    assert_eq!(events_of(&records, "mine")[1]["task"]["shell"], true);
+    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
+    assert_eq!(windows, "api\nlogin\njob");
+}
