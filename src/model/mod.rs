@@ -6,6 +6,7 @@
 mod event;
 mod id;
 mod now;
+mod owner;
 mod record;
 #[cfg(test)]
 pub(crate) mod sketch;
@@ -17,6 +18,7 @@ mod tty;
 pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};
+pub use owner::owner_of_environment;
 pub use record::{Body, Delivered, Delivery, Record, Seq};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
