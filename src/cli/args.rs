@@ -18,8 +18,10 @@ use crate::wire::{After, EventType, Kind};
 )]
 #[command(
     after_help = "Exit codes: 0 fine, 1 failed, 2 usage, 3 no such session, task or daemon, \
-                        4 a wait timed out, 5 a wait can no longer be met, \
-                        130 interrupted."
+                        4 a wait timed out, 5 a wait can no longer be met, 6 the task asks for \
+                        input, 130 interrupted. `run --wait` exits with the task's own code, else \
+                        with 123 the task asks for input, 124 the time is over, 125 it failed \
+                        itself."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -98,17 +100,24 @@ pub(crate) struct Run {
     /// A variable for its environment; may be given more than once
     #[arg(long, value_name = "K=V", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, String)>,
-    /// Wait until the run ends, and exit with its code (128+N for signal N)
-    #[arg(long, conflicts_with = "until")]
+    /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
+    /// input, 124: the time is over, 125: run itself failed
+    #[arg(long, conflicts_with = "until", group = "waits")]
     pub(crate) wait: bool,
+    /// With --wait: wait on while the task asks for input
+    #[arg(long, requires = "wait")]
+    pub(crate) through_prompts: bool,
+    /// With --wait: how many of the last lines of a failed run are printed, on stderr
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "wait")]
+    pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", group = "waits")]
     pub(crate) until: Vec<String>,
     /// With --until: give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", requires = "until")]
     pub(crate) stop: Vec<String>,
     /// With --wait or --until: the longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = parse_duration, requires = "waits")]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: Json,
@@ -301,9 +310,11 @@ pub(crate) struct Matching {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without a condition it waits for the end of the run. The first condition \
-                        that holds ends the wait.\n\nExit codes: 0 it came, 4 the time is over, \
-                        5 it can no longer come: the run died, was replaced or is gone, a --stop \
-                        was written, or some of the output is missing."
+                        that holds ends the wait.\n\nExit codes: 0 it came, 1 the run ended, as \
+                        was waited for, and its code was not 0, 4 the time is over, 5 it can no \
+                        longer come: the run died, was replaced or is gone, a --stop was written, \
+                        or some of the output is missing, 6 the task asks for input before its \
+                        run can end."
 )]
 #[expect(
     clippy::struct_excessive_bools,
@@ -333,9 +344,12 @@ pub(crate) struct Wait {
     /// Until nothing was written for so long
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
+    /// Wait for the end of the run also while the task asks for input
+    #[arg(long)]
+    pub(crate) through_prompts: bool,
     /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
     #[arg(long, value_name = "NAME",
-          conflicts_with_all = ["name", "exit", "text", "change", "bell", "input", "idle", "stop", "since"])]
+          conflicts_with_all = ["name", "exit", "text", "change", "bell", "input", "idle", "through_prompts", "stop", "since"])]
     pub(crate) channel: Option<String>,
     /// Give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN")]

@@ -17,8 +17,16 @@ pub(crate) enum Kind {
     TimedOut,
     /// A wait can no longer be met.
     Impossible,
+    /// A wait for the end of a run, and the task asks for input.
+    Asked,
     /// A task's own exit code, passed through.
     OfTask(u8),
+    /// `run --wait`: the task asks for input.
+    RunAsked,
+    /// `run --wait`: the time is over.
+    RunTimedOut,
+    /// `run --wait`: it failed itself, whatever the task does.
+    RunFailed,
     /// The user interrupted it.
     Interrupted,
 }
@@ -32,7 +40,11 @@ impl Kind {
             Self::Missing => 3,
             Self::TimedOut => 4,
             Self::Impossible => 5,
+            Self::Asked => 6,
             Self::OfTask(code) => code,
+            Self::RunAsked => 123,
+            Self::RunTimedOut => 124,
+            Self::RunFailed => 125,
             Self::Interrupted => 130,
         }
     }
@@ -77,6 +89,23 @@ impl Failure {
             cause = error.source();
         }
         Self::new(kind, what, why)
+    }
+
+    /// The same as a failure of `run --wait`, whose code must not be taken for the task's own.
+    pub(crate) fn of_run(mut self) -> Self {
+        self.kind = match self.kind {
+            Kind::Failed | Kind::Missing | Kind::Impossible => Kind::RunFailed,
+            Kind::TimedOut => Kind::RunTimedOut,
+            Kind::Asked => Kind::RunAsked,
+            kind @ (Kind::Quiet
+            | Kind::Usage
+            | Kind::OfTask(_)
+            | Kind::RunAsked
+            | Kind::RunTimedOut
+            | Kind::RunFailed
+            | Kind::Interrupted) => kind,
+        };
+        self
     }
 
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {

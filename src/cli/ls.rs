@@ -6,9 +6,10 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::clock;
 use crate::model::{Millis, StatusCounts};
+use crate::terminal::{columns_of, split_at_column};
 use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
 
-/// The longest command and last line in the table, in characters.
+/// The widest command and last line in the table, in columns of a terminal.
 const COLUMN: usize = 48;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
@@ -38,7 +39,9 @@ pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failur
         };
     }
     let snapshot = session.look(what).await?;
-    Ok(LsView::new(SnapshotLine::from(&snapshot), LsTask::from))
+    Ok(LsView::new(SnapshotLine::from(&snapshot), |task| {
+        LsTask::new(task, None, None)
+    }))
 }
 
 /// Counts the tasks of a view.
@@ -77,7 +80,7 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
     rows.extend(view.tasks.iter().map(|task| row(task, now)));
     let width = |column: usize| {
         rows.iter()
-            .map(|row| row[column].chars().count())
+            .map(|row| columns_of(&row[column]))
             .max()
             .unwrap_or_default()
     };
@@ -86,7 +89,7 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths) {
             line.push_str(cell);
-            let pad = width - cell.chars().count() + 2;
+            let pad = width - columns_of(cell) + 2;
             line.extend(std::iter::repeat_n(' ', pad));
         }
         line.trim_end().to_owned()
@@ -96,13 +99,6 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
 
 fn row(listed: &LsTask, now: Millis) -> [String; 8] {
     let task = &listed.task;
-    let state = match (task.dead, &task.exit_signal, &listed.waiting_for) {
-        (true, Some(_), _) => "killed",
-        (true, None, _) => "exited",
-        (false, _, Some(_)) => "waiting",
-        (false, _, None) if listed.stalled_ms.is_some() => "stalled",
-        (false, _, None) => "running",
-    };
     let code = match (task.dead, &task.exit_signal, task.exit_code) {
         (true, Some(signal), _) => signal.clone(),
         (true, None, Some(code)) => code.to_string(),
@@ -115,11 +111,11 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
             .rev()
             .find(|line| !line.trim().is_empty())
     });
-    let short = |text: &str| crate::model::text::bounded(text.trim(), COLUMN);
+    let short = |text: &str| fitted(text.trim(), COLUMN);
     [
         task.window_id.clone(),
         task.window_name.clone(),
-        state.to_owned(),
+        listed.state.as_str().to_owned(),
         code,
         task.run
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),
@@ -128,6 +124,19 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
         short(task.current_command.as_deref().unwrap_or("-")),
         short(last.unwrap_or_default()),
     ]
+}
+
+/// Returns `text` cut to at most so many columns, the cut shown by `…`.
+fn fitted(text: &str, columns: usize) -> String {
+    if columns_of(text) <= columns {
+        return text.to_owned();
+    }
+    let (mut cut, _) = split_at_column(text, columns.saturating_sub(1));
+    // Half of a wide character does not fit.
+    while columns_of(cut) >= columns {
+        cut = cut.char_indices().last().map_or("", |(at, _)| &cut[..at]);
+    }
+    format!("{cut}…")
 }
 
 /// Says how many tasks run, and how many of them have stalled.
@@ -161,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_wide_is_cut_to_the_columns_that_it_has() {
+        for (text, expected) in [
+            ("four", "four"),
+            ("fives", "fiv…"),
+            ("日本", "日本"),
+            ("日本語", "日…"),
+            ("a日本語", "a日…"),
+            ("", ""),
+        ] {
+            assert_eq!(fitted(text, 4), expected);
+        }
+    }
+
+    #[test]
     fn the_table_lines_up() {
         let task = |id: &str, name: &str, dead, code, run| TaskFields {
             window_id: id.into(),
@@ -179,16 +202,19 @@ mod tests {
             exists: true,
             captured_at: 0,
             tasks: vec![
-                LsTask::from(task("@1", "api", false, None, Some(1))),
-                LsTask {
-                    waiting_for: Some("Proceed? [y/N]".into()),
-                    ..LsTask::from(task("@12", "migrate-§", false, None, Some(2)))
-                },
-                LsTask::from(task("@3", "lint", true, Some(2), None)),
-                LsTask {
-                    stalled_ms: Some(60_000),
-                    ..LsTask::from(task("@4", "tunnel", false, None, Some(1)))
-                },
+                LsTask::new(task("@1", "api", false, None, Some(1)), None, None),
+                LsTask::new(
+                    task("@12", "migrate-§", false, None, Some(2)),
+                    Some("Proceed? [y/N]".into()),
+                    None,
+                ),
+                LsTask::new(task("@3", "lint", true, Some(2), None), None, None),
+                LsTask::new(
+                    task("@4", "tunnel", false, None, Some(1)),
+                    None,
+                    Some(60_000),
+                ),
+                LsTask::new(task("@5", "日本語 n", false, None, Some(1)), None, None),
             ],
         };
         insta::assert_snapshot!(table(&view, 65_000).join("\n"), @r"
@@ -197,6 +223,7 @@ mod tests {
         @12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]
         @3   lint       exited   2     -    1m   make test  last line
         @4   tunnel     stalled  -     1    1m   make test  last line
+        @5   日本語 n   running  -     1    1m   make test  last line
         ");
     }
 }

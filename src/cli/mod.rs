@@ -16,6 +16,7 @@ mod search;
 mod send;
 mod session_name;
 mod status;
+mod until;
 mod wait;
 
 use std::ffi::OsString;

@@ -2,21 +2,30 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::json;
 
 use super::args::Run;
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
-use super::{output, wait};
+use super::output;
+use super::until::Until;
 use crate::client::Client;
-use crate::model::Signal;
 use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{ConditionFields, OutcomeName, Request, Response, WaitRequest, WaitResult};
+use crate::wire::{Request, Response};
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
+    let passes_code_through = args.wait;
+    let outcome = launch(context, args).await;
+    if passes_code_through {
+        outcome.map_err(Failure::of_run)
+    } else {
+        outcome
+    }
+}
+
+async fn launch(context: &Context, args: Run) -> Result<(), Failure> {
     tmux::check_name(&args.name).map_err(|error| launch_failure(&error))?;
     if args.command.iter().all(|word| word.trim().is_empty()) {
         let why = format!("no command given for task `{}`", args.name);
@@ -71,10 +80,10 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     let cwd = launch.cwd.display().to_string();
     if args.json.json {
         output::json(&json!({
-            "session": launch.session,
-            "window_id": launched.window.to_string(),
-            "task": launch.name,
-            "cwd": cwd,
+            "sessionName": launch.session,
+            "windowId": launched.window.to_string(),
+            "windowName": launch.name,
+            "taskCwd": cwd,
             "run": launched.run,
             "cursor": start_of(&session, &launched).await?,
         }))?;
@@ -90,69 +99,22 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         texts: args.until,
         stops: args.stop,
         timeout: args.timeout,
+        through_prompts: args.through_prompts,
+        tail: args.tail,
+        json: args.json.json,
     };
     match (args.wait || !until.texts.is_empty(), daemon) {
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
-            follow(&session, &mut daemon, &launched, until, args.json.json).await
+            let since = start_of(&session, &launched).await?;
+            until
+                .follow(&mut daemon, &launch.name, &launched, since)
+                .await
         }
         (true, None) => Err(
             Failure::new(Kind::Missing, "run", "no daemon runs to wait with")
                 .with_hint("start one with `tmux-task daemon --detach`"),
         ),
-    }
-}
-
-/// What `--until` waits for; with no texts, the end of the run.
-struct Until {
-    texts: Vec<String>,
-    stops: Vec<String>,
-    timeout: Option<Duration>,
-}
-
-/// Waits as was asked for. The wait begins at the beginning of the run: nothing is missed between
-/// the launch and the wait.
-async fn follow(
-    session: &Session,
-    daemon: &mut Client,
-    launched: &Launched,
-    until: Until,
-    json: bool,
-) -> Result<(), Failure> {
-    let waits_for_exit = until.texts.is_empty();
-    let request = WaitRequest {
-        window: launched.window.to_string(),
-        run: Some(launched.run),
-        conditions: until.texts.into_iter().map(ConditionFields::Text).collect(),
-        stops: until.stops,
-        timeout_ms: until.timeout.map(wait::in_ms),
-        since: if waits_for_exit {
-            None
-        } else {
-            Some(start_of(session, launched).await?)
-        },
-        ..WaitRequest::default()
-    };
-    let result = wait::ask(daemon, "run", request).await?;
-    if waits_for_exit && result.outcome == OutcomeName::Exited {
-        if json {
-            output::json(&result)?;
-        }
-        return match code_of(&result) {
-            0 => Ok(()),
-            code => Err(Failure::silent(Kind::OfTask(code))),
-        };
-    }
-    wait::tell(&result, &launched.window.to_string(), json)
-}
-
-/// The task's own code, or 128+N for the signal N; 1 when nobody knows.
-fn code_of(result: &WaitResult) -> u8 {
-    let signal = result.exit_signal.as_deref().and_then(Signal::parse);
-    match (signal.and_then(|signal| signal.number()), result.exit_code) {
-        (Some(number), _) => 128_u8.saturating_add(number),
-        (None, Some(code)) => u8::try_from(code & 0xff).unwrap_or(1),
-        (None, None) => 1,
     }
 }
 

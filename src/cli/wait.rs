@@ -8,7 +8,9 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::client::Client;
 use crate::tmux;
-use crate::wire::{ConditionFields, OutcomeName, Request, Response, WaitRequest, WaitResult};
+use crate::wire::{
+    ConditionFields, OutcomeName, PromptKindName, Request, Response, WaitRequest, WaitResult,
+};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     let session = context.session("wait").await?;
@@ -17,10 +19,11 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         return tell(&result, channel, args.json.json);
     }
     let name = args.name.clone().unwrap_or_default();
+    // First of all: where there is nothing to wait on, no daemon is started.
+    let task = session.task("wait", &name).await?;
     let Some(mut daemon) = session.daemon_or_start("wait").await? else {
         return Err(no_daemon(&session));
     };
-    let task = session.task("wait", &name).await?;
     let request = WaitRequest {
         window: task.window.to_string(),
         conditions: conditions(&args),
@@ -29,6 +32,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         ignore_case: args.matching.ignore_case,
         timeout_ms: args.timeout.map(in_ms),
         since: args.since,
+        through_prompts: args.through_prompts,
         ..WaitRequest::default()
     };
     let result = ask(&mut daemon, "wait", request).await?;
@@ -95,22 +99,72 @@ pub(super) async fn ask(
 
 /// Prints how a wait ended, and ends with its exit code.
 pub(super) fn tell(result: &WaitResult, name: &str, json: bool) -> Result<(), Failure> {
-    let kind = kind(result.outcome);
+    let what = format!("wait {name}");
+    let kind = kind(result);
     if json {
         output::json(result)?;
-        return kind.map_or(Ok(()), |kind| Err(Failure::silent(kind)));
+        return match kind {
+            None => Ok(()),
+            // Nobody may be looking for a question in the result.
+            Some(Kind::Asked) => Err(asks(&what, name, result)),
+            Some(kind) => Err(Failure::silent(kind)),
+        };
     }
     match kind {
         None => output::line(&good(result)),
-        Some(kind) => Err(Failure::new(kind, format!("wait {name}"), bad(result))),
+        // The end that was waited for has come: a result, and no success.
+        Some(Kind::Failed) => {
+            output::line(&good(result))?;
+            Err(Failure::silent(Kind::Failed))
+        }
+        Some(Kind::Asked) => Err(asks(&what, name, result)),
+        Some(kind) => Err(Failure::new(kind, what, bad(result))),
     }
 }
 
-/// Returns what sort of failure an outcome is; `None` when the wait ended well.
-fn kind(outcome: OutcomeName) -> Option<Kind> {
-    match outcome {
+/// The task asks for input, and nobody waited for that: says what it asks and how to answer.
+pub(super) fn asks(what: &str, name: &str, result: &WaitResult) -> Failure {
+    let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
+        Some(prompt) => format!("the task asks for input: {prompt}"),
+        None => "the task asks for input".to_owned(),
+    };
+    let answer = match (result.secret, result.prompt_kind) {
+        (Some(true), _) => "--secret",
+        (
+            _,
+            Some(
+                PromptKindName::Key
+                | PromptKindName::Menu
+                | PromptKindName::Pager
+                | PromptKindName::Editor
+                | PromptKindName::Dialog,
+            ),
+        ) => "--key KEY",
+        (
+            _,
+            None
+            | Some(
+                PromptKindName::Confirm
+                | PromptKindName::Text
+                | PromptKindName::Password
+                | PromptKindName::Debugger,
+            ),
+        ) => "TEXT",
+    };
+    Failure::new(Kind::Asked, what, why).with_hint(format!(
+        "`tmux-task send {name} {answer}` answers; --through-prompts waits on"
+    ))
+}
+
+/// Returns what sort of failure a wait is; `None` when it ended well.
+fn kind(result: &WaitResult) -> Option<Kind> {
+    match result.outcome {
+        OutcomeName::Exited => {
+            let is_success = result.exit_code == Some(0) && result.exit_signal.is_none();
+            (!is_success).then_some(Kind::Failed)
+        }
+        OutcomeName::Input if result.condition.is_none() => Some(Kind::Asked),
         OutcomeName::Matched
-        | OutcomeName::Exited
         | OutcomeName::Changed
         | OutcomeName::Bell
         | OutcomeName::Input
@@ -146,7 +200,8 @@ fn good(result: &WaitResult) -> String {
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }
 
-fn exit(result: &WaitResult) -> String {
+/// How a run ended, in a few words.
+pub(super) fn exit(result: &WaitResult) -> String {
     match (&result.exit_signal, result.exit_code) {
         (Some(signal), _) => signal.clone(),
         (None, Some(code)) => format!("code {code}"),
@@ -154,7 +209,8 @@ fn exit(result: &WaitResult) -> String {
     }
 }
 
-fn bad(result: &WaitResult) -> String {
+/// Why what was waited for did not come.
+pub(super) fn bad(result: &WaitResult) -> String {
     let line = result.line.as_deref().unwrap_or_default();
     match result.outcome {
         OutcomeName::Timeout => {

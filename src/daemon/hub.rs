@@ -493,11 +493,9 @@ impl Hub {
             let window: Option<WindowId> = task.window_id.parse().ok();
             let prompt = window.and_then(|window| self.engine.prompt_of(window));
             let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
-            LsTask {
-                waiting_for: prompt.map(|prompt| prompt.text.clone()),
-                stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
-                ..LsTask::from(task)
-            }
+            let waiting_for = prompt.map(|prompt| prompt.text.clone());
+            let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
+            LsTask::new(task, waiting_for, stalled_ms)
         })
     }
 

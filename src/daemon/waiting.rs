@@ -90,13 +90,10 @@ async fn try_begin(
     }
     if verdict.is_none() {
         let look = hub.engine.before().cloned().unwrap_or_default();
-        let prompt = hub
-            .engine
-            .prompt_of(wait.window())
-            .map(|prompt| prompt.text.as_str());
-        verdict = wait.look(&look, prompt);
+        verdict = wait.look(&look, hub.engine.prompt_of(wait.window()));
     }
-    let active = Active::begin(wait, pane, matched_at_entry, reply, begun);
+    let tail = request.tail;
+    let active = Active::begin(wait, pane, matched_at_entry, tail, reply, begun);
     match verdict {
         Some(verdict) => done.push(active.done(verdict)),
         None => hub.waits.add(active),
@@ -207,7 +204,7 @@ pub(super) async fn looked(hub: &mut Hub) {
     done.extend(hear_last_words(hub).await);
     if let Some(look) = hub.engine.before() {
         let engine = &hub.engine;
-        let prompt_of = |window| engine.prompt_of(window).map(|prompt| prompt.text.as_str());
+        let prompt_of = |window| engine.prompt_of(window);
         done.extend(hub.waits.looked(look, prompt_of));
     }
     finish(hub, done).await;
@@ -316,7 +313,7 @@ pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
     for done in done {
         let task = task_of(hub, done.window).filter(|task| task.run == done.run);
         let end = match &task {
-            Some(task) => end_of(hub, task).await,
+            Some(task) => end_of(hub, task, done.tail).await,
             None => None,
         };
         done.answer(end);
@@ -328,7 +325,7 @@ pub(super) async fn cursor(hub: &mut Hub, window: &str) -> Response {
     hub.look().await;
     let task = window.parse().ok().and_then(|window| task_of(hub, window));
     let end = match &task {
-        Some(task) => end_of(hub, task).await,
+        Some(task) => end_of(hub, task, 0).await,
         None => None,
     };
     match end {
@@ -374,11 +371,12 @@ pub(super) async fn follow(
     }
 }
 
-/// Returns where a task's output ends now, and what stands there.
-async fn end_of(hub: &mut Hub, task: &Task) -> Option<(Cursor, PaneOutput)> {
+/// Returns where a task's output ends now, and what it ends with: the screen, and so many rows above
+/// it.
+async fn end_of(hub: &mut Hub, task: &Task, rows: usize) -> Option<(Cursor, PaneOutput)> {
     let pane = task.pane?;
     let life = hub.watch.life().map(Cursor::life_of)?;
-    match hub.watch.read_end(pane).await {
+    match hub.watch.read_end(pane, rows).await {
         Ok(output) => {
             let (column, _) = output.cursor;
             let cursor = Cursor {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::model::{Exit, Now, PaneId, Snapshot, Task, WindowId, text};
+use crate::model::{Exit, Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{Line, Pattern, Stamp, Terminal, columns_of, split_at_column};
 use crate::tmux::PaneOutput;
 use crate::wait::{Anchor, Condition, Cursor, Located, Outcome, Spec, Verdict, Wait, locate};
@@ -23,8 +23,11 @@ const BEHIND: usize = 10_000;
 /// How long tmux waits for the end of a string before it takes output for text again.
 const STRING_LASTS: Duration = Duration::from_secs(5);
 
-/// How many rows of the end of the output a result shows.
+/// How many of the last lines a result shows, unless it was asked for more or fewer.
 const TAIL: usize = 10;
+
+/// The most of them that it shows.
+const MOST_TAIL: usize = 1000;
 
 /// Waits under way, and the panes whose output they hear.
 #[derive(Debug, Default)]
@@ -44,6 +47,8 @@ pub(super) struct Active {
     reply: oneshot::Sender<Response>,
     began: Instant,
     matched_at_entry: bool,
+    /// How many of the last lines the result shows.
+    tail: usize,
 }
 
 /// Somebody who reads a task's output as it comes.
@@ -159,6 +164,8 @@ pub(super) struct Done {
     pub(super) window: WindowId,
     pub(super) run: Option<u32>,
     pub(super) reply: oneshot::Sender<Response>,
+    /// How many of the last lines to show.
+    pub(super) tail: usize,
 }
 
 impl Waits {
@@ -333,7 +340,7 @@ impl Waits {
     pub(super) fn looked<'a>(
         &mut self,
         look: &Snapshot,
-        prompt_of: impl Fn(WindowId) -> Option<&'a str>,
+        prompt_of: impl Fn(WindowId) -> Option<&'a Prompt>,
     ) -> Vec<Done> {
         let done = self.take_done(|active| {
             let prompt = prompt_of(active.wait.window());
@@ -451,10 +458,12 @@ impl Active {
         wait: Wait,
         pane: Option<PaneId>,
         matched_at_entry: bool,
+        tail: Option<usize>,
         reply: oneshot::Sender<Response>,
         now: Now,
     ) -> Self {
         Self {
+            tail: tail.unwrap_or(TAIL).min(MOST_TAIL),
             wait,
             pane,
             reply,
@@ -488,6 +497,10 @@ impl Active {
             .as_deref()
             .map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
         result.matched_index = verdict.index;
+        if let Some(prompt) = verdict.prompt {
+            result.prompt_kind = Some(prompt.kind.into());
+            result.secret = Some(prompt.secret);
+        }
         result.matched_at_entry = self.matched_at_entry;
         result.saw_new_output = self.wait.saw_output();
         let elapsed = Instant::now().saturating_duration_since(self.began);
@@ -497,6 +510,7 @@ impl Active {
             window: self.wait.window(),
             run: self.wait.entry().run,
             reply: self.reply,
+            tail: self.tail,
         }
     }
 }
@@ -505,15 +519,26 @@ impl Done {
     /// Adds where the task's output ends now, if it is still there, and answers.
     pub(super) fn answer(mut self, end: Option<(Cursor, PaneOutput)>) {
         if let Some((cursor, output)) = end {
-            let screen = output.screen().iter().rev().filter(|row| !row.is_empty());
-            self.result.tail = screen.take(TAIL).cloned().collect();
-            self.result.tail.reverse();
+            self.result.tail = last_lines(&output, self.tail);
             self.result.alternate_on = Some(output.is_alternate);
             self.result.cursor = Some(cursor.to_string());
         }
         // An asker that has left needs no answer.
         drop(self.reply.send(Response::Waited(self.result)));
     }
+}
+
+/// Returns the last lines with text. What tmux writes into a pane whose process has ended may have
+/// moved some of them into the history.
+fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
+    let mut lines = if output.is_alternate {
+        output.screen().to_vec()
+    } else {
+        output.lines_from(0, 0)
+    };
+    lines.retain(|line| !line.trim().is_empty());
+    lines.drain(..lines.len().saturating_sub(most));
+    lines
 }
 
 /// Takes the bytes but for the beginning of a last character that is cut; what is no UTF-8 becomes
@@ -590,6 +615,7 @@ pub(super) fn spec(request: &WaitRequest) -> Result<Spec, Refusal> {
             .map(pattern)
             .collect::<Result<_, _>>()?,
         timeout: request.timeout_ms.map(Duration::from_millis),
+        through_prompts: request.through_prompts,
     })
 }
 

@@ -253,9 +253,18 @@ impl Watch {
         }
     }
 
-    /// Reads where a pane's output ends now.
-    pub(super) async fn read_end(&mut self, pane: PaneId) -> Result<PaneOutput, TmuxError> {
-        tmux::read_output(&mut self.connection(), pane, History::LastRow).await
+    /// Reads where a pane's output ends now: its screen, and so many rows of the history, at least
+    /// one.
+    pub(super) async fn read_end(
+        &mut self,
+        pane: PaneId,
+        rows: usize,
+    ) -> Result<PaneOutput, TmuxError> {
+        let history = match rows {
+            0 | 1 => History::LastRow,
+            _ => History::LastRows(rows),
+        };
+        tmux::read_output(&mut self.connection(), pane, history).await
     }
 
     /// Reads a pane's output in line with what is told of it: all that it prints after the reading

@@ -86,6 +86,8 @@ pub enum History {
     Whole,
     /// Its last row only.
     LastRow,
+    /// So many of its last rows.
+    LastRows(usize),
 }
 
 /// What becomes of output that tmux has not told yet when the pane is read.
@@ -140,11 +142,12 @@ pub async fn hear_output(
 fn reading(pane: PaneId, history: History) -> [Command; 2] {
     let id = pane.to_string();
     let start = match history {
-        History::Whole => "-",
-        History::LastRow => "-1",
+        History::Whole => "-".to_owned(),
+        History::LastRow => "-1".to_owned(),
+        History::LastRows(rows) => format!("-{rows}"),
     };
     [
-        Command::new("capture-pane").args(["-p", "-t", &id, "-S", start, "-E", "-"]),
+        Command::new("capture-pane").args(["-p", "-t", &id, "-S", &start, "-E", "-"]),
         Command::new("display-message").args(["-p", "-t", &id, &shape_format()]),
     ]
 }

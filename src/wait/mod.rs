@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub use cursor::{Anchor, Cursor, CursorError, Located, locate};
 
-use crate::model::{Exit, Now, Snapshot, Task, WindowId};
+use crate::model::{Exit, Now, Prompt, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
 /// What ends a wait well.
@@ -63,6 +63,8 @@ pub struct Spec {
     pub stops: Vec<Pattern>,
     /// The longest time to wait.
     pub timeout: Option<Duration>,
+    /// Whether a wait for the end of the run goes on while the task asks for input.
+    pub through_prompts: bool,
 }
 
 impl Spec {
@@ -104,7 +106,7 @@ pub enum Outcome {
     Changed,
     /// The bell rang.
     Bell,
-    /// The task waits for a person.
+    /// The task waits for a person: that was waited for, or its end, which cannot come before.
     Input,
     /// Nothing was written for the time asked for.
     Idle,
@@ -138,6 +140,8 @@ pub struct Verdict {
     pub line: Option<String>,
     /// Which of the texts, or of the stops, matched, from 0.
     pub index: Option<usize>,
+    /// What the task asks for.
+    pub prompt: Option<Prompt>,
 }
 
 impl Verdict {
@@ -147,6 +151,7 @@ impl Verdict {
             condition: None,
             line: None,
             index: None,
+            prompt: None,
         }
     }
 
@@ -154,6 +159,14 @@ impl Verdict {
         Self {
             condition: Some(condition),
             ..Self::of(outcome)
+        }
+    }
+
+    fn asked(self, prompt: &Prompt) -> Self {
+        Self {
+            line: Some(prompt.text.clone()),
+            prompt: Some(prompt.clone()),
+            ..self
         }
     }
 
@@ -270,7 +283,7 @@ impl Wait {
     }
 
     /// Takes a look. All output that came before it has been given.
-    pub fn look(&mut self, look: &Snapshot, prompt: Option<&str>) -> Option<Verdict> {
+    pub fn look(&mut self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
         let window = self.entry.window;
         let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
         let ended = look
@@ -300,11 +313,7 @@ impl Wait {
                 }
                 Condition::Input => {
                     if let Some(prompt) = prompt {
-                        let line = Some(prompt.to_owned());
-                        return Some(Verdict {
-                            line,
-                            ..Verdict::by(Outcome::Input, condition.name())
-                        });
+                        return Some(Verdict::by(Outcome::Input, condition.name()).asked(prompt));
                     }
                 }
                 Condition::Bell
@@ -314,7 +323,13 @@ impl Wait {
                 | Condition::Idle(_) => {}
             }
         }
-        task.exit().map(|exit| self.ended(exit))
+        if let Some(exit) = task.exit() {
+            return Some(self.ended(exit));
+        }
+        // The run does not end before somebody answers.
+        prompt
+            .filter(|_| self.waits_for_exit() && !self.spec.through_prompts)
+            .map(|prompt| Verdict::of(Outcome::Input).asked(prompt))
     }
 
     /// Returns the verdict that time brings.
@@ -360,9 +375,13 @@ impl Wait {
         }
     }
 
-    fn ended(&self, exit: &Exit) -> Verdict {
+    fn waits_for_exit(&self) -> bool {
         let waited = |condition: &Condition| matches!(condition, Condition::Exit);
-        if self.spec.conditions.iter().any(waited) {
+        self.spec.conditions.iter().any(waited)
+    }
+
+    fn ended(&self, exit: &Exit) -> Verdict {
+        if self.waits_for_exit() {
             Verdict::by(Outcome::Exited(exit.clone()), "exit")
         } else {
             Verdict::of(Outcome::Died(exit.clone()))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Life, PaneId, Screen, Signal};
+use crate::model::{Life, PaneId, PromptKind, Screen, Signal};
 
 const WINDOW: WindowId = WindowId(1);
 
@@ -55,6 +55,7 @@ fn wait(conditions: Vec<Condition>) -> Wait {
         conditions,
         stops: Vec::new(),
         timeout: None,
+        through_prompts: false,
     };
     Wait::begin(spec, task(Life::Alive, 1), 5, now())
 }
@@ -66,6 +67,14 @@ fn say(wait: &mut Wait, line: &str, old: usize) -> Option<Verdict> {
     wait.heard(now())
 }
 
+fn asking(text: &str) -> Prompt {
+    Prompt {
+        text: text.to_owned(),
+        kind: PromptKind::Text,
+        secret: false,
+    }
+}
+
 #[track_caller]
 fn check_look(
     condition: Condition,
@@ -73,7 +82,8 @@ fn check_look(
     prompt: Option<&str>,
     expected: Option<Outcome>,
 ) {
-    let found = wait(vec![condition]).look(seen, prompt);
+    let prompt = prompt.map(asking);
+    let found = wait(vec![condition]).look(seen, prompt.as_ref());
     assert_eq!(found.map(|verdict| verdict.outcome), expected);
 }
 
@@ -107,6 +117,7 @@ fn a_stop_wins_over_a_match_of_the_same_output() {
         conditions: vec![text("ok")],
         stops: vec![Pattern::literal("panic", false)],
         timeout: None,
+        through_prompts: false,
     };
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
     wait.line(&Line::new("ok", &[(2, 1)], true));
@@ -214,6 +225,42 @@ fn a_bell_is_one_that_rang_after_entry() {
     check_look(Condition::Bell, &rung(Some(1)), None, Some(Outcome::Bell));
 }
 
+/// The end cannot come before somebody answers, whoever waits for it.
+#[test]
+fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
+    let seen = look(vec![task(Life::Alive, 1)], vec![]);
+    let prompt = asking("Name?");
+    for (conditions, through_prompts, expected) in [
+        (vec![Condition::Exit], false, Some(None)),
+        (vec![text("x"), Condition::Exit], false, Some(None)),
+        (vec![Condition::Exit], true, None),
+        (vec![text("x")], false, None),
+        (
+            vec![Condition::Exit, Condition::Input],
+            false,
+            Some(Some("input")),
+        ),
+    ] {
+        let mut wait = wait(conditions);
+        wait.spec.through_prompts = through_prompts;
+        let verdict = wait.look(&seen, Some(&prompt));
+        let found = verdict.as_ref().map(|verdict| verdict.condition);
+        assert_eq!(found, expected);
+        if let Some(verdict) = verdict {
+            assert_eq!(verdict.outcome, Outcome::Input);
+            assert_eq!(verdict.line.as_deref(), Some("Name?"));
+        }
+    }
+    // What has ended asks nothing any more.
+    let over = look(vec![task(dead(3), 1)], vec![]);
+    check_look(
+        Condition::Exit,
+        &over,
+        Some("Name?"),
+        Some(Outcome::Exited(Exit::with_code(3))),
+    );
+}
+
 #[test]
 fn a_prompt_that_stands_is_input_at_once() {
     let alive = look(vec![task(Life::Alive, 1)], vec![]);
@@ -229,6 +276,7 @@ fn idle_counts_from_entry_and_again_from_every_output() {
         conditions: vec![Condition::Idle(Duration::from_secs(2))],
         stops: Vec::new(),
         timeout: Some(Duration::from_secs(9)),
+        through_prompts: false,
     };
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     let at = |seconds| start.after(Duration::from_secs(seconds));
@@ -247,6 +295,7 @@ fn time_is_over_when_it_is() {
         conditions: vec![text("x")],
         stops: Vec::new(),
         timeout,
+        through_prompts: false,
     };
     let wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     assert_eq!(wait.tick(start), None);

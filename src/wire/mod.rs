@@ -5,6 +5,7 @@
 
 mod cloudevents;
 mod explain;
+mod listing;
 mod record;
 mod saved;
 mod schema;
@@ -15,6 +16,7 @@ mod wait;
 
 pub use cloudevents::cloud_event;
 pub use explain::{ExplainedState, Explanation, TerminalFields};
+pub use listing::{LsTask, LsView, TaskStateName};
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
     LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
@@ -23,8 +25,8 @@ pub use saved::{SavedLife, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, DaemonStatus, Ended, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request,
-    Response, Whereabouts,
+    After, DaemonStatus, Ended, Filter, ReaderStart, Refusal, RefusalKind, Request, Response,
+    Whereabouts,
 };
 use task::OWNER_CHARS;
 pub use task::TaskFields;

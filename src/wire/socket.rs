@@ -3,12 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EventFields, EventType, Explanation, Kind, RecordBody, SnapshotLine, TaskFields, WaitRequest,
-    WaitResult,
+    EventFields, EventType, Explanation, Kind, LsView, RecordBody, WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -247,61 +245,6 @@ pub struct DaemonStatus {
     /// Of those that run: silent for long, and nothing tells whether they wait.
     #[serde(default, skip_serializing_if = "super::record::is_none_of_them")]
     pub stalled: usize,
-}
-
-/// A task as `ls --json` prints it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LsTask {
-    /// The task.
-    #[serde(flatten)]
-    pub task: TaskFields,
-    /// What it waits for, once that was told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting_for: Option<String>,
-    /// For how long it has shown nothing new, milliseconds, where that is as long as the
-    /// configuration says and nothing tells whether it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stalled_ms: Option<u64>,
-}
-
-impl From<TaskFields> for LsTask {
-    /// A task of which no more is known than a snapshot tells.
-    fn from(task: TaskFields) -> Self {
-        Self {
-            task,
-            waiting_for: None,
-            stalled_ms: None,
-        }
-    }
-}
-
-/// What `ls --json` prints: a snapshot, each task with what it waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LsView {
-    /// The task session.
-    pub session_name: String,
-    /// Whether it exists.
-    pub exists: bool,
-    /// When the look was taken, milliseconds since 1970.
-    pub captured_at: Millis,
-    /// The tasks, by window.
-    pub tasks: Vec<LsTask>,
-}
-
-impl LsView {
-    /// Returns the view of a snapshot; `listed` adds what is known of each task besides.
-    #[must_use]
-    pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
-        let tasks = line.tasks.into_iter().map(listed).collect();
-        Self {
-            session_name: line.session_name,
-            exists: line.exists,
-            captured_at: line.captured_at,
-            tasks,
-        }
-    }
 }
 
 /// Which durable records a reader wants. Empty lists want everything.

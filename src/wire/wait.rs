@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::PromptKindName;
+
 /// A wait, as it is asked of the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -23,6 +25,10 @@ pub struct WaitRequest {
     pub timeout_ms: Option<u64>,
     /// Where to begin in the run's output; without it, now.
     pub since: Option<String>,
+    /// Whether a wait for the end of the run goes on while the task asks for input.
+    pub through_prompts: bool,
+    /// How many of the last lines the result shows; without it, ten.
+    pub tail: Option<usize>,
 }
 
 /// What ends a wait well.
@@ -95,7 +101,7 @@ pub struct WaitResult {
     pub matched_at_entry: bool,
     /// Whether anything was written since.
     pub saw_new_output: bool,
-    /// The last rows with text.
+    /// The last lines with text.
     pub tail: Vec<String>,
     /// How long the wait took, milliseconds.
     pub elapsed_ms: u64,
@@ -113,6 +119,12 @@ pub struct WaitResult {
     pub new_pid: Option<u32>,
     /// Whether a full-screen program has the alternate screen.
     pub alternate_on: Option<bool>,
+    /// `input`: what sort of answer is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_kind: Option<PromptKindName>,
+    /// `input`: whether what is typed is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<bool>,
 }
 
 impl WaitResult {
@@ -134,6 +146,8 @@ impl WaitResult {
             old_pid: None,
             new_pid: None,
             alternate_on: None,
+            prompt_kind: None,
+            secret: None,
         }
     }
 }

@@ -340,6 +340,7 @@ fn a_question_is_a_follow_up_and_its_answer_only_a_record() {
     world.until_deliveries(2);
     let listed = world.look();
     assert_eq!(listed["tasks"][0]["waitingFor"], "Proceed? [y/N]");
+    assert_eq!(listed["tasks"][0]["state"], "waiting");
     let table = world.task(["ls"]);
     assert!(table.ok().contains("waiting"), "{table}");
     world.tmux(["send-keys", "-t", &window, "y", "Enter"]);

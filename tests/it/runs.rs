@@ -28,11 +28,11 @@ fn a_rerun_is_the_second_run_of_the_same_window() {
     let gate = world.gate("gate");
     let printed = world.task(["run", "api", "--json", "--", &gate.wait()]);
     let printed: Value = serde_json::from_str(printed.ok()).unwrap();
-    assert_eq!(printed["window_id"], first);
+    assert_eq!(printed["windowId"], first);
     assert_eq!(printed["run"], 2);
-    assert_eq!(printed["session"], "work");
-    assert_eq!(printed["task"], "api");
-    assert_eq!(printed["cwd"], world.project().to_str().unwrap());
+    assert_eq!(printed["sessionName"], "work");
+    assert_eq!(printed["windowName"], "api");
+    assert_eq!(printed["taskCwd"], world.project().to_str().unwrap());
     let text = format!("tmux task {first} (api) started");
     world.until("the second start", |records| {
         let last = deliveries(records).pop();

@@ -390,7 +390,8 @@ fn the_end_of_a_run_is_an_outcome() {
     gate.open();
     for waiting in [by_default, asked] {
         let ended = end(waiting);
-        ends_with(&ended, 0, "exited");
+        // `wait tests && deploy` means what it says.
+        ends_with(&ended, 1, "exited");
         assert_eq!(ended.1["condition"], "exit");
         assert_eq!(ended.1["exitCode"], 7);
         assert_eq!(ended.1["exitSignal"], Value::Null);
@@ -400,14 +401,19 @@ fn the_end_of_a_run_is_an_outcome() {
     assert_eq!(ended.1["exitCode"], 7);
     assert_eq!(ended.1["condition"], Value::Null);
     // It is over already.
-    ends_with(&wait(&world, &["api"]), 0, "exited");
+    ends_with(&wait(&world, &["api"]), 1, "exited");
+    let plain = world.task(["wait", "api"]);
+    let said = (plain.code, plain.out.as_str(), plain.err.as_str());
+    assert_eq!(said, (1, "exited: code 7\n", ""));
     ends_with(&wait(&world, &["api", "--text", "never"]), 5, "died");
     ends_with(&wait(&world, &["api", "--idle", "1h"]), 5, "died");
 
     world.run("shot", "kill -KILL $$");
     let ended = wait(&world, &["shot"]);
-    ends_with(&ended, 0, "exited");
+    ends_with(&ended, 1, "exited");
     assert_eq!(ended.1["exitSignal"], "SIGKILL");
+    world.run("fine", "exit 0");
+    assert_eq!(world.task(["wait", "fine"]).ok(), "exited: code 0\n");
 }
 
 #[test]
@@ -597,7 +603,7 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
     );
     let output = world.task(["run", "api", "--json", "--", &line]);
     let launched: Value = serde_json::from_str(output.ok()).unwrap();
-    let window = launched["window_id"].as_str().unwrap();
+    let window = launched["windowId"].as_str().unwrap();
     let start = launched["cursor"].as_str().unwrap();
     world.until_shows(window, "listening");
     let ended = wait(&world, &["api", "--since", start, "--text", "listening"]);
@@ -808,30 +814,90 @@ fn a_flood_that_somebody_hears_can_be_run_again() {
 #[test]
 fn a_wait_by_the_run_itself_ends_with_its_code() {
     let world = World::new();
-    for (line, code) in [
-        ("exit 0", 0),
-        ("exit 7", 7),
-        ("kill -TERM $$", 143),
-        ("kill -KILL $$", 137),
+    for (line, code, said) in [
+        ("exit 0", 0, ""),
+        ("echo fine", 0, ""),
+        (
+            "exit 7",
+            7,
+            "tmux-task: run api: the task exited with code 7\n",
+        ),
+        (
+            "echo only; exit 1",
+            1,
+            "only\ntmux-task: run api: the task exited with code 1\n",
+        ),
+        (
+            "kill -TERM $$",
+            143,
+            "tmux-task: run api: the task was killed by SIGTERM\n",
+        ),
+        (
+            "kill -KILL $$",
+            137,
+            "tmux-task: run api: the task was killed by SIGKILL\n",
+        ),
     ] {
         let output = world.task(["run", "api", "--wait", "--", line]);
-        assert_eq!((output.code, output.err.as_str()), (code, ""), "{output}");
+        assert_eq!((output.code, output.err.as_str()), (code, said), "{output}");
         assert!(
             output.out.starts_with("session=work\nwindow_id=@"),
             "{output}"
         );
         assert_eq!(output.out.lines().count(), 4, "{output}");
     }
-    let output = world.task([
-        "run",
-        "api",
-        "--wait",
-        "--timeout",
-        "100ms",
-        "--",
-        "exec sleep 1000",
-    ]);
-    assert_eq!(output.code, 4, "{output}");
+    let run = |more: &[&str], line: &str| {
+        world.task([&["run", "api", "--wait"], more, &["--", line]].concat())
+    };
+    let many = "for i in $(seq 30); do echo line $i; done; exit 3";
+    let output = run(&["--tail", "2"], many);
+    let said = "line 29\nline 30\ntmux-task: run api: the task exited with code 3\n";
+    assert_eq!((output.code, output.err.as_str()), (3, said), "{output}");
+    let output = run(&["--tail", "28", "--json"], many);
+    assert_eq!((output.code, output.err.as_str()), (3, ""), "{output}");
+    let result: Value = serde_json::from_str(output.out.lines().nth(1).unwrap()).unwrap();
+    let tail = result["tail"].as_array().unwrap();
+    assert_eq!((tail.len(), &tail[0]), (28, &Value::from("line 3")));
+
+    // Its own troubles have codes that tasks rarely have.
+    let output = run(&["--timeout", "100ms"], "exec sleep 1000");
+    assert_eq!(output.code, 124, "{output}");
+    let output = run(&["--cwd", "/nonexistent"], "true");
+    assert_eq!(output.code, 125, "{output}");
+    let output = world.task(["run", "api", "--timeout", "1s", "--", "true"]);
+    assert_eq!(output.code, 2, "{output}");
+}
+
+/// A run does not end before somebody answers: whoever waits for the end learns of the question.
+#[test]
+fn a_question_ends_a_wait_for_the_end() {
+    let world = World::new();
+    let line = r"printf 'Proceed? [y/N] '; read -r answer; exit 7";
+    let output = world.task(["run", "api", "--wait", "--timeout", LONG, "--", line]);
+    assert_eq!(output.code, 123, "{output}");
+    let said = "tmux-task: run api: the task asks for input: Proceed? [y/N]\n\
+                hint: `tmux-task send api TEXT` answers; --through-prompts waits on\n";
+    assert_eq!(output.err, said, "{output}");
+
+    let ended = wait(&world, &["api"]);
+    ends_with(&ended, 6, "input");
+    assert_eq!(ended.1["line"], "Proceed? [y/N]");
+    assert_eq!(ended.1["promptKind"], "confirm");
+    assert_eq!(ended.1["condition"], Value::Null);
+
+    let through = begin(&world, &["api", "--through-prompts"]);
+    world.task(["send", "api", "y"]).ok();
+    let ended = end(through);
+    ends_with(&ended, 1, "exited");
+    assert_eq!(ended.1["exitCode"], 7);
+
+    let line = "printf 'Password: '; stty -echo; read -r answer";
+    let output = world.task(["run", "api", "--wait", "--timeout", LONG, "--", line]);
+    assert_eq!(output.code, 123, "{output}");
+    assert!(
+        output.err.contains("`tmux-task send api --secret` answers"),
+        "{output}"
+    );
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! What follows a launch: `run --wait` and `run --until`.
+
+use std::time::Duration;
+
+use super::failure::{Failure, Kind};
+use super::{output, wait};
+use crate::client::Client;
+use crate::model::Signal;
+use crate::tmux::Launched;
+use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
+
+/// What is waited for once the run has begun.
+pub(super) struct Until {
+    /// The texts of `--until`; with none, it is the end of the run.
+    pub(super) texts: Vec<String>,
+    pub(super) stops: Vec<String>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) through_prompts: bool,
+    /// How many of the last lines of a failed run are printed.
+    pub(super) tail: usize,
+    pub(super) json: bool,
+}
+
+impl Until {
+    /// Waits as was asked for. The wait begins at the beginning of the run, `since`: nothing is
+    /// missed between the launch and the wait.
+    pub(super) async fn follow(
+        self,
+        daemon: &mut Client,
+        name: &str,
+        launched: &Launched,
+        since: String,
+    ) -> Result<(), Failure> {
+        let is_for_exit = self.texts.is_empty();
+        let (tail, json) = (self.tail, self.json);
+        let request = WaitRequest {
+            window: launched.window.to_string(),
+            run: Some(launched.run),
+            conditions: self.texts.into_iter().map(ConditionFields::Text).collect(),
+            stops: self.stops,
+            timeout_ms: self.timeout.map(wait::in_ms),
+            since: (!is_for_exit).then_some(since),
+            through_prompts: self.through_prompts,
+            tail: is_for_exit.then_some(tail),
+            ..WaitRequest::default()
+        };
+        let result = wait::ask(daemon, "run", request).await?;
+        if !is_for_exit {
+            return wait::tell(&result, name, json);
+        }
+        if json {
+            output::json(&result)?;
+        }
+        let what = format!("run {name}");
+        match result.outcome {
+            OutcomeName::Exited => ended(&what, &result, json),
+            OutcomeName::Input => Err(wait::asks(&what, name, &result)),
+            OutcomeName::Timeout => {
+                Err(
+                    Failure::new(Kind::TimedOut, what, "the time is over; the task goes on")
+                        .with_hint(format!("`tmux-task wait {name}` waits for its end")),
+                )
+            }
+            OutcomeName::Matched
+            | OutcomeName::Changed
+            | OutcomeName::Bell
+            | OutcomeName::Idle
+            | OutcomeName::Signalled
+            | OutcomeName::Died
+            | OutcomeName::Respawned
+            | OutcomeName::Disappeared
+            | OutcomeName::Stopped
+            | OutcomeName::AnchorLost => {
+                Err(Failure::new(Kind::Impossible, what, wait::bad(&result)))
+            }
+        }
+    }
+}
+
+/// Ends with the task's own code, 128+N for the signal N; of a failed run it says how that ended, on stderr, for stdout has
+/// the results.
+fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
+    let signal = result.exit_signal.as_deref().and_then(Signal::parse);
+    let kind = match (signal.and_then(|signal| signal.number()), result.exit_code) {
+        (Some(number), _) => Kind::OfTask(128_u8.saturating_add(number)),
+        (None, Some(0)) => return Ok(()),
+        (None, Some(code)) => Kind::OfTask(u8::try_from(code & 0xff).unwrap_or(1)),
+        // tmux does not know it.
+        (None, None) => Kind::RunFailed,
+    };
+    if json {
+        return Err(Failure::silent(kind));
+    }
+    for line in &result.tail {
+        output::note(line);
+    }
+    let why = match &result.exit_signal {
+        Some(signal) => format!("the task was killed by {signal}"),
+        None => format!("the task exited with {}", wait::exit(result)),
+    };
+    Err(Failure::new(kind, what, why))
+}
