@@ -216,7 +216,7 @@ impl Session {
             "-S".into(),
             self.server.socket().into(),
             "--tmux".into(),
-            self.server.program().into(),
+            absolute(self.server.program()).into(),
             // One word, so that a name that begins with a dash stays a name.
             format!("--session={}", self.asked).into(),
             "daemon".into(),
@@ -318,6 +318,16 @@ impl Session {
 /// for.
 pub(super) fn interrupts(what: &str) -> Result<Signal, Failure> {
     signal(SignalKind::interrupt()).map_err(|error| Failure::of(Kind::Failed, what, &error))
+}
+
+/// Returns a path for a process that stands in another folder. A bare name is left alone: `PATH`
+/// finds it anywhere.
+fn absolute(program: &Path) -> PathBuf {
+    let is_bare = program.components().count() <= 1 && !program.as_os_str().is_empty();
+    if is_bare {
+        return program.to_owned();
+    }
+    std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
 }
 
 /// Looks up an environment variable.

@@ -82,6 +82,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let in_background = args.as_child.is_some();
     if in_background {
         leave_terminal()?;
+        leave_folder()?;
     }
     let place = session.place.clone();
     let ready = move || {
@@ -156,6 +157,11 @@ fn leave_terminal() -> Result<(), Failure> {
     rustix::process::setsid()
         .map(drop)
         .map_err(|errno| Failure::of(Kind::Failed, "daemon", &std::io::Error::from(errno)))
+}
+
+/// A daemon that lives on must not keep a file system from being unmounted, or a folder from going.
+fn leave_folder() -> Result<(), Failure> {
+    std::env::set_current_dir("/").map_err(|error| Failure::of(Kind::Failed, "daemon", &error))
 }
 
 /// Says that the daemon is ready and lets go of the streams that whoever started it waits on.

@@ -29,11 +29,16 @@ use args::{Cli, Command};
 use context::Context;
 use failure::{Failure, Kind};
 
+/// The first descriptor that is not a standard stream.
+const FIRST_BEYOND_STDERR: i32 = 3;
+
 /// Runs the program with these arguments, its own name first, and returns its exit code.
 ///
 /// The runtime has one thread: nothing here computes for long, and idle it costs nothing.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // What outlives us, a daemon or a tmux server, must not keep our caller's locks and pipes open.
+    close_fds::set_fds_cloexec(FIRST_BEYOND_STDERR, &[]);
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
