@@ -158,10 +158,14 @@ impl Client {
     async fn send(&mut self, request: &Request) -> Result<(), ClientError> {
         let mut line = serde_json::to_vec(request).expect("a request is plain data");
         line.push(b'\n');
-        let sent = self.writer.write_all(&line).await;
-        sent.map_err(|source| ClientError::Io {
-            path: self.path.clone(),
-            source,
-        })
+        match self.writer.write_all(&line).await {
+            Ok(()) => Ok(()),
+            // A daemon that turns us away says why before it hears what we want.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(source) => Err(ClientError::Io {
+                path: self.path.clone(),
+                source,
+            }),
+        }
     }
 }

@@ -6,6 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
+use super::acceptor::Accepted;
 use super::stream::{self, StreamError, Subscription};
 use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response};
 
@@ -43,7 +44,11 @@ pub(super) struct Reading {
 }
 
 /// Serves one connection until either side leaves.
-pub(super) async fn serve(socket: UnixStream, asks: mpsc::Sender<Ask>) {
+pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
+    let Accepted {
+        socket,
+        is_open: _is_open,
+    } = accepted;
     if !is_same_user(&socket) {
         tracing::warn!("refused a connection of another user");
         return;

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::acceptor::Acceptor;
 use super::clients::Change;
 use super::connection::{self, Ask, Reading};
 use super::looking::{Looked, Why};
@@ -136,6 +137,7 @@ impl Hub {
     pub(super) async fn run(
         &mut self,
         presence: &mut Presence,
+        acceptor: &mut Acceptor,
         signals: &mut Signals,
         tasks: &mut JoinSet<()>,
     ) {
@@ -155,14 +157,9 @@ impl Hub {
             let wake = tokio::select! {
                 () = signals.next() => Wake::Stop,
                 Some(ask) = asked.recv() => Wake::Asked(ask),
-                accepted = presence.listener().accept() => {
-                    match accepted {
-                        Ok((socket, _)) => {
-                            let serving = connection::serve(socket, asks.clone());
-                            tasks.spawn(serving.instrument(tracing::info_span!("connection")));
-                        }
-                        Err(error) => tracing::warn!(%error, "could not accept a connection"),
-                    }
+                accepted = acceptor.accept(presence.listener()) => {
+                    let serving = connection::serve(accepted, asks.clone());
+                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
                     Wake::Connections
                 }
                 Some(ended) = tasks.join_next() => {

@@ -1,14 +1,15 @@
-//! The daemon's log: a file in the state folder.
+//! The daemon's log: a file in the state folder, and the one before it.
 
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
 
-/// A log that is longer than this at a start is put aside, in the place of the one before.
+/// A log that would grow longer than this is put aside, in the place of the one before: both
+/// together never have more than twice as many bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The environment variable that says what is logged, as `tracing` filters read it.
@@ -16,23 +17,165 @@ const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
 /// From here on the program logs into this file.
 pub(super) fn open(path: &Path) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|found| found.len() > MAX_BYTES) {
-        fs::rename(path, path.with_extension("log.old"))?;
-    }
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)?;
+    let log = BoundedLog::open(path, MAX_BYTES)?;
     let filter = EnvFilter::builder()
         .with_env_var(LEVEL_VARIABLE)
         .try_from_env()
         .unwrap_or_else(|_| EnvFilter::new("info"));
     let logging = tracing_subscriber::fmt()
-        .with_writer(Mutex::new(file))
+        .with_writer(Mutex::new(log))
         .with_env_filter(filter)
         .with_ansi(false)
         .try_init();
     // Somebody else's logging is as good as ours.
     logging.or(Ok(()))
+}
+
+/// A log file that is bounded, and in which the same line does not stand twice in a row: whatever
+/// goes wrong over and over is said once, with its count behind it.
+#[derive(Debug)]
+struct BoundedLog {
+    path: PathBuf,
+    file: File,
+    /// How long the file is.
+    length: u64,
+    /// How long it may become.
+    most: u64,
+    /// The last line, from behind its time.
+    last: Vec<u8>,
+    /// How often that line has come again since it was written.
+    n_repeated: u64,
+}
+
+impl BoundedLog {
+    fn open(path: &Path, most: u64) -> io::Result<Self> {
+        let file = open_to_append(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            length,
+            most,
+            last: Vec::new(),
+            n_repeated: 0,
+        })
+    }
+
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let more = line.len() as u64;
+        if self.length > 0 && self.length + more > self.most {
+            self.put_aside()?;
+        }
+        self.file.write_all(line)?;
+        self.length += more;
+        Ok(())
+    }
+
+    /// Begins a new file. Where the full one cannot be put aside it is emptied: a log must not fill
+    /// the disk.
+    fn put_aside(&mut self) -> io::Result<()> {
+        if fs::rename(&self.path, self.path.with_extension("log.old")).is_ok() {
+            self.file = open_to_append(&self.path)?;
+        } else {
+            self.file.set_len(0)?;
+        }
+        self.length = 0;
+        Ok(())
+    }
+}
+
+impl Write for BoundedLog {
+    /// Takes one event: the logging library writes each with one call.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let said = after_time(line);
+        if said == self.last {
+            self.n_repeated += 1;
+            return Ok(line.len());
+        }
+        if self.n_repeated > 0 {
+            let times = format!("(the line above {} times more)\n", self.n_repeated);
+            self.n_repeated = 0;
+            self.append(times.as_bytes())?;
+        }
+        self.last.clear();
+        self.last.extend_from_slice(said);
+        self.append(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Returns what a line says, without the time, which is its first word.
+fn after_time(line: &[u8]) -> &[u8] {
+    let end = line.iter().position(|byte| *byte == b' ');
+    &line[end.unwrap_or(0)..]
+}
+
+fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(most: u64) -> (tempfile::TempDir, PathBuf, BoundedLog) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.log");
+        let log = BoundedLog::open(&path, most).unwrap();
+        (dir, path, log)
+    }
+
+    #[test]
+    fn a_line_that_comes_again_and_again_is_counted() {
+        let (_dir, path, mut log) = log(1000);
+        for second in 0..5000 {
+            let line = format!("{second} WARN could not accept\n");
+            log.write_all(line.as_bytes()).unwrap();
+        }
+        log.write_all(b"5000 INFO leaving\n").unwrap();
+        log.write_all(b"5001 INFO leaving late\n").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            "0 WARN could not accept\n(the line above 4999 times more)\n5000 INFO leaving\n\
+             5001 INFO leaving late\n"
+        );
+    }
+
+    #[test]
+    fn it_is_bounded_while_it_is_written_and_across_starts() {
+        let (_dir, path, mut log) = log(100);
+        for n in 0..500 {
+            writeln!(log, "{n} INFO number {n}").unwrap();
+        }
+        drop(log);
+        let mut log = BoundedLog::open(&path, 100).unwrap();
+        log.write_all(b"500 INFO number 500\n").unwrap();
+        let old = path.with_extension("log.old");
+        for file in [&path, &old] {
+            let length = fs::metadata(file).unwrap().len();
+            assert!((1..=100).contains(&length), "{}", file.display());
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.ends_with("500 INFO number 500\n"), "{text}");
+    }
+
+    #[test]
+    fn a_full_log_that_cannot_be_put_aside_is_emptied() {
+        let (dir, path, mut log) = log(100);
+        fs::create_dir_all(dir.path().join("daemon.log.old/not empty")).unwrap();
+        for n in 0..50 {
+            writeln!(log, "{n} INFO number {n}").unwrap();
+        }
+        let length = fs::metadata(&path).unwrap().len();
+        assert!((1..=100).contains(&length), "{length}");
+    }
 }

@@ -1,8 +1,10 @@
 //! The daemon: one per task session. It owns the engine and lets two edges meet.
 
+mod acceptor;
 mod clients;
 mod commands;
 mod connection;
+mod descriptors;
 mod ears;
 mod hub;
 mod keeping;
@@ -42,6 +44,7 @@ use crate::place::{Place, PlaceError};
 use crate::prompt::Teaching;
 use crate::tmux::{Mark, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
+use acceptor::Acceptor;
 use hub::Hub;
 use presence::{Locks, Presence};
 use recorder::Recorder;
@@ -130,6 +133,9 @@ pub enum DaemonError {
 ///
 /// Only before it is ready. From then on it copes.
 pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    let descriptors = descriptors::raise();
+    let server = options.server.with_descriptors(descriptors.given);
+    let options = Options { server, ..options };
     let place = &options.place;
     place.create_runtime()?;
     let mut locks = Locks::take(place)?;
@@ -202,7 +208,9 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     ready();
     scan::scan(&mut hub, options.project.as_deref()).await;
 
-    hub.run(&mut presence, &mut signals, &mut tasks).await;
+    let mut acceptor = Acceptor::new(descriptors.most_connections());
+    hub.run(&mut presence, &mut acceptor, &mut signals, &mut tasks)
+        .await;
     tracing::info!("leaving");
     let locks = presence.leave();
     // The second signal ends it at once, whatever is still under way.

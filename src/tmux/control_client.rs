@@ -36,15 +36,14 @@ impl Server {
     /// Starts a control client that is attached to the session, wants no output and does not count
     /// for the size of windows.
     pub(super) fn attach_control(&self, session: SessionId) -> Result<ControlClient, TmuxError> {
-        let mut child = self
-            .client_process()
+        let mut process = self.client_process();
+        process
             .args(["-C", "attach-session", "-f", "no-output,ignore-size", "-t"])
             .arg(session.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|source| self.not_started(source))?;
+            .stderr(Stdio::null());
+        let mut child = self.spawn(&mut process)?;
         let stdin = child.stdin.take().expect("stdin is piped");
         let stdout = child.stdout.take().expect("stdout is piped");
         let parser = Parser::default();

@@ -76,17 +76,16 @@ impl Server {
             words = argv(&read);
             input = Some(format!("{}\n", control_line(&marked)));
         }
-        let mut child = self
-            .client_process()
+        let mut process = self.client_process();
+        process
             .args(words)
             .stdin(match input {
                 Some(_) => Stdio::piped(),
                 None => Stdio::null(),
             })
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| self.not_started(source))?;
+            .stderr(Stdio::piped());
+        let mut child = self.spawn(&mut process)?;
         match tokio::time::timeout(TIME_LIMIT, talk(&mut child, input)).await {
             Ok(said) => self.frames(&said?, commands.len(), time),
             Err(_) => {
@@ -107,14 +106,13 @@ impl Server {
     ///
     /// When the future is dropped, the client is told to go.
     pub(super) async fn plain_client(&self, words: &[&str]) -> Result<(), TmuxError> {
-        let child = self
-            .client_process()
+        let mut process = self.client_process();
+        process
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| self.not_started(source))?;
+            .stderr(Stdio::piped());
+        let child = self.spawn(&mut process)?;
         let mut leaving = Leaving(child);
         let mut said = Vec::new();
         if let Some(stderr) = &mut leaving.0.stderr {

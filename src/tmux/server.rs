@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use tokio::process::Command as Process;
+use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
 use super::version::Version;
@@ -28,6 +28,8 @@ pub struct Server {
     program: PathBuf,
     /// Absolute, without symbolic links where that can be told: our own state is kept under it.
     socket: PathBuf,
+    /// How many descriptors its clients may have; `None` leaves them as many as we may.
+    descriptors: Option<u64>,
 }
 
 impl Server {
@@ -60,13 +62,27 @@ impl Server {
         if is_other {
             return Err(TmuxError::NotASocket { path: socket });
         }
-        Ok(Self { program, socket })
+        Ok(Self {
+            program,
+            socket,
+            descriptors: None,
+        })
     }
 
     /// Returns the server's socket, an absolute path.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Returns the same server for a process whose limit of descriptors was raised: the clients
+    /// that it starts get this one.
+    #[must_use]
+    pub fn with_descriptors(&self, descriptors: Option<u64>) -> Self {
+        Self {
+            descriptors,
+            ..self.clone()
+        }
     }
 
     /// Returns the tmux program.
@@ -131,6 +147,16 @@ impl Server {
         process
     }
 
+    /// Starts a client.
+    pub(super) fn spawn(&self, process: &mut Process) -> Result<Child, TmuxError> {
+        let child = process.spawn().map_err(|source| self.not_started(source))?;
+        #[cfg(target_os = "linux")]
+        if let Some(descriptors) = self.descriptors {
+            limit_descriptors(&child, descriptors);
+        }
+        Ok(child)
+    }
+
     pub(super) fn not_started(&self, source: std::io::Error) -> TmuxError {
         TmuxError::ProgramMissing {
             program: self.program.clone(),
@@ -142,6 +168,23 @@ impl Server {
         TmuxError::NoServer {
             socket: self.socket.clone(),
         }
+    }
+}
+
+/// Sets the soft limit of a process of ours.
+#[cfg(target_os = "linux")]
+fn limit_descriptors(child: &Child, descriptors: u64) {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+    let pid = child.id().and_then(|id| i32::try_from(id).ok());
+    let limit = Rlimit {
+        current: Some(descriptors),
+        ..getrlimit(Resource::Nofile)
+    };
+    if let Some(pid) = pid.and_then(Pid::from_raw)
+        && let Err(error) = prlimit(Some(pid), Resource::Nofile, limit)
+    {
+        tracing::debug!(%error, "a client has our limit of descriptors");
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod commands;
 mod daemon;
+mod descriptors;
 mod events;
 mod feed;
 mod helper;

@@ -1,0 +1,187 @@
+//! Taking connections, also when there is no descriptor left for one.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{Instant, sleep_until};
+
+use crate::wire::{Refusal, RefusalKind, Response};
+
+/// How long to leave the socket alone when a connection can be neither taken nor turned away: the
+/// kernel says at once, again and again, that there is one.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often at most it is logged that connections are turned away.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// Takes connections, up to a number, and turns away what is too many.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    /// A descriptor to give up for a moment when there is none left, so that whoever connects can
+    /// be told so; `None` while not even that one is to be had.
+    spare: Option<File>,
+    /// One clone for each connection that is open.
+    open: Arc<()>,
+    most: usize,
+    paused_until: Option<Instant>,
+    complained_at: Option<Instant>,
+}
+
+/// A connection, counted as open until this is dropped.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) socket: UnixStream,
+    pub(super) is_open: Arc<()>,
+}
+
+impl Acceptor {
+    /// Returns one that has at most `most` connections open at once.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            spare: spare(),
+            open: Arc::new(()),
+            most,
+            paused_until: None,
+            complained_at: None,
+        }
+    }
+
+    /// Resolves with the next connection that can be served. It never fails and never spins.
+    ///
+    /// # Cancel safety
+    ///
+    /// No connection is lost when the future is dropped.
+    pub(super) async fn accept(&mut self, listener: &UnixListener) -> Accepted {
+        loop {
+            if let Some(until) = self.paused_until {
+                sleep_until(until).await;
+                self.paused_until = None;
+            }
+            match listener.accept().await {
+                Ok((socket, _)) => {
+                    if self.n_open() < self.most {
+                        let is_open = Arc::clone(&self.open);
+                        return Accepted { socket, is_open };
+                    }
+                    self.complain(None);
+                    let why = format!("the daemon serves {} connections already", self.most);
+                    turn_away(socket, why);
+                }
+                Err(error) => self.on_error(&error, listener),
+            }
+        }
+    }
+
+    fn n_open(&self) -> usize {
+        Arc::strong_count(&self.open) - 1
+    }
+
+    fn on_error(&mut self, error: &io::Error, listener: &UnixListener) {
+        match Errno::from_io_error(error) {
+            // Who connected has left already.
+            Some(Errno::CONNABORTED | Errno::INTR | Errno::AGAIN) => return,
+            Some(_) | None => self.complain(Some(error)),
+        }
+        if self.spare.take().is_some() {
+            // What was said of this one is that there is a connection: it is there at once.
+            if let Ok(socket) = rustix::net::accept(listener) {
+                let socket = std::os::unix::net::UnixStream::from(socket);
+                refuse(&socket, "the daemon has no descriptor left".to_owned());
+            }
+        }
+        self.spare = spare();
+        if self.spare.is_none() {
+            self.paused_until = Some(Instant::now() + PAUSE);
+        }
+    }
+
+    fn complain(&mut self, error: Option<&io::Error>) {
+        let now = Instant::now();
+        let is_fresh = self
+            .complained_at
+            .is_some_and(|at| now < at + COMPLAIN_EVERY);
+        if is_fresh {
+            return;
+        }
+        self.complained_at = Some(now);
+        let open = self.n_open();
+        match error {
+            Some(error) => tracing::warn!(%error, open, "connections are turned away"),
+            None => tracing::warn!(open, "connections are turned away: there are too many"),
+        }
+    }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+fn turn_away(socket: UnixStream, why: String) {
+    match socket.into_std() {
+        Ok(socket) => refuse(&socket, why),
+        Err(error) => tracing::debug!(%error, "closed a connection without a word"),
+    }
+}
+
+/// Says why there will be no answer. A new connection has room for that, so nothing blocks.
+fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
+    let refusal = Response::Refused(Refusal {
+        kind: RefusalKind::Failed,
+        message,
+    });
+    let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
+    line.push(b'\n');
+    if let Err(error) = socket.write_all(&line) {
+        tracing::debug!(%error, "whom we turned away had left");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixStream as Peer;
+
+    use super::*;
+
+    fn said(peer: &Peer) -> String {
+        let mut line = String::new();
+        BufReader::new(peer).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[tokio::test]
+    async fn too_many_are_turned_away_until_one_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut acceptor = Acceptor::new(2);
+        let peers = [0; 3].map(|_| Peer::connect(&path).unwrap());
+        let first = acceptor.accept(&listener).await;
+        let _second = acceptor.accept(&listener).await;
+        let third = tokio::time::timeout(Duration::from_millis(10), acceptor.accept(&listener));
+        assert!(third.await.is_err(), "there is room for two");
+        assert!(said(&peers[2]).contains("serves 2 connections already"));
+        drop(first);
+        let _peer = Peer::connect(&path).unwrap();
+        acceptor.accept(&listener).await;
+    }
+
+    #[tokio::test]
+    async fn without_a_descriptor_the_spare_one_serves_to_say_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut acceptor = Acceptor::new(9);
+        let peer = Peer::connect(&path).unwrap();
+        let none_left = io::Error::from(Errno::MFILE);
+        acceptor.on_error(&none_left, &listener);
+        assert!(said(&peer).contains("no descriptor left"));
+        assert!(acceptor.spare.is_some() && acceptor.paused_until.is_none());
+        // Nobody connects: nothing waits for it.
+        acceptor.on_error(&none_left, &listener);
+    }
+}

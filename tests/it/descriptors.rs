@@ -1,0 +1,143 @@
+//! What a daemon holds of its caller, and how it copes when descriptors run out.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::support::{Output, World};
+
+/// The processes that have this file open.
+fn holders(file: &Path) -> Vec<String> {
+    let wanted = fs::metadata(file).unwrap();
+    let is_wanted = |fd: &Path| {
+        fs::metadata(fd)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|process| {
+            let fds = fs::read_dir(process.path().join("fd"));
+            fds.into_iter()
+                .flatten()
+                .flatten()
+                .any(|fd| is_wanted(&fd.path()))
+        })
+        .map(|process| {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).replace('\0', " ")
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_that_outlives_a_command_holds_its_callers_descriptors_or_folder() {
+    let world = World::new();
+    let lock = world.path("lock");
+    // The daemon, its tmux clients and the tmux server are all started by this one command.
+    let mut caller = world.command("sh");
+    caller
+        .args(["-c", "exec 9>\"$0\" 8<\"$0\"; exec \"$@\""])
+        .arg(&lock)
+        .arg(World::program())
+        .args(["run", "api", "--", "exec sleep 1000"]);
+    Output::of(caller).ok();
+    let daemon = world.daemon_pid().as_raw_nonzero();
+    assert_eq!(holders(&lock), [""; 0]);
+    let file = fs::File::open(&lock).unwrap();
+    flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let folder = fs::read_link(format!("/proc/{daemon}/cwd")).unwrap();
+    assert_eq!(folder, Path::new("/"));
+    assert_eq!(world.look()["tasks"][0]["windowName"], "api");
+}
+
+#[test]
+fn a_detached_daemon_finds_a_tmux_that_was_named_relatively() {
+    let mut world = World::new();
+    world.script("project/tm", "#!/bin/sh\nexec tmux \"$@\"\n");
+    world.set("TMUX_TASK_TMUX", "./tm");
+    world.run("api", "exec sleep 1000");
+    assert_eq!(world.daemon_status()["exists"], true);
+    assert_eq!(world.look()["tasks"][0]["windowName"], "api");
+}
+
+/// The soft limit of a process's descriptors, as the kernel shows it.
+fn limit_of(pid: &str) -> String {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.unwrap().split_whitespace().next();
+    soft.unwrap().to_owned()
+}
+
+/// Starts a daemon whose limit of descriptors a shell has set.
+fn daemon_limited(world: &World, ulimit: &str) {
+    let mut caller = world.command("sh");
+    caller
+        .args(["-c", &format!("{ulimit}; exec \"$0\" daemon --detach")])
+        .arg(World::program());
+    Output::of(caller).ok();
+}
+
+#[test]
+fn a_daemon_may_have_as_many_descriptors_as_it_can_get_and_its_clients_as_before() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    daemon_limited(&world, "ulimit -Sn 64");
+    let daemon = world.daemon_pid().as_raw_nonzero().to_string();
+    let limit: u64 = limit_of(&daemon).parse().unwrap();
+    assert!(limit > 64, "{limit}");
+    let clients = world.tmux(["list-clients", "-F", "#{client_pid}"]);
+    assert!(!clients.is_empty());
+    for client in clients.lines() {
+        assert_eq!(limit_of(client), "64");
+    }
+}
+
+#[test]
+fn a_daemon_without_descriptors_says_so_once_and_recovers() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    daemon_limited(&world, "ulimit -n 48");
+    let state = world.state("work");
+    let socket = world.path("run").join(state.file_name().unwrap());
+    let socket = socket.with_extension("sock");
+    // Each of them costs two: the connection and the feed's file.
+    let readers: Vec<UnixStream> = (0..48)
+        .map(|_| {
+            let mut reader = UnixStream::connect(&socket).unwrap();
+            let subscribe = "{\"op\":\"subscribe\",\"start\":\"now\",\"filter\":{}}\n";
+            // It may have been turned away already.
+            drop(reader.write_all(subscribe.as_bytes()));
+            reader
+        })
+        .collect();
+    // Whoever is turned away is told why.
+    let answers = readers.iter().filter_map(|reader| {
+        let mut line = String::new();
+        BufReader::new(reader).read_line(&mut line).ok()?;
+        Some(line)
+    });
+    let answers: Vec<String> = answers.collect();
+    assert!(answers.iter().any(|line| line.contains("\"hello\"")));
+    assert!(
+        answers.iter().any(|line| line.contains("refused")),
+        "{answers:?}"
+    );
+    let refused = world.task(["daemon", "status"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    assert!(refused.err.contains("descriptor") || refused.err.contains("connections already"));
+    drop(readers);
+    world.until_true("it serves again", || {
+        world.task(["daemon", "status"]).code == 0
+    });
+    world.run("api", "exit 3");
+    world.until_deliveries(1);
+    let log = fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
+    let complaints = log.matches("connections are turned away").count();
+    assert_eq!(complaints, 1, "{log}");
+}
