@@ -19,6 +19,7 @@ pub mod dedupe;
 pub mod diff;
 pub mod engine;
 pub mod feed;
+pub mod files;
 pub mod model;
 pub mod notice;
 pub mod observe;

@@ -4,13 +4,13 @@
 //! number of its files and by their size together; the oldest go first.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Millis;
 
 /// How much is kept.
@@ -70,27 +70,17 @@ pub fn keep(
     lines: &[String],
     limits: Limits,
 ) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    files::make_folder(folder, OPEN_TO_OTHERS)?;
     let number = about.window_id.trim_start_matches('@');
     let path = folder.join(format!("{life}-{number}-{}.log", about.run));
     let fresh = path.with_extension("new");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)?;
     let mut text = serde_json::to_vec(about).map_err(io::Error::from)?;
     text.push(b'\n');
     for line in &lines[lines.len().saturating_sub(limits.lines)..] {
         text.extend_from_slice(line.as_bytes());
         text.push(b'\n');
     }
-    file.write_all(&text)?;
-    fs::rename(&fresh, &path)?;
+    files::replace(&path, &fresh, &text)?;
     prune(folder, limits)
 }
 
@@ -101,7 +91,14 @@ pub fn keep(
 /// When the folder or the run's file cannot be read.
 pub fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Kept>> {
     for (_, _, path) in newest_first(folder)? {
-        let mut file = BufReader::new(fs::File::open(&path)?);
+        let mut file = match files::open(&path) {
+            Ok(file) => BufReader::new(file),
+            Err(error) if files::is_refusal(&error) => {
+                tracing::warn!(%error, "not a kept run");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let mut first = String::new();
         file.read_line(&mut first)?;
         let Ok(about) = serde_json::from_str::<About>(&first) else {

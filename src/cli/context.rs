@@ -126,6 +126,9 @@ impl Session {
                     None => Ok(()),
                 }
             }
+            Err(error @ ClientError::NotOurs { .. }) => {
+                Err(Failure::of(Kind::Failed, what, &error))
+            }
             // The command itself will meet it.
             Err(
                 ClientError::Io { .. }
@@ -353,7 +356,8 @@ pub(super) fn client(what: &str, error: &ClientError) -> Failure {
             RefusalKind::Missing => Kind::Missing,
         },
         ClientError::NoDaemon => Kind::Missing,
-        ClientError::Io { .. }
+        ClientError::NotOurs { .. }
+        | ClientError::Io { .. }
         | ClientError::Left
         | ClientError::Answer { .. }
         | ClientError::Unexpected => Kind::Failed,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::model::text;
+
 /// How a command ends early. Exit codes are API: never reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -49,6 +51,9 @@ impl Kind {
         }
     }
 }
+
+/// The longest of an error's parts: a path and a few sentences.
+const MAX_CHARS: usize = 8192;
 
 /// Why a command ends with another exit code than 0.
 #[derive(Debug)]
@@ -121,8 +126,10 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
-        write!(f, "tmux-task: {}: {}", self.what, one_line(self.why.trim()))?;
+        // Names, paths and what tmux or a file says are not ours.
+        let one_line = |text: &str| text::one_line(text.as_bytes(), MAX_CHARS);
+        let (what, why) = (one_line(&self.what), one_line(&self.why));
+        write!(f, "tmux-task: {what}: {why}")?;
         match &self.hint {
             Some(hint) => write!(f, "\nhint: {}", one_line(hint)),
             None => Ok(()),

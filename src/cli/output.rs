@@ -51,9 +51,13 @@ pub(crate) fn complain(failure: &Failure) {
     }
 }
 
-/// Says something on stderr that is no result.
+/// Says something on stderr that is no result. Names, paths and what others say may be in it.
 pub(crate) fn note(text: &str) {
-    drop(writeln!(io::stderr(), "{text}"));
+    let lines = text
+        .lines()
+        .map(|line| crate::model::text::row(line.as_bytes()));
+    let clean = lines.collect::<Vec<_>>().join("\n");
+    drop(writeln!(io::stderr(), "{clean}"));
 }
 
 /// Prints a help text.

@@ -11,6 +11,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 pub use start::{READY, Start, StartError, connect_or_start, start};
 
+use crate::files;
 use crate::wire::{Filter, ReaderStart, Refusal, Request, Response};
 
 /// Why the daemon did not answer as asked.
@@ -19,6 +20,14 @@ pub enum ClientError {
     /// Nobody listens: no daemon runs for this task session.
     #[error("no daemon runs")]
     NoDaemon,
+    /// The socket's folder, or what listens there, is another user's.
+    #[error("refused to talk to what listens at {}: {why}", .path.display())]
+    NotOurs {
+        /// The daemon's socket.
+        path: PathBuf,
+        /// Whose it is.
+        why: String,
+    },
     /// The connection failed.
     #[error("could not talk to the daemon at {}", .path.display())]
     Io {
@@ -59,8 +68,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoDaemon`] when nobody does.
+    /// [`ClientError::NoDaemon`] when nobody does, [`ClientError::NotOurs`] when another user may
+    /// listen there: nothing was said to them then.
     pub async fn connect(path: &Path) -> Result<Self, ClientError> {
+        check_folder(path)?;
         let stream = match UnixStream::connect(path).await {
             Ok(stream) => stream,
             Err(error)
@@ -78,6 +89,7 @@ impl Client {
                 });
             }
         };
+        check_peer(path, &stream)?;
         let (reader, writer) = stream.into_split();
         Ok(Self {
             path: path.to_owned(),
@@ -167,5 +179,32 @@ impl Client {
                 source,
             }),
         }
+    }
+}
+
+/// Makes sure that nobody else can have put the socket there.
+fn check_folder(socket: &Path) -> Result<(), ClientError> {
+    let path = socket.to_owned();
+    match files::check_folder(socket.parent().unwrap_or(socket)) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ClientError::NoDaemon),
+        Err(error) if files::is_refusal(&error) => Err(ClientError::NotOurs {
+            path,
+            why: format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours"),
+        }),
+        Err(source) => Err(ClientError::Io { path, source }),
+    }
+}
+
+/// Makes sure that the process on the other side is this user's, whatever the folder says.
+fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), ClientError> {
+    let path = socket.to_owned();
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == files::our_uid() => Ok(()),
+        Ok(peer) => Err(ClientError::NotOurs {
+            path,
+            why: format!("its process belongs to uid {}", peer.uid()),
+        }),
+        Err(source) => Err(ClientError::Io { path, source }),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files::{Fault, Refused};
+
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,12 @@ pub enum ConfigError {
         /// What the system said.
         #[source]
         source: std::io::Error,
+    },
+    /// Another user could have written it.
+    #[error("{refused}; {}", advice(.refused))]
+    NotOurs {
+        /// What is wrong with it.
+        refused: Refused,
     },
     /// It is not text.
     #[error("{}:{line}: not UTF-8", .path.display())]
@@ -106,6 +114,7 @@ impl ConfigError {
             | Self::WrongType { path, .. }
             | Self::UnknownWord { path, .. }
             | Self::BadValue { path, .. } => path,
+            Self::NotOurs { refused } => &refused.path,
         }
     }
 
@@ -113,7 +122,7 @@ impl ConfigError {
     #[must_use]
     pub fn line(&self) -> Option<u32> {
         match self {
-            Self::Missing { .. } | Self::Read { .. } => None,
+            Self::Missing { .. } | Self::Read { .. } | Self::NotOurs { .. } => None,
             Self::NotText { line, .. }
             | Self::Syntax { line, .. }
             | Self::UnknownKey { line, .. }
@@ -129,6 +138,7 @@ impl ConfigError {
         match self {
             Self::Missing { .. }
             | Self::Read { .. }
+            | Self::NotOurs { .. }
             | Self::NotText { .. }
             | Self::Syntax { .. } => None,
             Self::UnknownKey { key, .. }
@@ -141,4 +151,13 @@ impl ConfigError {
 
 fn suggest(suggestion: Option<&str>) -> String {
     suggestion.map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
+}
+
+fn advice(refused: &Refused) -> &'static str {
+    match refused.fault {
+        Fault::Writable(_) => "`chmod go-w` closes it",
+        Fault::Link | Fault::NotAFile | Fault::NotAFolder | Fault::Owner(_) => {
+            "name a file of yours with $TMUX_TASK_CONFIG"
+        }
+    }
 }

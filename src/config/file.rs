@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::table::line_of;
 use super::{Config, ConfigError, parse};
+use crate::files;
+
+/// More than anybody writes.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Looks up a variable of the environment. `&|name| std::env::var_os(name)` is the real one.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -65,9 +69,13 @@ pub fn load(env: Env<'_>) -> Result<Config, ConfigError> {
 }
 
 fn read(file: ConfigFile) -> Result<Config, ConfigError> {
-    let bytes = match std::fs::read(file.path()) {
+    let bytes = match files::read_written(file.path(), MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(source) => {
+            let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
+            if let Some(refused) = refused.cloned() {
+                return Err(ConfigError::NotOurs { refused });
+            }
             // A file where one of its directories should be is no file either.
             let is_missing = matches!(
                 source.kind(),
@@ -204,6 +212,10 @@ mod tests {
 
         std::fs::remove_dir(&path).unwrap();
         std::fs::write(&path, "notices = []").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+        let error = load_usual(dir.path()).unwrap_err();
+        let told = "can be written to by other users (mode 0666); `chmod go-w` closes it";
+        assert_eq!(error.to_string(), format!("{} {told}", path.display()));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
         if rustix::process::geteuid().is_root() {
             return; // Root may read everything.

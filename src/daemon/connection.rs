@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::acceptor::Accepted;
 use super::stream::{self, StreamError, Subscription};
+use crate::files;
 use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response};
 
 /// The longest request: a `run`'s worth of text with room to spare.
@@ -243,5 +244,5 @@ async fn answer(writer: &mut Writer, response: &Response) -> bool {
 fn is_same_user(socket: &UnixStream) -> bool {
     socket
         .peer_cred()
-        .is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
+        .is_ok_and(|peer| peer.uid() == files::our_uid())
 }

@@ -26,6 +26,7 @@ use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::store_saved;
+use crate::files;
 use crate::model::{Level, Millis, PaneId, WindowId};
 use crate::place::Place;
 use crate::tmux::{self, Extent};
@@ -533,7 +534,7 @@ impl Hub {
             return;
         }
         self.readers_noted = Some(Instant::now());
-        if let Err(error) = std::fs::write(self.place.last_reader(), b"") {
+        if let Err(error) = files::touch(&self.place.last_reader()) {
             tracing::warn!(%error, "could not note that somebody reads the feed");
         }
     }

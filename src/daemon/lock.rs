@@ -1,12 +1,14 @@
 //! One daemon per task session: a lock that the kernel lets go of whatever happens to us.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
+
+use crate::files;
 
 /// The lock, held as long as this lives.
 #[derive(Debug)]
@@ -53,14 +55,7 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
         path: path.to_owned(),
         source,
     };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
+    let mut file = files::open_to_write(path).map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -83,7 +78,8 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
 /// moment it looks taken to a daemon that starts.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let said = fs::read_to_string(path).unwrap_or_default();
+    let said = files::read(path).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
     process.is_some_and(|process| test_kill_process(process).is_ok())
         && said.trim().parse() == Ok(pid)
         && is_held(path)
@@ -92,5 +88,5 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
 /// Whether a daemon has the lock at `path`.
 #[must_use]
 pub fn is_held(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+    files::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }

@@ -1,12 +1,13 @@
 //! The daemon's log: a file in the state folder, and the one before it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
+
+use crate::files;
 
 /// A log that would grow longer than this is put aside, in the place of the one before: both
 /// together never have more than twice as many bytes.
@@ -49,7 +50,7 @@ struct BoundedLog {
 
 impl BoundedLog {
     fn open(path: &Path, most: u64) -> io::Result<Self> {
-        let file = open_to_append(path)?;
+        let file = files::open_to_append(path)?;
         let length = file.metadata()?.len();
         Ok(Self {
             path: path.to_owned(),
@@ -75,7 +76,7 @@ impl BoundedLog {
     /// the disk.
     fn put_aside(&mut self) -> io::Result<()> {
         if fs::rename(&self.path, self.path.with_extension("log.old")).is_ok() {
-            self.file = open_to_append(&self.path)?;
+            self.file = files::open_to_append(&self.path)?;
         } else {
             self.file.set_len(0)?;
         }
@@ -112,14 +113,6 @@ impl Write for BoundedLog {
 fn after_time(line: &[u8]) -> &[u8] {
     let end = line.iter().position(|byte| *byte == b' ');
     &line[end.unwrap_or(0)..]
-}
-
-fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::DaemonError;
 use super::lock::{self, Lock, LockError};
+use crate::files;
 use crate::place::Place;
 
 /// How often it is looked whether all is there. Who finds no socket and starts a daemon waits
@@ -56,6 +57,9 @@ fn take_state(place: &Place) -> Result<Option<Lock>, LockError> {
     match lock::take(&place.state_lock()) {
         Ok(lock) => Ok(Some(lock)),
         Err(held @ LockError::Held { .. }) => Err(held),
+        Err(LockError::Io { path, source }) if files::is_refusal(&source) => {
+            Err(LockError::Io { path, source })
+        }
         Err(error) => {
             tracing::debug!(%error, "no lock in the state folder");
             Ok(None)

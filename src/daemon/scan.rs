@@ -142,7 +142,7 @@ async fn is_forgotten(hub: &mut Hub, session: &SessionListed) -> bool {
     let Ok(place) = Place::locate(hub.watch.server().socket(), name, env) else {
         return false;
     };
-    let read_at = std::fs::metadata(place.last_reader()).and_then(|found| found.modified());
+    let read_at = std::fs::symlink_metadata(place.last_reader()).and_then(|found| found.modified());
     read_at.map_or(true, |at| {
         SystemTime::now()
             .duration_since(at)

@@ -1,11 +1,12 @@
 //! Appending, so that a crash leaves all of a write or nothing of it.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::read::each_whole;
+use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Record, Seq};
 use crate::wire::{Context, DurableRecord};
 
@@ -53,19 +54,19 @@ impl Journal {
             let path = path.to_owned();
             move |source| FeedError::Io { what, path, source }
         };
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed("open"))?;
+        let file = files::open_to_append(path).map_err(failed("open"))?;
         let length = file.metadata().map_err(failed("open"))?.len();
         if length > end {
             file.set_len(end)
                 .and_then(|()| file.sync_all())
                 .map_err(failed("repair"))?;
         }
-        Ok(Self {
+        Ok(Self::of(file, path, end))
+    }
+
+    /// Goes on behind `end` in this file, which is open for appending.
+    pub(super) fn of(file: File, path: &Path, end: u64) -> Self {
+        Self {
             file,
             path: path.to_owned(),
             end,
@@ -73,7 +74,7 @@ impl Journal {
             next: None,
             torn: false,
             changes: 0,
-        })
+        }
     }
 
     /// Returns where the last whole write ends, in bytes.
@@ -168,7 +169,7 @@ impl Journal {
     /// Sees to it that what is written will be found: the file may have been deleted, replaced or
     /// changed since the last write.
     fn find(&mut self) -> io::Result<()> {
-        match fs::metadata(&self.path) {
+        match fs::symlink_metadata(&self.path) {
             Ok(there) if is_same(&there, &self.file.metadata()?) => {
                 if there.len() > self.end {
                     // No record of ours; the next one would be glued to it.
@@ -193,35 +194,39 @@ impl Journal {
     /// Goes on behind what the file has now, if that is of this feed, and else in a new file. The
     /// numbers go on in any case.
     fn take_up(&mut self) -> Result<(), FeedError> {
-        let (mut last, mut epoch) = (0, None);
-        let mut end = each_whole(&self.path, |line| {
-            if let Some(frame) = line.frame() {
-                last = frame.seq;
-                epoch = Some(frame.epoch);
-            }
-        })?
-        .at;
-        let fits = match (&self.next, &epoch) {
-            (Some((next, ours)), Some(epoch)) => epoch == ours && last < *next,
-            (None, _) | (_, None) => false,
-        };
         let failed = |what| {
             let path = self.path.clone();
             move |source| FeedError::Io { what, path, source }
         };
+        if let Some(folder) = self.path.parent() {
+            files::make_folder(folder, OPEN_TO_OTHERS).map_err(failed("make the folder of"))?;
+        }
+        let (mut last, mut epoch) = (0, None);
+        let read = each_whole(&self.path, |line| {
+            if let Some(frame) = line.frame() {
+                last = frame.seq;
+                epoch = Some(frame.epoch);
+            }
+        });
+        let mut end = match read {
+            Ok(read) => read.at,
+            // A link, a pipe or another user's file was put in its place.
+            Err(FeedError::Io { source, .. }) if files::is_refusal(&source) => 0,
+            Err(error) => return Err(error),
+        };
+        let fits = match (&self.next, &epoch) {
+            (Some((next, ours)), Some(epoch)) => epoch == ours && last < *next,
+            (None, _) | (_, None) => false,
+        };
         if !fits {
             end = 0;
-            let is_something = fs::metadata(&self.path).is_ok_and(|there| there.len() > 0);
+            let there = fs::symlink_metadata(&self.path);
+            let is_something = there.is_ok_and(|there| there.len() > 0 || !there.is_file());
             if is_something {
                 let aside = self.path.with_extension("jsonl.other");
                 fs::rename(&self.path, &aside).map_err(failed("put aside"))?;
                 tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
             }
-        }
-        if let Some(folder) = self.path.parent() {
-            let mut builder = DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(folder);
-            made.map_err(failed("make the folder of"))?;
         }
         let anew = Self::open(&self.path, end)?;
         (self.file, self.end) = (anew.file, anew.end);

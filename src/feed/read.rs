@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::FeedError;
+use crate::files;
 use crate::model::Seq;
 use crate::wire::DurableRecord;
 
@@ -173,7 +174,7 @@ impl Reader {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let mut file = File::open(&self.path)?;
+                let mut file = files::open(&self.path)?;
                 file.seek(SeekFrom::Start(self.at))?;
                 self.file.insert(BufReader::new(file))
             }

@@ -1,17 +1,16 @@
 //! The saved snapshot: a checkpoint that spares reading the whole past.
 
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
+use crate::files;
 use crate::wire::SavedSession;
 
 /// Returns what the last daemon saved; `None` when there is nothing to carry on from. A file that
 /// cannot be read is as good as none, and is said in the log.
 #[must_use]
 pub fn load_saved(path: &Path) -> Option<SavedSession> {
-    let bytes = match fs::read(path) {
+    let bytes = match files::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
@@ -39,12 +38,5 @@ pub fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
     bytes.push(b'\n');
     let fresh = path.with_extension("json.new");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)?;
-    file.write_all(&bytes)?;
-    fs::rename(&fresh, path)
+    files::replace(path, &fresh, &bytes)
 }

@@ -375,7 +375,9 @@ fn seq_of(position: &Position) -> Seq {
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_full_disk_refuses_is_kept() {
-    let mut journal = Journal::open(Path::new("/dev/full"), 0).unwrap();
+    let full = Path::new("/dev/full");
+    let file = fs::OpenOptions::new().append(true).open(full).unwrap();
+    let mut journal = Journal::of(file, full, 0);
     for seq in 1..=2 {
         let refused = journal.append(&[notice(seq, &[])], &context());
         assert!(matches!(refused, Err(FeedError::Io { what: "write", .. })));

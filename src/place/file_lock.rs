@@ -5,8 +5,7 @@
 //! in which a control client connects. The lock of a task session keeps launches apart, so that
 //! each run has been seen before the next one takes its place.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
 use super::Place;
+use crate::files;
 
 /// Who waits longer goes on without: better a small risk than a tool that hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,13 +48,7 @@ impl Place {
 
 impl FileLock {
     async fn hold(path: &Path) -> Self {
-        let opened = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path);
-        let file = match opened {
+        let file = match files::open_to_write(path) {
             Ok(file) => file,
             Err(error) => {
                 tracing::debug!(%error, path = %path.display(), "no lock");

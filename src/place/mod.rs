@@ -6,17 +6,22 @@
 mod file_lock;
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 pub use file_lock::FileLock;
 
+use crate::files::{self, Fault, OPEN_TO_OTHERS, Refused, WRITABLE_BY_OTHERS, our_uid};
+
 /// How an environment variable is looked up: given, so that nothing below reads the environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
+
+const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 
 /// The longest path that a socket may have on every system (macOS has room for 104 bytes with the
 /// closing NUL, Linux for 108).
@@ -34,17 +39,40 @@ pub enum PlaceError {
         #[source]
         source: io::Error,
     },
-    /// The folder under `/tmp` may be somebody's trap.
-    #[error("{} is {what}; remove it, or set TMUX_TASK_RUNTIME_DIR to a folder of yours", .path.display())]
+    /// The folder, or one above it, is another user's or leads elsewhere.
+    #[error("{refused}; {}", advice(.variable, .path, .refused))]
     NotOurs {
-        /// The folder.
+        /// What is wrong.
+        refused: Refused,
+        /// The folder that was to be used.
         path: PathBuf,
-        /// What is wrong with it.
-        what: &'static str,
+        /// The variable that can name another folder.
+        variable: &'static str,
+    },
+    /// A variable of ours must name a folder whatever the directory is that a command runs in.
+    #[error("{variable} must be an absolute path, found `{}`", .value.escape_debug())]
+    Relative {
+        /// The variable.
+        variable: &'static str,
+        /// What it is set to.
+        value: String,
     },
     /// There is no home folder to put state in.
     #[error("no folder for state: neither TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME is set")]
     NoHome,
+}
+
+/// Says what to do about a folder that is not used.
+fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
+    let set = format!("set {variable} to a folder of yours");
+    let is_owned = matches!(refused.fault, Fault::Owner(_));
+    if is_owned && variable == STATE_DIR && our_uid() == 0 {
+        format!("with sudo, give -H, or {set}")
+    } else if refused.path == path {
+        format!("remove it, or {set}")
+    } else {
+        set
+    }
 }
 
 /// The files of one task session. Making this creates nothing.
@@ -65,14 +93,14 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// When the environment names no folder for state.
+    /// When the environment names no folder for state, or names one by a relative path.
     pub fn locate(server_socket: &Path, session: &str, env: Env<'_>) -> Result<Self, PlaceError> {
         let key = key(server_socket, session);
         let state = state_root(env)?.join(&key);
         Ok(Self {
             key,
             state,
-            runtime: runtime_root(env),
+            runtime: runtime_root(env)?,
             server_key: hex(server_socket.as_os_str().as_encoded_bytes(), 12),
         })
     }
@@ -140,22 +168,66 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// When it cannot be made, or when another user could change what is in it.
     pub fn create_state(&self) -> Result<(), PlaceError> {
-        create_private(&self.state)
+        if let Some(root) = self.state.parent() {
+            check_above(root).map_err(|error| place_error(root, STATE_DIR, error))?;
+        }
+        files::make_folder(&self.state, OPEN_TO_OTHERS)
+            .map_err(|error| place_error(&self.state, STATE_DIR, error))
     }
 
     /// Makes the folder of socket and lock, for the user alone, and makes sure that it is theirs.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, or when somebody else could have laid it there.
+    /// When it cannot be made, or when another user could change what is in it.
     pub fn create_runtime(&self) -> Result<(), PlaceError> {
         let socket = self.socket();
-        let folder = socket.parent().unwrap_or(&self.runtime);
-        create_private(folder)?;
-        check_ours(folder)
+        let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
+        for folder in [Some(self.runtime.as_path()), stand_in]
+            .into_iter()
+            .flatten()
+        {
+            // One that the user has named may be open for reading.
+            let open = if folder == tmp_root() {
+                OPEN_TO_OTHERS
+            } else {
+                WRITABLE_BY_OTHERS
+            };
+            files::make_folder(folder, open)
+                .map_err(|error| place_error(folder, RUNTIME_DIR, error))?;
+        }
+        Ok(())
     }
+}
+
+fn place_error(path: &Path, variable: &'static str, source: io::Error) -> PlaceError {
+    let path = path.to_owned();
+    let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
+    match refused.cloned() {
+        Some(refused) => PlaceError::NotOurs {
+            refused,
+            path,
+            variable,
+        },
+        None => PlaceError::Io { path, source },
+    }
+}
+
+/// Makes sure that nobody else can swap the folders that we make below this one. The system's own
+/// folders will do, `/tmp` for one. What root makes in another user's home could not be removed by
+/// that user: with sudo, `HOME` may be theirs.
+fn check_above(root: &Path) -> io::Result<()> {
+    let Some((path, owner)) = files::nearest_folder(root) else {
+        return Ok(());
+    };
+    let is_fine = owner == 0 || owner == our_uid() || (our_uid() != 0 && path != root);
+    if is_fine {
+        return Ok(());
+    }
+    let fault = Fault::Owner(owner);
+    Err(Refused { path, fault }.into())
 }
 
 fn key(server_socket: &Path, session: &str) -> String {
@@ -189,89 +261,74 @@ pub fn hex(bytes: &[u8], digits: usize) -> String {
         })
 }
 
-fn set(env: Env<'_>, name: &str) -> Option<PathBuf> {
-    env(name)
+/// The folder that a variable of ours names.
+fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PlaceError> {
+    match set(env, variable) {
+        Some(path) if !path.is_absolute() => Err(PlaceError::Relative {
+            variable,
+            value: path.display().to_string(),
+        }),
+        path => Ok(path),
+    }
+}
+
+/// The folder that a variable of others names. A relative path counts as none, as the XDG
+/// specification asks.
+fn others(env: Env<'_>, variable: &str) -> Option<PathBuf> {
+    set(env, variable).filter(|path| path.is_absolute())
+}
+
+fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
+    env(variable)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }
 
 fn state_root(env: Env<'_>) -> Result<PathBuf, PlaceError> {
-    if let Some(dir) = set(env, "TMUX_TASK_STATE_DIR") {
+    if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
-    if let Some(dir) = set(env, "XDG_STATE_HOME") {
+    if let Some(dir) = others(env, "XDG_STATE_HOME") {
         return Ok(dir.join("tmux-task"));
     }
-    let home = set(env, "HOME").ok_or(PlaceError::NoHome)?;
+    let home = others(env, "HOME").ok_or(PlaceError::NoHome)?;
     Ok(home.join(".local/state/tmux-task"))
 }
 
-fn runtime_root(env: Env<'_>) -> PathBuf {
-    if let Some(dir) = set(env, "TMUX_TASK_RUNTIME_DIR") {
-        return dir;
+/// `XDG_RUNTIME_DIR` of another user, as `su` leaves it, is not used.
+fn runtime_root(env: Env<'_>) -> Result<PathBuf, PlaceError> {
+    if let Some(dir) = own(env, RUNTIME_DIR)? {
+        return Ok(dir);
     }
-    match set(env, "XDG_RUNTIME_DIR") {
+    let is_ours =
+        |dir: &PathBuf| std::fs::metadata(dir).map_or(true, |found| found.uid() == our_uid());
+    Ok(match others(env, "XDG_RUNTIME_DIR").filter(is_ours) {
         Some(dir) => dir.join("tmux-task"),
         None => tmp_root(),
-    }
-}
-
-fn tmp_root() -> PathBuf {
-    PathBuf::from(format!(
-        "/tmp/tmux-task-{}",
-        rustix::process::getuid().as_raw()
-    ))
-}
-
-fn create_private(path: &Path) -> Result<(), PlaceError> {
-    let made = fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path);
-    made.map_err(|source| PlaceError::Io {
-        path: path.to_owned(),
-        source,
     })
 }
 
-fn check_ours(path: &Path) -> Result<(), PlaceError> {
-    let not_ours = |what| {
-        Err(PlaceError::NotOurs {
-            path: path.to_owned(),
-            what,
-        })
-    };
-    let found = fs::symlink_metadata(path).map_err(|source| PlaceError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    if found.is_symlink() {
-        return not_ours("a link");
-    }
-    if found.uid() != rustix::process::getuid().as_raw() {
-        return not_ours("somebody else's");
-    }
-    if found.mode() & 0o077 != 0 {
-        let private = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(path, private).map_err(|source| PlaceError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-    }
-    Ok(())
+fn tmp_root() -> PathBuf {
+    PathBuf::from(format!("/tmp/tmux-task-{}", our_uid()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn place(vars: &[(&str, &str)], server: &str, session: &str) -> Place {
+        locate(vars, server, session).unwrap()
+    }
+
+    fn locate(vars: &[(&str, &str)], server: &str, session: &str) -> Result<Place, PlaceError> {
         let env = |name: &str| {
             vars.iter()
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| OsString::from(value))
         };
-        Place::locate(Path::new(server), session, &env).unwrap()
+        Place::locate(Path::new(server), session, &env)
     }
 
     #[test]
@@ -325,18 +382,63 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_refused_and_an_open_folder_is_closed() {
+    fn relative_folders_are_refused_or_passed_over() {
+        for variable in ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"] {
+            let error = locate(&[("HOME", "/h"), (variable, "some/dir")], "/t", "a").unwrap_err();
+            let told = format!("{variable} must be an absolute path, found `some/dir`");
+            assert_eq!(error.to_string(), told);
+        }
+        let relative = [("XDG_STATE_HOME", "xs"), ("XDG_RUNTIME_DIR", "./xr")];
+        let passed = locate(&[&relative[..], &[("HOME", "/h")]].concat(), "/t", "a").unwrap();
+        assert!(passed.state.starts_with("/h/.local/state/tmux-task"));
+        assert_eq!(passed.runtime, tmp_root());
+        let homeless = locate(&[("HOME", "here")], "/t", "a").unwrap_err();
+        assert!(matches!(homeless, PlaceError::NoHome));
+    }
+
+    #[test]
+    fn links_and_folders_of_all_users_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let open = dir.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
-        check_ours(&open).unwrap();
-        assert_eq!(fs::metadata(&open).unwrap().mode() & 0o777, 0o700);
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&open, &link).unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["real", "shared", "state"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+        std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
+        let of = |runtime: &str| {
+            let state = at("state").display().to_string();
+            let runtime = at(runtime).display().to_string();
+            let vars = [
+                ("TMUX_TASK_STATE_DIR", &*state),
+                ("TMUX_TASK_RUNTIME_DIR", &runtime),
+            ];
+            place(&vars, "/t", "a")
+        };
+        for (name, told) in [
+            ("link", "is a symbolic link"),
+            ("shared", "can be written to by other users (mode 1777)"),
+        ] {
+            let error = of(name).create_runtime().unwrap_err().to_string();
+            let path = at(name).display().to_string();
+            assert!(
+                error.starts_with(&format!("{path} {told}; remove it, or set ")),
+                "{error}"
+            );
+        }
+        let place = of("new/run");
+        place.create_runtime().unwrap();
+        std::os::unix::fs::symlink(at("real"), &place.state).unwrap();
+        let error = place.create_state().unwrap_err();
         assert!(matches!(
-            check_ours(&link),
-            Err(PlaceError::NotOurs { what: "a link", .. })
+            error,
+            PlaceError::NotOurs {
+                refused: Refused {
+                    fault: Fault::Link,
+                    ..
+                },
+                ..
+            }
         ));
+        assert_eq!(fs::read_dir(at("real")).unwrap().count(), 0);
     }
 }

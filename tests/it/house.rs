@@ -3,7 +3,7 @@
 //! The rule, from below: a room imports rooms of lower floors only. Rooms of one floor do not
 //! import each other, but for the few that are named in [`NEIGHBOURS`]. So no edge knows another
 //! edge: two of them meet in `daemon`, or in a command of `cli`. The edges may use the pure rules:
-//! `feed` asks `route` which events are owed a delivery. `place` and `clock` are edges like the
+//! `feed` asks `route` which events are owed a delivery. All of them open files by `files`. `place` and `clock` are edges like the
 //! others and are handed to those who need a path or the time.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The floors, from below.
-const FLOORS: [(&str, &[&str]); 8] = [
+const FLOORS: [(&str, &[&str]); 9] = [
     ("words", &["model"]),
     (
         "pure rules",
@@ -24,6 +24,7 @@ const FLOORS: [(&str, &[&str]); 8] = [
     ),
     ("engine", &["engine"]),
     ("wire", &["wire"]),
+    ("files", &["files"]),
     (
         "edges",
         &[

@@ -16,6 +16,7 @@ mod house;
 mod logs;
 #[cfg(feature = "notice")]
 mod notices;
+mod ownership;
 mod presence;
 mod prompts;
 #[cfg(target_os = "linux")]

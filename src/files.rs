@@ -1,0 +1,399 @@
+//! Files and folders of this user and of nobody else.
+//!
+//! Whoever may write to a folder can put a link, a pipe or a file of their own where we expect
+//! ours. So nothing is opened here before its folder is known to be ours, links are not followed in
+//! the last two parts of a path, and what was opened is used only if it is a regular file of ours.
+//! Nothing is truncated and no mode is changed before that is known.
+
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// Mode bits that let other users write.
+pub const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Mode bits that let other users do anything.
+pub const OPEN_TO_OTHERS: u32 = 0o077;
+
+const STICKY: u32 = 0o1000;
+
+/// A file or folder that is not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} {fault}", .path.display())]
+pub struct Refused {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It would lead elsewhere.
+    #[error("is a symbolic link")]
+    Link,
+    /// A folder, a pipe, a socket or a device.
+    #[error("is not a regular file")]
+    NotAFile,
+    /// Something other than a folder.
+    #[error("is not a folder")]
+    NotAFolder,
+    /// Another user made it.
+    #[error("belongs to uid {0}")]
+    Owner(u32),
+    /// Other users can change what is in it.
+    #[error("can be written to by other users (mode {0:04o})")]
+    Writable(u32),
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, refused)
+    }
+}
+
+/// Whether a file was refused, and not merely impossible to open.
+#[must_use]
+pub fn is_refusal(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Refused>())
+}
+
+/// Returns the user that files we make belong to.
+#[must_use]
+pub fn our_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Opens a file of ours for reading.
+///
+/// # Errors
+///
+/// When it cannot be opened, or it or its folder is not ours.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::RDONLY)
+}
+
+/// Opens a file of ours for reading and writing, and makes it if it is missing.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_to_write(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::RDWR | OFlags::CREATE)
+}
+
+/// Opens a file of ours for appending, and makes it if it is missing.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+}
+
+/// Returns what is in a file of ours.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns what is in a file that the user or the system's administrator wrote, as a configuration
+/// is: links are followed. An empty device, such as `/dev/null`, is an empty file.
+///
+/// # Errors
+///
+/// When it cannot be read, when it is not a regular file, or when another user can change it. Of
+/// more than `limit` bytes nothing is read.
+pub fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    let mut bytes = Vec::new();
+    if found.file_type().is_char_device() && (&file).read(&mut [0])? == 0 {
+        return Ok(bytes);
+    }
+    if !found.is_file() && !found.is_dir() {
+        return Err(refused(path, Fault::NotAFile));
+    }
+    if found.uid() != 0 {
+        check_owner(path, &found)?;
+    }
+    if found.mode() & 0o002 != 0 {
+        return Err(refused(path, Fault::Writable(found.mode() & 0o7777)));
+    }
+    if (&file).take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Replaces a file of ours in one step; until then the bytes are in the file `fresh` beside it.
+///
+/// # Errors
+///
+/// As [`open`]; what was there before stays.
+pub fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_to_write(fresh)?;
+    file.set_len(0)?;
+    file.write_all(bytes)?;
+    fs::rename(fresh, path)
+}
+
+/// Sets a file's time of change to now, and makes the file if it is missing.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn touch(path: &Path) -> io::Result<()> {
+    open_to_write(path)?.set_modified(SystemTime::now())
+}
+
+/// Makes a folder and those above it, for this user alone, and closes one that other users have
+/// rights to by the bits of `open`.
+///
+/// # Errors
+///
+/// When it cannot be made, when it is not ours, or when it is meant for many users, as `/tmp` is.
+pub fn make_folder(path: &Path, open: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let folder = open_folder(path)?;
+    let mode = folder.metadata()?.mode();
+    if mode & STICKY != 0 {
+        return Err(refused(path, Fault::Writable(mode & 0o7777)));
+    }
+    if mode & open != 0 {
+        folder.set_permissions(fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Makes sure that a folder is ours and that nobody else can change what is in it. What is wrong
+/// is left as it is.
+///
+/// # Errors
+///
+/// When it cannot be looked at, or is not as it should be.
+pub fn check_folder(path: &Path) -> io::Result<()> {
+    let found = open_folder(path)?.metadata()?;
+    if found.mode() & WRITABLE_BY_OTHERS != 0 {
+        return Err(refused(path, Fault::Writable(found.mode() & 0o7777)));
+    }
+    Ok(())
+}
+
+/// Returns the nearest folder at or above this path that is there, with its owner. Links count as
+/// what they lead to.
+#[must_use]
+pub fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
+    path.ancestors().find_map(|folder| {
+        let found = fs::metadata(folder).ok()?;
+        Some((folder.to_owned(), found.uid()))
+    })
+}
+
+fn refused(path: &Path, fault: Fault) -> io::Error {
+    let path = path.to_owned();
+    Refused { path, fault }.into()
+}
+
+fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match openat(CWD, path, flags, Mode::empty()) {
+        Ok(folder) => File::from(folder),
+        Err(errno) => return Err(explain(path, errno.into(), Fault::NotAFolder)),
+    };
+    check_owner(path, &folder.metadata()?)?;
+    Ok(folder)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    let (folder, name) = match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => (folder, name),
+        (_, _) => return Err(refused(path, Fault::NotAFile)),
+    };
+    let folder = open_folder(folder)?;
+    // A pipe that nobody has at the other end must not keep us waiting.
+    let safely = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match openat(&folder, name, flags | safely, Mode::from_raw_mode(0o600)) {
+        Ok(file) => File::from(file),
+        Err(errno) => return Err(explain(path, errno.into(), Fault::NotAFile)),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(refused(path, Fault::NotAFile));
+    }
+    check_owner(path, &found)?;
+    Ok(file)
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> io::Result<()> {
+    if found.uid() == our_uid() {
+        Ok(())
+    } else {
+        Err(refused(path, Fault::Owner(found.uid())))
+    }
+}
+
+/// Says what an error that the kernel gives for links, pipes and sockets is about.
+fn explain(path: &Path, error: io::Error, otherwise: Fault) -> io::Error {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return error;
+    };
+    let is_expected = match otherwise {
+        Fault::NotAFolder => found.is_dir(),
+        Fault::NotAFile | Fault::Link | Fault::Owner(_) | Fault::Writable(_) => found.is_file(),
+    };
+    if found.is_symlink() {
+        refused(path, Fault::Link)
+    } else if found.uid() != our_uid() {
+        refused(path, Fault::Owner(found.uid()))
+    } else if is_expected {
+        error
+    } else {
+        refused(path, otherwise)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const VICTIM: &[u8] = b"precious";
+
+    #[track_caller]
+    fn fault<T: std::fmt::Debug>(result: io::Result<T>) -> Fault {
+        let error = result.unwrap_err();
+        assert!(is_refusal(&error), "{error:?}");
+        let inner = error.into_inner().unwrap();
+        inner.downcast::<Refused>().unwrap().fault
+    }
+
+    /// Every way to open the file is refused for this reason, and none waits.
+    #[track_caller]
+    fn check_refused(path: &Path, expected: Fault) {
+        assert_eq!(fault(open(path)), expected);
+        assert_eq!(fault(open_to_write(path)), expected);
+        assert_eq!(fault(open_to_append(path)), expected);
+        assert_eq!(fault(read(path)), expected);
+        assert_eq!(fault(touch(path)), expected);
+        let beside = path.with_extension("other");
+        assert_eq!(fault(replace(&beside, path, b"new")), expected);
+        assert!(!beside.exists());
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("victim"), VICTIM).unwrap();
+        symlink(at("victim"), at("link")).unwrap();
+        symlink(at("nothing"), at("dangling")).unwrap();
+        rustix::fs::mkfifoat(CWD, at("pipe"), Mode::from_raw_mode(0o600)).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        check_refused(&at("link"), Fault::Link);
+        check_refused(&at("dangling"), Fault::Link);
+        check_refused(&at("pipe"), Fault::NotAFile);
+        check_refused(&at("folder"), Fault::NotAFile);
+        check_refused(&at("socket"), Fault::NotAFile);
+        assert_eq!(fs::read(at("victim")).unwrap(), VICTIM);
+        assert!(!at("nothing").exists());
+        assert_eq!(
+            open(&at("missing")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+
+    #[test]
+    fn a_folder_behind_a_link_is_not_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("victim"), VICTIM).unwrap();
+        symlink(&real, &link).unwrap();
+        assert_eq!(fault(open(&link.join("victim"))), Fault::Link);
+        assert_eq!(fault(open_to_append(&link.join("new"))), Fault::Link);
+        assert_eq!(fault(make_folder(&link, OPEN_TO_OTHERS)), Fault::Link);
+        assert_eq!(fault(check_folder(&link)), Fault::Link);
+        assert_eq!(fs::read_dir(&real).unwrap().count(), 1);
+        let file = real.join("victim");
+        assert_eq!(fault(check_folder(&file)), Fault::NotAFolder);
+    }
+
+    #[test]
+    fn what_is_ours_is_read_and_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        open_to_append(&path).unwrap().write_all(b"one").unwrap();
+        assert_eq!(read(&path).unwrap(), b"one");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, "the longer rest of a crash").unwrap();
+        replace(&path, &fresh, b"two").unwrap();
+        assert_eq!(read(&path).unwrap(), b"two");
+        assert!(!fresh.exists());
+        let old = SystemTime::UNIX_EPOCH;
+        open_to_write(&path).unwrap().set_modified(old).unwrap();
+        touch(&path).unwrap();
+        assert!(fs::metadata(&path).unwrap().modified().unwrap() > old);
+        assert_eq!(read(&path).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_written_file_may_be_linked_to_but_not_open_to_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("file"), VICTIM).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        rustix::fs::mkfifoat(CWD, at("pipe"), Mode::from_raw_mode(0o600)).unwrap();
+        let read = |path: &Path| read_written(path, 8);
+        assert_eq!(read(&at("link")).unwrap(), VICTIM);
+        assert_eq!(read(Path::new("/dev/null")).unwrap(), b"");
+        assert_eq!(fault(read(&at("pipe"))), Fault::NotAFile);
+        assert_eq!(fault(read(Path::new("/dev/zero"))), Fault::NotAFile);
+        assert_eq!(
+            read_written(&at("file"), 7).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        for (mode, expected) in [(0o664, Ok(())), (0o646, Err(Fault::Writable(0o646)))] {
+            fs::set_permissions(at("file"), fs::Permissions::from_mode(mode)).unwrap();
+            let found = read(&at("link"));
+            assert_eq!(found.map(drop).map_err(|e| fault::<()>(Err(e))), expected);
+        }
+    }
+
+    #[test]
+    fn folders_are_closed_but_for_those_of_many_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("a/b");
+        let mode = || fs::metadata(&folder).unwrap().mode() & 0o7777;
+        let set = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        make_folder(&folder, OPEN_TO_OTHERS).unwrap();
+        assert_eq!(mode(), 0o700);
+        set(0o755);
+        make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
+        check_folder(&folder).unwrap();
+        assert_eq!(mode(), 0o755, "others cannot change what is in it");
+        make_folder(&folder, OPEN_TO_OTHERS).unwrap();
+        assert_eq!(mode(), 0o700);
+        set(0o775);
+        assert_eq!(fault(check_folder(&folder)), Fault::Writable(0o775));
+        make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
+        assert_eq!(mode(), 0o700);
+        set(0o1777);
+        let shared = Fault::Writable(0o1777);
+        assert_eq!(fault(make_folder(&folder, OPEN_TO_OTHERS)), shared);
+        assert_eq!(mode(), 0o1777, "/tmp is not ours to close");
+    }
+}

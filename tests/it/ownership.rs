@@ -1,0 +1,202 @@
+//! Files, folders and sockets that are another user's, or lead elsewhere, are not used.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
+
+use crate::support::{Output, World};
+
+/// `nobody`, on every system that has root.
+const OTHER_UID: u32 = 65534;
+
+/// Whether files can be given to another user, which only root can.
+fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+fn give_away(path: &Path) {
+    chown(path, Some(OTHER_UID), Some(OTHER_UID)).unwrap();
+}
+
+/// Where the daemon of the world's session listens. None runs when this returns.
+fn socket_of(world: &World) -> PathBuf {
+    world.daemon();
+    let mut files = fs::read_dir(world.path("run")).unwrap();
+    let socket = files
+        .find_map(|file| {
+            let path = file.unwrap().path();
+            (path.extension()? == "sock").then_some(path)
+        })
+        .unwrap();
+    world.task(["daemon", "stop"]).ok();
+    socket
+}
+
+/// Every command that could be lied to refuses, and says why.
+#[track_caller]
+fn check_refused(world: &World, why: &str) {
+    let commands: [&[&str]; 7] = [
+        &["ls"],
+        &["status"],
+        &["wait", "api", "--timeout", "5s"],
+        &["feed", "--follow"],
+        &["kill", "api"],
+        &["explain", "api"],
+        &["daemon", "status"],
+    ];
+    for args in commands {
+        let output = world.task(args);
+        assert_eq!(output.code, 1, "{args:?}: {output}");
+        assert_eq!(output.out, "", "{args:?}");
+        assert!(output.err.contains(why), "{args:?}: {output}");
+    }
+}
+
+#[test]
+fn a_runtime_folder_of_another_user_is_not_used() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let socket = socket_of(&world);
+    let forger = UnixListener::bind(&socket).unwrap();
+    forger.set_nonblocking(true).unwrap();
+    give_away(&world.path("run"));
+    check_refused(&world, &format!("belongs to uid {OTHER_UID}"));
+    let started = world.task(["daemon", "--detach"]);
+    assert_eq!(started.code, 1, "{started}");
+    assert!(started.err.contains("TMUX_TASK_RUNTIME_DIR"), "{started}");
+
+    // Ours, but open to all: somebody may have put the socket there.
+    chown(world.path("run"), Some(0), Some(0)).unwrap();
+    fs::set_permissions(world.path("run"), fs::Permissions::from_mode(0o777)).unwrap();
+    check_refused(&world, "can be written to by other users (mode 0777)");
+    let called = forger.accept().unwrap_err().kind();
+    assert_eq!(called, ErrorKind::WouldBlock, "nobody spoke to it");
+}
+
+#[test]
+fn a_listener_of_another_user_is_not_spoken_to() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let path = socket_of(&world);
+    let forger = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&forger, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    thread::scope(|scope| {
+        // The kernel notes who listens; of this process that is only this thread.
+        let listens = scope.spawn(|| {
+            let other = Uid::from_raw(OTHER_UID);
+            set_thread_res_uid(other, other, other).unwrap();
+            listen(&forger, 8).unwrap();
+        });
+        listens.join().unwrap();
+    });
+    check_refused(&world, &format!("its process belongs to uid {OTHER_UID}"));
+}
+
+#[test]
+fn links_and_pipes_in_the_state_folder_are_not_followed() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    world.daemon();
+    let state = world.state("work");
+    world.task(["daemon", "stop"]).ok();
+    let victim = world.path("victim");
+    let precious = "precious\n".repeat(9);
+    fs::write(&victim, &precious).unwrap();
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o644)).unwrap();
+    for told in ["is a symbolic link", "is not a regular file"] {
+        let make = |path: &Path| {
+            if told.contains("link") {
+                symlink(&victim, path).unwrap();
+            } else {
+                mkfifoat(CWD, path, Mode::from_raw_mode(0o600)).unwrap();
+            }
+        };
+        for name in ["feed.jsonl", "daemon.log", "daemon.lock"] {
+            let path = state.join(name);
+            fs::remove_file(&path).unwrap_or_default();
+            make(&path);
+            let started = world.task(["daemon", "--detach"]);
+            assert_eq!(started.code, 1, "{name}: {started}");
+            let why = format!("{} {told}", path.display());
+            assert!(started.err.contains(&why), "{name}: {started}");
+            fs::remove_file(&path).unwrap();
+        }
+        // Without these a daemon can do.
+        for name in ["session.json", "last-reader"] {
+            let path = state.join(name);
+            fs::remove_file(&path).unwrap_or_default();
+            make(&path);
+        }
+        world.daemon();
+        world.look();
+        world.task(["daemon", "stop"]).ok();
+        let saved = fs::symlink_metadata(state.join("session.json")).unwrap();
+        assert!(saved.is_file(), "replaced, not followed");
+        fs::remove_file(state.join("last-reader")).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), precious);
+        assert_eq!(fs::metadata(&victim).unwrap().mode() & 0o777, 0o644);
+    }
+}
+
+#[test]
+fn a_home_of_another_user_is_left_alone() {
+    if !is_root() {
+        return;
+    }
+    let mut world = World::new();
+    let home = world.path("home");
+    give_away(&home);
+    world.set("TMUX_TASK_STATE_DIR", "");
+    world.set("XDG_STATE_HOME", "");
+    let check = |world: &World, folder: &Path| {
+        let output = world.task(["daemon", "--detach"]);
+        assert_eq!(output.code, 1, "{output}");
+        let told = format!(
+            "{} belongs to uid {OTHER_UID}; with sudo, give -H, or set TMUX_TASK_STATE_DIR",
+            folder.display()
+        );
+        assert!(output.err.contains(&told), "{output}");
+    };
+    check(&world, &home);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+    let state = home.join(".local/state/tmux-task");
+    fs::create_dir_all(&state).unwrap();
+    give_away(&state);
+    check(&world, &state);
+    assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
+}
+
+#[test]
+fn a_relative_folder_and_an_open_configuration_are_refused() {
+    let mut world = World::new();
+    let config = world.path("conf/tmux-task/config.toml");
+    fs::create_dir(config.parent().unwrap()).unwrap();
+    fs::write(&config, "notices = []\n").unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o666)).unwrap();
+    let check = |output: Output, why: &str| {
+        assert_eq!(output.code, 1, "{output}");
+        assert!(output.err.contains(why), "{output}");
+    };
+    let why = format!("{} can be written to by other users", config.display());
+    check(world.task(["daemon", "--detach"]), &why);
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o664)).unwrap();
+    world.daemon();
+    world.task(["daemon", "stop"]).ok();
+    world.set("TMUX_TASK_STATE_DIR", "state");
+    let why = "TMUX_TASK_STATE_DIR must be an absolute path, found `state`";
+    check(world.task(["ls"]), why);
+    check(world.task(["daemon", "--detach"]), why);
+    assert!(!world.project().join("state").exists());
+}
