@@ -31,6 +31,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
         epoch: "replay".to_owned(),
         session_name: String::new(),
         session_id: String::new(),
+        checkpoint: None,
     };
     let mut out = io::BufWriter::new(io::stdout().lock());
     for (index, line) in input.split(b'\n').enumerate() {

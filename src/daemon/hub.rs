@@ -319,7 +319,8 @@ impl Hub {
             return;
         }
         let epoch = &self.recorder.context().epoch;
-        let saved = SavedSession::new(look, epoch, self.recorder.last_seq());
+        let bookmark = self.watch.bookmark();
+        let saved = SavedSession::new(look, &bookmark, epoch, self.recorder.last_seq());
         match store_saved(&self.place.saved(), &saved) {
             Ok(()) => self.save_at = None,
             Err(error) => tracing::error!(%error, "could not save the snapshot"),

@@ -81,6 +81,7 @@ impl Hub {
         };
         let name = self.watch.about().name.as_deref();
         self.recorder.rename(name.unwrap_or(&snapshot.session));
+        self.recorder.set_checkpoint(self.watch.checkpoint());
         let found = self.found(&snapshot);
         let before = self.engine.before();
         let difference =

@@ -163,13 +163,15 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
             .session_id
             .clone()
             .unwrap_or_else(|| options.session.clone()),
+        checkpoint: None,
     };
     let last_seq = beginning.memory.last_seq;
+    let before = beginning.memory.before.as_ref();
     let watch = Watch::new(
         options.server.clone(),
         options.session.clone(),
         options.place.clone(),
-        beginning.memory.before.as_ref(),
+        before.map(|look| (look, &beginning.bookmark)),
         claimed,
     );
     let input = &options.config.input;

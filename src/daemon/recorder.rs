@@ -9,7 +9,7 @@ use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use crate::engine::Effect;
 use crate::feed::{FeedError, Journal, Reader, Sequence};
 use crate::model::{Body, Level, Seq};
-use crate::wire::{Context, Filter, LiveRecord, VERSION};
+use crate::wire::{Checkpoint, Context, Filter, LiveRecord, VERSION};
 
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -123,6 +123,11 @@ impl Recorder {
     /// Whether everything that was handed over is on the disk.
     pub(super) fn is_settled(&self) -> bool {
         !self.journal.is_behind()
+    }
+
+    /// Takes note of where the look left the daemon whose events are recorded next.
+    pub(super) fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
+        self.context.checkpoint = Some(checkpoint);
     }
 
     /// Follows a rename: later records bear the new name.

@@ -2,14 +2,17 @@
 
 use crate::diff::apply;
 use crate::engine::Memory;
-use crate::feed::{FeedError, Journal, load_saved, recover};
-use crate::model::Seq;
+use crate::feed::{FeedError, Journal, RecordedLook, load_saved, recover};
+use crate::model::{Bookmark, EventKind, Seq, Snapshot};
 use crate::place::{Place, hex};
+use crate::wire::{Checkpoint, SavedLife};
 
 /// What a daemon begins with.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) memory: Memory,
+    /// How far tmux's own notes were read when `memory` was made.
+    pub(super) bookmark: Bookmark,
     pub(super) journal: Journal,
     pub(super) epoch: String,
 }
@@ -40,13 +43,15 @@ pub(super) fn begin(place: &Place, fresh: bool) -> Result<Beginning, FeedError> 
     }
 
     let mut before = None;
+    let mut bookmark = Bookmark::default();
     if let Some(saved) = saved.filter(|_| !fresh) {
         match saved.to_snapshot() {
             Ok(mut snapshot) => {
+                bookmark = saved.bookmark();
                 // Events that were recorded after it was saved have been told.
                 if saved.epoch == epoch {
-                    for event in &recovered.since {
-                        apply(&mut snapshot, event);
+                    for look in &recovered.since {
+                        carry_on(&mut snapshot, &mut bookmark, look);
                     }
                 }
                 before = Some(snapshot);
@@ -62,9 +67,51 @@ pub(super) fn begin(place: &Place, fresh: bool) -> Result<Beginning, FeedError> 
     };
     Ok(Beginning {
         memory,
+        bookmark,
         journal,
         epoch,
     })
+}
+
+/// Brings what was saved up to date by a look that was recorded later.
+fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLook) {
+    let is_other_life = look
+        .checkpoint
+        .as_ref()
+        .is_some_and(|checkpoint| enter(snapshot, bookmark, checkpoint));
+    for event in &look.events {
+        match event.kind {
+            // All tasks of the life before are gone already.
+            EventKind::Disappeared { .. } if is_other_life => {}
+            EventKind::Disappeared { .. }
+            | EventKind::Started { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Input { .. }
+            | EventKind::InputResolved { .. } => apply(snapshot, event),
+        }
+    }
+}
+
+/// Takes note of where the daemon stood at a look; returns whether it saw another life of the
+/// session than the look before, or none.
+fn enter(snapshot: &mut Snapshot, bookmark: &mut Bookmark, checkpoint: &Checkpoint) -> bool {
+    let life = match checkpoint.life.as_ref().map(SavedLife::to_life).transpose() {
+        Ok(life) => life,
+        Err(error) => {
+            tracing::error!(error, "a checkpoint reads badly");
+            return false;
+        }
+    };
+    bookmark.deaths_read = checkpoint.deaths_read;
+    let is_other = snapshot.life != life;
+    if is_other {
+        bookmark.launched_at.clear();
+        snapshot.tasks.clear();
+        snapshot.exists = life.is_some();
+        snapshot.life = life;
+    }
+    is_other
 }
 
 /// A feed with records has an epoch. One without is still the feed of the daemon before when that
@@ -81,4 +128,61 @@ fn new_epoch() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let seed = format!("{:?} {}", now, std::process::id());
     hex(seed.as_bytes(), 12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diff::diff;
+    use crate::model::sketch::{describe, snapshot};
+
+    /// Records what a look tells after `saved`, crashes before it is saved, and comes back to find
+    /// the same.
+    #[track_caller]
+    fn check(saved: &str, look: &str, told: &[&str]) {
+        let (mut before, look) = (snapshot(saved), snapshot(look));
+        let events = diff(&before, &look);
+        assert_eq!(events.iter().map(describe).collect::<Vec<_>>(), told);
+        let recorded = RecordedLook {
+            events,
+            checkpoint: Some(Checkpoint {
+                life: look.life.as_ref().map(SavedLife::from),
+                deaths_read: Some(5),
+            }),
+        };
+        let mut bookmark = Bookmark::default();
+        carry_on(&mut before, &mut bookmark, &recorded);
+        assert_eq!(bookmark.deaths_read, Some(5));
+        assert_eq!(before.life, look.life);
+        let again: Vec<String> = diff(&before, &look).iter().map(describe).collect();
+        assert!(again.is_empty(), "{again:?}");
+    }
+
+    #[test]
+    fn what_a_crash_kept_from_being_saved_is_not_told_again() {
+        check(
+            "life 1; @1#1 a running pid=7",
+            "life 1; @1#2 a running pid=8",
+            &["exited @1#1 ? replaced", "rerun @1#2"],
+        );
+        check(
+            "life 1; @1#1 a running pid=7",
+            "life 1; ended @2#1 b dead 3 pid=9; @1#1 a running pid=7",
+            &["exited @2#1 3"],
+        );
+    }
+
+    #[test]
+    fn a_crash_in_another_life_of_the_session_keeps_its_tasks() {
+        check(
+            "life 1; @1#1 a running pid=7; @2#1 b dead 0 pid=9",
+            "life 2; @1#1 c running pid=8",
+            &["started @1#1", "disappeared @1#1"],
+        );
+        check(
+            "life 1; @1#1 a running pid=7",
+            "missing",
+            &["disappeared @1#1"],
+        );
+    }
 }

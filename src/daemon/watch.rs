@@ -10,14 +10,14 @@ use super::clients::{Change, Clients, Heard};
 use super::processes::Processes;
 use super::supervisor::{self, Claim};
 use super::terminals::Terminals;
-use crate::model::{GoneReason, Now, PaneId, SessionLife, Snapshot, WindowId, text};
+use crate::model::{Bookmark, GoneReason, Now, PaneId, SessionLife, Snapshot, WindowId, text};
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
 use crate::protocol::rows::Look;
 use crate::tmux::{
     self, Connection, Extent, History, Memory, PaneOutput, Probe, Server, Target, TmuxError,
 };
-use crate::wire::Whereabouts;
+use crate::wire::{Checkpoint, SavedLife, Whereabouts};
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -112,14 +112,16 @@ impl Watch {
         server: Server,
         name: String,
         place: Place,
-        before: Option<&Snapshot>,
+        before: Option<(&Snapshot, &Bookmark)>,
         claimed: Option<SessionLife>,
     ) -> Self {
+        let observer = before.map(|(look, bookmark)| Observer::from_snapshot(look, bookmark));
+        let before = before.map(|(look, _)| look);
         Self {
             server,
             life: before.and_then(|before| before.life.clone()),
             link: apart(),
-            observer: before.map_or_else(|| Observer::new(&name), Observer::from_snapshot),
+            observer: observer.unwrap_or_else(|| Observer::new(&name)),
             memory: Memory::default(),
             all_asked: None,
             prepared: BTreeSet::new(),
@@ -361,6 +363,19 @@ impl Watch {
             unsettled: observed.unsettled,
             untidy,
         })
+    }
+
+    /// Returns how far tmux's own notes were read at the last look.
+    pub(super) fn bookmark(&self) -> Bookmark {
+        self.observer.bookmark()
+    }
+
+    /// Returns where the last look left us.
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            life: self.life.as_ref().map(SavedLife::from),
+            deaths_read: self.observer.deaths_read(),
+        }
     }
 
     /// Lets the server forget the deaths that the last look read: they are recorded.

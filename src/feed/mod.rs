@@ -10,7 +10,7 @@ mod saved;
 
 pub use journal::{FeedError, Journal};
 pub use read::{Frame, Kept, Line, Position, Reader, Sequence, read_all};
-pub use recover::{Recovered, recover};
+pub use recover::{RecordedLook, Recovered, recover};
 pub use saved::{load_saved, store_saved};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::FeedError;
 use super::read::{Line, each_whole};
 use crate::model::{Delivered, Event, EventKind, Prompt, Seq, Task, WindowId};
 use crate::route::{Reach, reach};
-use crate::wire::{DurableRecord, RecordBody};
+use crate::wire::{Checkpoint, DurableRecord, RecordBody};
 
 /// What the feed tells of the past.
 #[derive(Debug, Default)]
@@ -22,11 +22,20 @@ pub struct Recovered {
     pub owed: Vec<Delivered>,
     /// Tasks told as waiting and not told as answered, as they were then.
     pub waiting: Vec<(Task, Prompt)>,
-    /// The events after the number that was asked for.
-    pub since: Vec<Event>,
+    /// The looks recorded after the number that was asked for.
+    pub since: Vec<RecordedLook>,
 }
 
-/// Reads the feed; [`Recovered::since`] has the events after the number `since`.
+/// The events of one look, as one write recorded them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RecordedLook {
+    /// In the order in which they were told.
+    pub events: Vec<Event>,
+    /// Where the daemon stood; `None` in feeds of version 0.1.0.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Reads the feed; [`Recovered::since`] has the looks recorded after the number `since`.
 ///
 /// # Errors
 ///
@@ -57,7 +66,7 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
         .map(|(seq, event)| Delivered { seq, event })
         .collect();
     recovered.waiting = past.waiting.into_values().collect();
-    recovered.since = past.events;
+    recovered.since = past.looks;
     Ok(recovered)
 }
 
@@ -68,17 +77,26 @@ struct Past {
     since: Seq,
     owed: BTreeMap<Seq, Event>,
     waiting: BTreeMap<WindowId, (Task, Prompt)>,
-    events: Vec<Event>,
+    looks: Vec<RecordedLook>,
+    /// The look whose write is being read.
+    look: RecordedLook,
 }
 
 impl Past {
     fn read(&mut self, record: DurableRecord) -> Result<(), String> {
         let seq = record.seq;
+        let is_last_of_write = record.more == 0;
+        if seq > self.since && record.checkpoint.is_some() {
+            self.look.checkpoint.clone_from(&record.checkpoint);
+        }
         match record.body {
             RecordBody::Event(fields) => self.remember(seq, fields.to_event()?),
             RecordBody::Notice { events, .. } | RecordBody::FollowUp { events, .. } => {
                 self.owed.retain(|seq, _| !events.contains(seq));
             }
+        }
+        if is_last_of_write && self.look != RecordedLook::default() {
+            self.looks.push(std::mem::take(&mut self.look));
         }
         Ok(())
     }
@@ -102,7 +120,7 @@ impl Past {
             self.owed.insert(seq, event.clone());
         }
         if seq > self.since {
-            self.events.push(event);
+            self.look.events.push(event);
         }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -6,7 +7,9 @@ use super::*;
 use crate::diff::{apply, diff};
 use crate::engine::{Effect, Engine, Memory, Settings};
 use crate::model::sketch::{describe, snapshot, task};
-use crate::model::{Body, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot};
+use crate::model::{
+    Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
+};
 use crate::wire::{Context, DurableRecord, SavedSession};
 
 /// A feed in a folder of its own, written by daemons that come and go.
@@ -46,6 +49,7 @@ fn context() -> Context {
         epoch: "e1".to_owned(),
         session_name: "work".to_owned(),
         session_id: "work".to_owned(),
+        checkpoint: None,
     }
 }
 
@@ -166,7 +170,8 @@ fn a_torn_write_is_there_whole_or_not_at_all() {
         assert_eq!(recovered.last_seq, seqs.len() as Seq, "cut at {cut}");
         assert_eq!(recovered.end, end as u64, "cut at {cut}");
         assert_eq!(recovered.owed.len(), seqs.len(), "cut at {cut}");
-        assert_eq!(recovered.since.len(), seqs.len(), "cut at {cut}");
+        let since = recovered.since.iter().map(|look| look.events.len());
+        assert_eq!(since.sum::<usize>(), seqs.len(), "cut at {cut}");
         // The next daemon goes on with the next number, on a line of its own. Each waits for the
         // disk, so not after every cut.
         if cut % 10 != 0 && bytes.len() - cut > 2 {
@@ -328,7 +333,10 @@ fn the_events_after_a_number_are_told() {
     feed.append(&events(4, "@1 a running", ""));
     let since = |seq| -> Vec<String> {
         let recovered = recover(&feed.path, seq).unwrap();
-        recovered.since.iter().map(describe).collect()
+        let looks = recovered.since.iter();
+        looks
+            .flat_map(|look| look.events.iter().map(describe))
+            .collect()
     };
     assert_eq!(since(0), ["started @1", "started @2", "disappeared @1"]);
     assert_eq!(since(1), ["started @2", "disappeared @1"]);
@@ -393,10 +401,15 @@ fn a_saved_snapshot_is_read_back() {
     let path = feed.path.with_file_name("session.json");
     assert_eq!(load_saved(&path), None);
     let look = snapshot("life 3; @1#2 a running bells=1 : x; @2 b dead SIGKILL");
-    let saved = SavedSession::new(&look, "e1", 9);
+    let bookmark = Bookmark {
+        deaths_read: Some(7),
+        launched_at: BTreeMap::from([(WindowId(1), 1_767_225_600_000)]),
+    };
+    let saved = SavedSession::new(&look, &bookmark, "e1", 9);
     store_saved(&path, &saved).unwrap();
     assert_eq!(load_saved(&path), Some(saved.clone()));
     assert_eq!(saved.to_snapshot(), Ok(look));
+    assert_eq!(saved.bookmark(), bookmark);
     fs::write(&path, "{\"v\":1").unwrap();
     assert_eq!(load_saved(&path), None);
     store_saved(&path, &saved).unwrap();
@@ -421,7 +434,7 @@ impl Daemon<'_> {
         let past = feed.recover();
         let mut before = saved;
         if let Some(before) = &mut before {
-            for event in &past.since {
+            for event in past.since.iter().flat_map(|look| &look.events) {
                 apply(before, event);
             }
         }

@@ -3,6 +3,7 @@
 //! Plain data on `std` alone. Nothing here is serialised: what others may rely on lives in
 //! [`crate::wire`], so these types stay free to change.
 
+mod bookmark;
 mod event;
 mod id;
 mod now;
@@ -15,6 +16,7 @@ mod task;
 pub mod text;
 mod tty;
 
+pub use bookmark::Bookmark;
 pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::command::command;
 use super::deaths::{Deaths, Earlier, Recorded};
 use crate::model::{
-    Exit, GoneReason, Life, Millis, Now, Screen, SessionLife, Snapshot, Task, WindowId,
+    Bookmark, Exit, GoneReason, Life, Millis, Now, Screen, SessionLife, Snapshot, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -19,9 +19,9 @@ pub const SETTLE_LIMIT: Duration = Duration::from_secs(1);
 /// death is at least this old.
 const OLD_DEATH_MS: Millis = 2000;
 
-/// A process may start that much later than its launch was recorded and still be what was
-/// launched.
-const LATE_START_MS: Millis = 5000;
+/// The kernel counts the starts of processes in ticks, of 10 ms as a rule. Twice that, for its two
+/// clocks are not read at one instant.
+const TICK_MS: Millis = 20;
 
 /// What is known besides the look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,16 +115,17 @@ impl Observer {
         }
     }
 
-    /// Returns an observer that goes on from a snapshot.
+    /// Returns an observer that goes on from a snapshot, and from what another observer had read by
+    /// then.
     #[must_use]
-    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
+    pub fn from_snapshot(snapshot: &Snapshot, bookmark: &Bookmark) -> Self {
         let known = |task: &Arc<Task>| Known {
             task: Arc::clone(task),
             row: None,
             run: task.run.unwrap_or(1),
             is_recorded: false,
             terminal: None,
-            started_option: task.started_at,
+            started_option: bookmark.launched_at.get(&task.window).copied(),
             unsettled_since: None,
         };
         Self {
@@ -135,8 +136,26 @@ impl Observer {
                 .values()
                 .map(|task| (task.window, known(task)))
                 .collect(),
-            deaths: None,
+            // Numbers are of a life of the session.
+            deaths: bookmark.deaths_read.filter(|_| snapshot.life.is_some()),
         }
+    }
+
+    /// Returns how far tmux's own notes were read.
+    #[must_use]
+    pub fn bookmark(&self) -> Bookmark {
+        let launched =
+            |(window, known): (&WindowId, &Known)| Some((*window, known.started_option?));
+        Bookmark {
+            deaths_read: self.deaths,
+            launched_at: self.windows.iter().filter_map(launched).collect(),
+        }
+    }
+
+    /// Returns [`Bookmark::deaths_read`].
+    #[must_use]
+    pub fn deaths_read(&self) -> Option<u64> {
+        self.deaths
     }
 
     /// Judges a look; `None` says that the session is missing.
@@ -210,6 +229,10 @@ impl Observer {
         for known in gone.values() {
             ended.extend(ends_of_gone(known, &[], None, evidence, now));
         }
+        let is_known = |window: &WindowId| {
+            same.contains_key(window) || observed.snapshot.tasks.contains_key(window)
+        };
+        ended.extend(ends_of_unknown(record, self.deaths, is_known, now));
         let seen = record.iter().filter_map(|death| death.number);
         self.deaths = self.deaths.into_iter().chain(seen).max();
         gone.append(&mut same);
@@ -460,8 +483,8 @@ impl<'a> Turn<'a> {
             .and_then(|pid| self.evidence.started_at.get(&pid))
             .copied();
         let started = match (option, hint) {
-            // Somebody respawned the pane long after the launch.
-            (Some(option), Some(hint)) if hint > option.saturating_add(LATE_START_MS) => hint,
+            // What the kernel tells is up to one tick early.
+            (Some(option), Some(hint)) if hint.saturating_add(TICK_MS) > option => hint.max(option),
             (Some(option), _) => option,
             (None, hint) => hint.unwrap_or(self.now.wall),
         };
@@ -522,6 +545,47 @@ fn ends_of_gone(
     }
     for (number, (place, death)) in (known.run.saturating_add(1)..).zip(deaths.later) {
         ended.push((place, end_of_unseen(task, number, death, now)));
+    }
+    ended
+}
+
+/// The ends of runs in windows that no look has seen: they were opened, and closed again, since the
+/// look before.
+fn ends_of_unknown(
+    record: &[Death],
+    told: Option<u64>,
+    is_known: impl Fn(&WindowId) -> bool,
+    now: Now,
+) -> Vec<Ended> {
+    let mut runs: BTreeMap<WindowId, u32> = BTreeMap::new();
+    let mut ended = Vec::new();
+    for (place, death) in record.iter().enumerate() {
+        let is_new = death
+            .number
+            .is_some_and(|number| told.is_none_or(|told| number > told));
+        if !is_new || !death.is_of_primary_pane() || is_known(&death.window) {
+            continue;
+        }
+        let run = runs.entry(death.window).or_default();
+        *run = run.saturating_add(1).max(death.run.unwrap_or(0));
+        let task = Task {
+            window: death.window,
+            name: death.name.clone().unwrap_or_default(),
+            pane: Some(death.pane),
+            pid: death.pid,
+            life: Life::Unknown,
+            command: None,
+            cwd: None,
+            bell: false,
+            bell_count: None,
+            run: Some(*run),
+            owner: death.owner.clone(),
+            shell: death.is_shell,
+            started_at: None,
+            ended_at: None,
+            screen: Screen::default(),
+        };
+        ended.push((place, end(task, death, now)));
     }
     ended
 }

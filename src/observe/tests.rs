@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal, Snapshot, WindowId,
+    Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal,
+    Snapshot, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, SessionRow, WindowRow};
 
@@ -64,8 +65,15 @@ impl World {
         observed
     }
 
+    /// Goes on as the next daemon does, from a snapshot and what was read by then.
+    fn restart(&mut self, saved: &Snapshot, bookmark: &Bookmark) {
+        self.observer = Observer::from_snapshot(saved, bookmark);
+        self.sharing = self.observer.clone();
+        self.rows.clear();
+    }
+
     fn go_on_from(&mut self, saved: &Snapshot) {
-        self.observer = Observer::from_snapshot(saved);
+        self.observer = Observer::from_snapshot(saved, &Bookmark::default());
         self.sharing = self.observer.clone();
     }
 
@@ -652,6 +660,20 @@ fn runs_start_when_somebody_says() {
         start(&mut world, "@1 pid=10 started=1000200"),
         Some(WALL + 200)
     );
+    // The kernel's ticks are coarse; a launch that is recorded is not later than its process.
+    let mut world = World::new();
+    Arc::make_mut(&mut world.evidence.started_at).insert(7, launched - 10);
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=7 started={launched}")),
+        Some(launched)
+    );
+    // Respawned by hand two seconds after the launch, before the first look.
+    let mut world = World::new();
+    Arc::make_mut(&mut world.evidence.started_at).insert(7, launched + 2000);
+    assert_eq!(
+        start(&mut world, &format!("@1 pid=7 started={launched}")),
+        Some(launched + 2000)
+    );
     let mut world = World::new();
     Arc::make_mut(&mut world.evidence.started_at).insert(7, WALL - 10_000);
     assert_eq!(
@@ -785,4 +807,93 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_launch_that_was_read_by_a_daemon_before_is_not_that_of_a_later_run() {
+    let mut world = World::new();
+    let launched = WALL - 30_000;
+    world.see(&[&format!("@1 pid=7 started={launched}")], "");
+    // Respawned by hand, so the note is the run's before it.
+    let by_hand = format!("@1 pid=8 started={launched}");
+    let observed = world.see(&[&by_hand], "");
+    let bookmark = world.observer.bookmark();
+    world.restart(&observed.snapshot, &bookmark);
+    world.wait(3000);
+    let observed = world.see(&[&format!("@1 pid=9 started={launched}")], "");
+    let started_at = observed.snapshot.tasks[&WindowId(1)].started_at;
+    assert_eq!(started_at, Some(WALL + 3000));
+}
+
+#[test]
+fn deaths_that_a_daemon_before_has_recorded_are_not_told_again() {
+    // tmux 3.8 does not tell the processes: only the numbers are left.
+    for [first, second] in [["7", "8"], ["", ""]] {
+        let mut world = World::new();
+        world.see(&["@1 pid=7 run=1"], "");
+        let record = format!("@1 %1 {first} 3  1000 1 5;@1 %1 {second} 4  1000 2 6;");
+        let observed = world.check(
+            &["@1 pid=9 run=3"],
+            &record,
+            &[
+                "-@1 run 1 pid 7 exit 3",
+                if second.is_empty() {
+                    "-@1 run 2 pid - exit 4"
+                } else {
+                    "-@1 run 2 pid 8 exit 4"
+                },
+                "@1 run 3 pid 9 alive",
+            ],
+        );
+        // Killed before it could cut the record.
+        let bookmark = world.observer.bookmark();
+        assert_eq!(bookmark.deaths_read, Some(2));
+        world.restart(&observed.snapshot, &bookmark);
+        world.check(&["@1 pid=9 run=3"], &record, &["@1 run 3 pid 9 alive"]);
+        let one_more = format!("{record}@1 %1 9 5  1000 3 7;");
+        world.check(
+            &["@1 pid=9 run=3 exit=5"],
+            &one_more,
+            &["@1 run 3 pid 9 exit 5"],
+        );
+    }
+}
+
+#[test]
+fn runs_of_windows_that_no_look_has_seen_are_told() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 run=1"], "");
+    let observed = world.check(
+        &["@1 pid=7 run=1"],
+        "@2 %2 17 3  9 1 5 api 4 claude:1 %2. ;\
+         @2 %2 18 0  9 2 5 api 5 claude:1 %2. ;\
+         @3 %4 19 1  9 3 5 split  %3.%4. ;\
+         @4 %5 20  9 9 4 5    %5.%6. shell;\
+         @5 %7 21 2  9 5 5;",
+        &[
+            "-@2 run 4 pid 17 exit 3",
+            "-@2 run 5 pid 18 exit 0",
+            "-@4 run 1 pid 20 SIGKILL",
+            "@1 run 1 pid 7 alive",
+        ],
+    );
+    let names: Vec<&str> = observed
+        .snapshot
+        .ended
+        .iter()
+        .map(|task| &*task.name)
+        .collect();
+    assert_eq!(names, ["api", "api", ""]);
+    let first = &observed.snapshot.ended[0];
+    assert_eq!(
+        (first.owner.as_deref(), first.shell),
+        (Some("claude:1"), false)
+    );
+    assert!(observed.snapshot.ended[2].shell);
+    // The record was not cut yet.
+    world.check(
+        &["@1 pid=7 run=1"],
+        "@2 %2 17 3  9 1 5 api 4 claude:1 %2. ;",
+        &["@1 run 1 pid 7 alive"],
+    );
 }

@@ -137,11 +137,22 @@ pub struct Death {
     /// The name of the terminal that it had, without its folder. A process that takes the place of
     /// a live one has another than that.
     pub terminal: Option<String>,
+    /// The window's name; `None` when it holds other characters than letters, digits and `._-`.
+    pub name: Option<String>,
+    /// `@tmux_task_run` at that time.
+    pub run: Option<u32>,
+    /// `@tmux_task_owner` at that time.
+    pub owner: Option<String>,
+    /// The panes that the window had, this one included; empty when they were not recorded.
+    pub panes: Vec<PaneId>,
+    /// Whether the pane was opened without a command, in a window that no launcher has marked.
+    pub is_shell: bool,
 }
 
 impl Death {
-    /// Reads the record: `WINDOW PANE PID STATUS SIGNAL TIME NUMBER TERMINAL;` for each death,
-    /// where the last two may be missing. An entry that the record's bound has cut is left out.
+    /// Reads the record: `WINDOW PANE PID STATUS SIGNAL TIME NUMBER TERMINAL NAME RUN OWNER PANES
+    /// KIND;` for each death, where all from the number on may be missing, and fields of a later
+    /// version may follow. An entry that the record's bound has cut is left out.
     #[must_use]
     pub fn parse_record(record: &str) -> Vec<Self> {
         record.split(';').filter_map(Self::parse).collect()
@@ -163,12 +174,32 @@ impl Death {
             },
             time: next().and_then(|time| time.parse().ok()),
             number: next().and_then(|number| number.parse().ok()),
-            terminal: next()
-                .filter(|name| !name.is_empty())
-                .map(ToOwned::to_owned),
+            terminal: next().and_then(some_text),
+            name: next().and_then(some_text),
+            run: next().and_then(|run| run.parse().ok()),
+            owner: next().and_then(some_text),
+            panes: next()
+                .map(|panes| {
+                    panes
+                        .split('.')
+                        .filter_map(|pane| pane.parse().ok())
+                        .collect()
+                })
+                .unwrap_or_default(),
+            is_shell: next() == Some("shell"),
         };
-        fields.next().is_none().then_some(death)
+        Some(death)
     }
+
+    /// Whether the pane was its window's primary one: no other pane had a lower id.
+    #[must_use]
+    pub fn is_of_primary_pane(&self) -> bool {
+        self.panes.iter().min() == Some(&self.pane)
+    }
+}
+
+fn some_text(field: &str) -> Option<String> {
+    (!field.is_empty()).then(|| field.to_owned())
 }
 
 #[cfg(test)]
@@ -203,7 +234,7 @@ mod tests {
     #[test]
     fn a_death_may_have_a_number_and_no_process() {
         let deaths = Death::parse_record(
-            "@1 %1  4  17 8 12;@1 %1 x 4  17 9 12;@1 %1 7 4  17 10 ttys001;@1 %1  0    ;@1 %1  0  1 2 3 4;",
+            "@1 %1  4  17 8 12;@1 %1 x 4  17 9 12;@1 %1 7 4  17 10 ttys001;@1 %1  0    ;",
         );
         let told: Vec<_> = deaths
             .iter()

@@ -154,7 +154,7 @@ pub async fn forget_deaths(
     let target = format!("{session}:");
     let unset = Command::new("set-option").args(["-uq", "-t", &target, DEATHS]);
     // Only what our hook writes can be compared inside a format.
-    let is_ours = |c: char| c.is_ascii_alphanumeric() || " ;@%".contains(c);
+    let is_ours = |c: char| c.is_ascii_alphanumeric() || " ;@%._:/-".contains(c);
     let record = if record.chars().all(is_ours) {
         record
     } else {
@@ -342,16 +342,30 @@ fn note_process(pane: Option<PaneId>) -> Command {
         .args([PROCESS, "#{pane_pid}"])
 }
 
-/// The last 8000 characters are some two hundred deaths between two looks. tmux 3.8 does not tell
+/// The last 16000 characters are some two hundred deaths between two looks. tmux 3.8 does not tell
 /// the process of a dead pane, so it was noted before. Where that could not be, the number keeps
 /// two deaths apart that are alike otherwise, and the terminal tells a process from the live one
-/// whose place it took.
+/// whose place it took. The rest describes a task whose window is closed before a look has seen it:
+/// names and owners are included only if they cannot be taken for the record's own characters.
 fn record_death() -> Command {
-    Command::new("set-option").args([
-        "-F",
-        DEATHS,
-        "#{=-8000:#{@tmux_task_deaths}#{window_id} #{pane_id} \
-         #{?pane_pid,#{pane_pid},#{@tmux_task_pid}} #{pane_dead_status} \
-         #{pane_dead_signal} #{pane_dead_time} #{@tmux_task_death_count} #{b:pane_tty};}",
-    ])
+    let plain = |characters: &str, option: &str| {
+        format!("#{{?#{{m/r:^[{characters}]+$,#{{{option}}}}},#{{{option}}},}}")
+    };
+    let entry = [
+        "#{window_id}",
+        "#{pane_id}",
+        "#{?pane_pid,#{pane_pid},#{@tmux_task_pid}}",
+        "#{pane_dead_status}",
+        "#{pane_dead_signal}",
+        "#{pane_dead_time}",
+        "#{@tmux_task_death_count}",
+        "#{b:pane_tty}",
+        &plain("A-Za-z0-9._-", "window_name"),
+        &plain("0-9", "@tmux_task_run"),
+        &plain("A-Za-z0-9._:@/-", "@tmux_task_owner"),
+        "#{P:#{pane_id}.}",
+        "#{?#{||:#{pane_start_command},#{||:#{@tmux_task_command},#{@pi_task_command}}},,shell}",
+    ];
+    let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
+    Command::new("set-option").args(["-F", DEATHS, &record])
 }

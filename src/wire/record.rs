@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
+use super::{Checkpoint, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
     Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record, ReplacedBy,
     Seq, StatusCounts, text,
@@ -18,6 +18,8 @@ pub struct Context {
     pub session_name: String,
     /// The harness's id of the conversation, else the session's name.
     pub session_id: String,
+    /// Where the daemon stands: goes with the events of a look.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// A durable record: a line of the feed.
@@ -37,6 +39,10 @@ pub struct DurableRecord {
     /// How many records of the same write follow this one; absent when none does.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u32,
+    /// On the last event of a look: for the daemon itself, should it have to carry on from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Checkpoint")]
+    pub checkpoint: Option<Checkpoint>,
     /// What the record says.
     #[serde(flatten)]
     pub body: RecordBody,
@@ -412,6 +418,7 @@ impl DurableRecord {
     /// Returns `record` as a line of the feed; `more` records of the same write follow it.
     #[must_use]
     pub fn new(record: &Record, more: u32, context: &Context) -> Self {
+        let is_last_event = more == 0 && matches!(record.body, Body::Event(_));
         Self {
             v: VERSION,
             seq: record.seq,
@@ -419,6 +426,7 @@ impl DurableRecord {
             time: rfc3339(record.time),
             session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
             more,
+            checkpoint: context.checkpoint.clone().filter(|_| is_last_event),
             body: body(&record.body, context),
         }
     }

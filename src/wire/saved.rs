@@ -1,9 +1,12 @@
 //! What a daemon saves of its session, so that the next one carries on from it.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SnapshotLine;
-use crate::model::{Seq, SessionId, SessionLife, Snapshot};
+use crate::model::{Bookmark, Millis, Seq, SessionId, SessionLife, Snapshot};
 
 /// The last look, and which records it covers: later ones are applied to it on return.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,12 +20,31 @@ pub struct SavedSession {
     pub last_seq: Seq,
     /// Which life of the session it was.
     pub life: Option<SavedLife>,
+    /// The number of the last death in tmux's record that the snapshot accounts for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deaths_read: Option<u64>,
+    /// When the task in each window was launched last, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub launched_at: BTreeMap<String, Millis>,
     /// The last look.
     pub snapshot: SnapshotLine,
 }
 
+/// Where a daemon stood when it recorded the events of a look: a daemon that comes back after a
+/// crash carries on from there. Written with the events, so that none of it is without them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// Which life of the session the look has seen; null when the session was missing.
+    pub life: Option<SavedLife>,
+    /// The number of the last death in tmux's record that the events account for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub deaths_read: Option<u64>,
+}
+
 /// Which life of a session a snapshot belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedLife {
     /// The tmux server's process.
@@ -35,21 +57,47 @@ pub struct SavedLife {
     pub session_created: i64,
 }
 
-impl SavedSession {
-    /// Returns what to save of this look.
-    #[must_use]
-    pub fn new(snapshot: &Snapshot, epoch: &str, last_seq: Seq) -> Self {
-        let life = snapshot.life.as_ref().map(|life| SavedLife {
+impl From<&SessionLife> for SavedLife {
+    fn from(life: &SessionLife) -> Self {
+        Self {
             server_pid: life.server_pid,
             server_started: life.server_started,
             session_id: life.id.to_string(),
             session_created: life.created,
-        });
+        }
+    }
+}
+
+impl SavedLife {
+    /// Returns the life; an error names what cannot be read.
+    pub fn to_life(&self) -> Result<SessionLife, String> {
+        let id: SessionId = self
+            .session_id
+            .parse()
+            .map_err(|error| format!("sessionId: {error}"))?;
+        Ok(SessionLife {
+            server_pid: self.server_pid,
+            server_started: self.server_started,
+            id,
+            created: self.session_created,
+        })
+    }
+}
+
+impl SavedSession {
+    /// Returns what to save of this look.
+    #[must_use]
+    pub fn new(snapshot: &Snapshot, bookmark: &Bookmark, epoch: &str, last_seq: Seq) -> Self {
+        let launched = bookmark.launched_at.iter();
         Self {
             v: super::VERSION,
             epoch: epoch.to_owned(),
             last_seq,
-            life,
+            life: snapshot.life.as_ref().map(SavedLife::from),
+            deaths_read: bookmark.deaths_read,
+            launched_at: launched
+                .map(|(window, at)| (window.to_string(), *at))
+                .collect(),
             snapshot: SnapshotLine::from(snapshot),
         }
     }
@@ -57,18 +105,19 @@ impl SavedSession {
     /// Returns the look that was saved; an error names what cannot be read.
     pub fn to_snapshot(&self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot.to_snapshot()?;
-        if let Some(life) = &self.life {
-            let id: SessionId = life
-                .session_id
-                .parse()
-                .map_err(|error| format!("sessionId: {error}"))?;
-            snapshot.life = Some(SessionLife {
-                server_pid: life.server_pid,
-                server_started: life.server_started,
-                id,
-                created: life.session_created,
-            });
-        }
+        snapshot.life = self.life.as_ref().map(SavedLife::to_life).transpose()?;
         Ok(snapshot)
+    }
+
+    /// Returns how far tmux's own notes were read by then.
+    #[must_use]
+    pub fn bookmark(&self) -> Bookmark {
+        let launched = self.launched_at.iter();
+        Bookmark {
+            deaths_read: self.deaths_read,
+            launched_at: launched
+                .filter_map(|(window, at)| Some((window.parse().ok()?, *at)))
+                .collect(),
+        }
     }
 }

@@ -15,6 +15,7 @@ fn context() -> Context {
         epoch: "e1".to_owned(),
         session_name: "work".to_owned(),
         session_id: "conversation".to_owned(),
+        checkpoint: None,
     }
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod commands;
+mod crashes;
 mod daemon;
 mod descriptors;
 mod events;

@@ -88,6 +88,7 @@ fn every_frozen_durable_record_is_understood() {
             epoch: read.epoch.clone(),
             session_name: read.session_name.clone(),
             session_id: "01JXYZ".to_owned(),
+            checkpoint: read.checkpoint.clone(),
         };
         let record = read.to_record().unwrap_or_else(|e| panic!("{line}: {e}"));
         let written = DurableRecord::new(&record, read.more, &context);
@@ -195,6 +196,7 @@ fn the_schema_takes_what_is_written_today() {
         epoch: "e".to_owned(),
         session_name: "work".to_owned(),
         session_id: "work".to_owned(),
+        checkpoint: None,
     };
     let now = Now {
         mono: Instant::now(),

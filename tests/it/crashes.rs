@@ -1,0 +1,169 @@
+//! A daemon may be killed at any instant: nothing is lost by it and nothing is told twice.
+
+use std::fs;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::runs::codes;
+use crate::support::{World, all_told, event, story};
+
+/// Puts deaths back into tmux's record, as they stand there when a daemon is killed between having
+/// recorded them and having cut the record.
+fn uncut_deaths(world: &World, deaths: &[String]) {
+    let record: String = deaths.iter().map(|death| format!("{death};")).collect();
+    world.tmux(["set-option", "-t", "=work:", "@tmux_task_deaths", &record]);
+}
+
+/// `tells_process` says whether tmux tells the processes of dead panes, which 3.8 does not.
+#[track_caller]
+fn check_uncut_death(tells_process: bool) {
+    let mut world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &format!("{}; exit 3", gate.wait()));
+    world.until_deliveries(1);
+    world.look();
+    let saved = world.state("work").join("session.json");
+    let before_the_end = fs::read(&saved).unwrap();
+    gate.open();
+    world.until("its end", |records| codes(records, "api") == [(1, 3)]);
+    world.run("api", "exec sleep 1000");
+    let before = world.until("its next run", |records| {
+        story(records).contains(&"started api again".into()) && all_told(records)
+    });
+    let end = event(&before, "exited", "api");
+    let count = world.tmux([
+        "show-options",
+        "-qv",
+        "-t",
+        "=work:",
+        "@tmux_task_death_count",
+    ]);
+    assert_eq!(count, "1");
+    let pane = end["task"]["paneId"].as_str().unwrap();
+    let process = if tells_process {
+        end["task"]["panePid"].to_string()
+    } else {
+        String::new()
+    };
+    let time = now_millis() / 1000;
+
+    world.kill_daemon();
+    uncut_deaths(
+        &world,
+        &[format!(
+            "{window} {pane} {process} 3  {time} 1 pts api 1  {pane}. "
+        )],
+    );
+    fs::write(&saved, &before_the_end).unwrap();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run("api", "exec sleep 1000");
+    world.daemon();
+    world.look();
+    let records = world.finish();
+    assert_eq!(records[..before.len()], before);
+    let meanwhile = story(&records[before.len()..]);
+    assert_eq!(
+        meanwhile[..2],
+        ["exited api replaced", "started api again"],
+        "{meanwhile:?}"
+    );
+    assert_eq!(codes(&records, "api"), [(1, 3), (2, -1)]);
+}
+
+#[test]
+fn a_death_that_was_recorded_and_not_cut_is_told_once() {
+    check_uncut_death(true);
+}
+
+#[test]
+fn a_death_that_was_recorded_and_not_cut_is_told_once_where_tmux_tells_no_process() {
+    check_uncut_death(false);
+}
+
+#[test]
+fn a_run_in_a_window_that_was_opened_and_closed_while_no_daemon_ran_is_told() {
+    let mut world = World::new();
+    world.run("stays", "exec sleep 1000");
+    world.until_deliveries(1);
+    world.look();
+    // A daemon that was killed has left its hooks.
+    world.kill_daemon();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    for (name, code) in [("api", 3), ("web", 4)] {
+        let window = world.run(name, &format!("exit {code}"));
+        world.until_ended(&window);
+        world.tmux(["kill-window", "-t", &window]);
+    }
+    // Not the task itself but what a person split off has ended.
+    let split = world.run("split", "exec sleep 1000");
+    world.tmux(["split-window", "-d", "-t", &split, "exit 9"]);
+    world.until_true("the split has ended", || {
+        let dead = world.tmux(["list-panes", "-t", &split, "-F", "#{pane_dead}"]);
+        if !dead.contains('1') {
+            kill_process(world.server(), Signal::CHILD).unwrap();
+        }
+        dead.contains('1')
+    });
+    world.tmux(["kill-window", "-t", &split]);
+    world.daemon();
+    world.until("both ends", |records| {
+        codes(records, "api").len() == 1 && codes(records, "web").len() == 1 && all_told(records)
+    });
+    world.look();
+    let records = world.finish();
+    assert_eq!(codes(&records, "api"), [(1, 3)]);
+    assert_eq!(codes(&records, "web"), [(1, 4)]);
+    let told: Vec<String> = story(&records)
+        .into_iter()
+        .filter(|line| !line.starts_with("notice") && !line.starts_with("followUp"))
+        .collect();
+    assert_eq!(told, ["started stays", "exited api 3", "exited web 4"]);
+}
+
+#[test]
+fn the_start_of_a_run_is_exact_after_a_restart() {
+    let world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    let started = |run: u64| {
+        let look = world.look();
+        let task = look["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|task| task["run"] == run);
+        let at = task.map(|task| task["startedAt"].as_i64().unwrap());
+        at.unwrap_or_else(|| panic!("run {run}: {look}"))
+    };
+    let launched = started(1);
+    let respawn = || {
+        let last = now_millis();
+        world.until_true("it is later", || now_millis() > last + 100);
+        let not_before = now_millis();
+        world.tmux(["respawn-window", "-k", "-t", &window, "exec sleep 1000"]);
+        not_before
+    };
+    // By hand, within seconds of the launch: the launcher's note is the first run's.
+    let second = respawn();
+    // The kernel tells it in ticks of 10 ms.
+    assert!(
+        started(2) + 20 >= second,
+        "{} {second} {launched}",
+        started(2)
+    );
+    world.finish();
+    let third = respawn();
+    world.daemon();
+    assert!(
+        started(3) + 20 >= third,
+        "{} {third} {launched}",
+        started(3)
+    );
+}
+
+fn now_millis() -> i64 {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    i64::try_from(now.as_millis()).unwrap()
+}
