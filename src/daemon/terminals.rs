@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::model::{Screen, Snapshot, TtyEvidence, WindowId};
+use crate::model::{Reader, Screen, Snapshot, TtyEvidence, WindowId};
 use crate::process::{self, Asked};
 use crate::prompt::{self, Teaching};
 use crate::protocol::rows::Look;
@@ -135,8 +135,9 @@ impl Terminals {
             let is_told = waits(row.window);
             let is_due = match &pane.known {
                 None => is_told || pane.next <= now,
-                // Whether it waits still is to be told with this look.
-                Some(known) => is_told && !known.asked.stillness.lasts(),
+                // Whether it waits still is to be told with this look, or whether it has waited
+                // for long enough.
+                Some(known) => (is_told || known.reads_keys()) && !known.asked.stillness.lasts(),
             };
             if is_due {
                 pane.ask(is_told, now);
@@ -277,6 +278,14 @@ impl Pane {
 }
 
 impl Known {
+    /// Whether somebody was blocked reading keys, which is told of those that do so for a while.
+    fn reads_keys(&self) -> bool {
+        let evidence = self.asked.evidence.as_ref();
+        evidence.is_some_and(|evidence| {
+            evidence.reader == Reader::Reading && evidence.canonical == Some(false)
+        })
+    }
+
     /// Looks whether its programs have run, and settles when to look again.
     fn take_part(&mut self, is_told: bool, now: Instant) {
         let longest = if self.is_wary || is_told {

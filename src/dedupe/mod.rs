@@ -1,18 +1,23 @@
 //! What "already told" means for a task that waits: one `input` per episode.
 //!
 //! An episode begins when the same prompt stands on an unchanged screen in two looks. It ends when
-//! the prompt is gone, when its row was written anew after other output, or with the run.
+//! the prompt is gone, when it was asked again, or with the run. Where the kernel shows the call in
+//! which a thread reads the terminal, one call belongs to one episode at most: a program that
+//! prints while its call goes on has asked nothing by that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{
-    Event, EventKind, Life, Now, Prompt, Screen, Snapshot, Task, TtyEvidence, WindowId,
+    Event, EventKind, Life, Now, Prompt, ReadCall, Screen, Snapshot, Task, TtyEvidence, WindowId,
 };
 use crate::prompt::{self, Found, Judgement, Teaching};
 
-mod anew;
+mod again;
+mod call;
+
+use call::Call;
 
 /// The prompts of every task, across looks.
 #[derive(Debug, Clone, Default)]
@@ -33,9 +38,37 @@ struct Seen {
     since: Instant,
     /// Whether another look has found them the same.
     is_still: bool,
+    /// The call in which the terminal is read, since it was first seen.
+    call: Option<Call>,
 }
 
 impl Seen {
+    /// The call in which the terminal is read, as this look shows it.
+    fn read(&self) -> Option<ReadCall> {
+        self.terminal.as_ref()?.read
+    }
+
+    /// A call that goes on asks once at most, and only by what stood there when it began.
+    fn judge_by_call(&mut self, before: Option<&Watched>, task: &Task) {
+        let is_told = before.is_some_and(|before| match before.state {
+            State::Told { .. } => call::is_same(before.read, self.read()),
+            State::Candidate { .. } => false,
+        });
+        if is_told || self.read().is_none() {
+            return;
+        }
+        let (Some(call), Some(judgement)) = (&self.call, &mut self.judgement) else {
+            return;
+        };
+        if let Some(found) = &judgement.found
+            && call.was_not_asked(found, &task.screen)
+        {
+            judgement.found = None;
+            judgement.is_settled = true;
+            judgement.rule = "printed while the same read goes on";
+        }
+    }
+
     /// Whether a look shows just the same once more, and that asks nothing.
     fn asks_nothing_still(&self, task: &Task, terminal: Option<&Arc<TtyEvidence>>) -> bool {
         let is_open = task.is_alive() && is_known(task);
@@ -58,6 +91,8 @@ struct Watched {
     task: Arc<Task>,
     found: Found,
     state: State,
+    /// The call in which it is read, as the last look that knew it showed it.
+    read: Option<ReadCall>,
 }
 
 /// How far an episode has come.
@@ -102,13 +137,14 @@ impl Episodes {
                 seen.screen = task.screen.clone();
                 continue;
             }
-            let seen = see(
+            let mut seen = see(
                 self.seen.remove(&task.window),
                 task,
                 terminal,
                 &self.teaching,
                 now,
             );
+            seen.judge_by_call(before.as_ref(), task);
             let found = seen
                 .judgement
                 .as_ref()
@@ -123,6 +159,9 @@ impl Episodes {
                 now,
             };
             if let Some(watched) = turn.admit(before, &mut events) {
+                if let (State::Told { .. }, Some(call)) = (watched.state, &mut seen.call) {
+                    call.is_told = true;
+                }
                 self.watched.insert(task.window, watched);
             }
             self.seen.insert(task.window, seen);
@@ -147,6 +186,8 @@ impl Episodes {
             .unwrap_or(Found {
                 prompt,
                 row: usize::MAX,
+                is_asked: true,
+                stands_for: Duration::ZERO,
             });
         self.watched.insert(
             task.window,
@@ -154,6 +195,7 @@ impl Episodes {
                 task: Arc::new(task),
                 found,
                 state: State::Told { since: None },
+                read: None,
             },
         );
     }
@@ -228,7 +270,7 @@ impl Episodes {
             .watched
             .values()
             .filter_map(|watched| match watched.state {
-                State::Candidate { since } => Some(since + quiet),
+                State::Candidate { since } => Some(since + quiet.max(watched.found.stands_for)),
                 State::Told { .. } => None,
             });
         since.min()
@@ -238,7 +280,7 @@ impl Episodes {
 /// Takes note of what a look shows of a task.
 fn see(
     before: Option<Seen>,
-    task: &Task,
+    task: &Arc<Task>,
     terminal: Option<&Arc<TtyEvidence>>,
     teaching: &Teaching,
     now: Now,
@@ -246,6 +288,11 @@ fn see(
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
     let judge = || is_open.then(|| prompt::judge(&task.screen, evidence, teaching));
+    let call = call::follow(
+        before.as_ref().and_then(|before| before.call.as_ref()),
+        task,
+        evidence,
+    );
     match before {
         Some(before) if before.screen.has_rows_of(&task.screen) => {
             let is_same = before.screen == task.screen
@@ -257,6 +304,7 @@ fn see(
                 terminal: terminal.cloned(),
                 since: before.since,
                 is_still: true,
+                call,
             }
         }
         Some(_) | None => Seen {
@@ -265,6 +313,7 @@ fn see(
             terminal: terminal.cloned(),
             since: now.mono,
             is_still: false,
+            call,
         },
     }
 }
@@ -281,6 +330,11 @@ struct Turn<'a> {
 impl Turn<'_> {
     /// Returns what to watch of this task from here on.
     fn admit(self, before: Option<Watched>, events: &mut Vec<Event>) -> Option<Watched> {
+        if let Some(before) = &before
+            && self.is_unknown_reader(before)
+        {
+            return unseen(before.clone(), self.task);
+        }
         let Some(found) = &self.found else {
             let before = before?;
             if is_known(self.task) || self.task.is_new_run_after(&before.task) {
@@ -294,15 +348,16 @@ impl Turn<'_> {
                 task: Arc::clone(self.task),
                 found: found.clone(),
                 state,
+                read: self.seen.read(),
             })
         };
         let told = match before {
-            Some(before) if goes_on(&before, self.task, found) => match before.state {
+            Some(before) if self.goes_on(&before, found) => match before.state {
                 State::Told { .. } => {
                     // Who types changes the row, not the question.
                     let found = Found {
                         prompt: before.found.prompt,
-                        row: found.row,
+                        ..found.clone()
                     };
                     return watch(&found, before.state);
                 }
@@ -339,7 +394,53 @@ impl Turn<'_> {
     }
 
     fn is_due(&self) -> bool {
-        self.seen.is_still && self.now.mono >= self.seen.since + self.quiet
+        let stands_for = self
+            .found
+            .as_ref()
+            .map_or(Duration::ZERO, |found| found.stands_for);
+        self.seen.is_still && self.now.mono >= self.seen.since + self.quiet.max(stands_for)
+    }
+
+    /// Whether what was told as read by a known call can be neither confirmed nor denied: the
+    /// terminal could not be asked, as while a person scrolls.
+    fn is_unknown_reader(&self, before: &Watched) -> bool {
+        let is_told = match before.state {
+            State::Told { .. } => true,
+            State::Candidate { .. } => false,
+        };
+        is_told
+            && before.read.is_some()
+            && self.seen.terminal.is_none()
+            && self.task.is_alive()
+            && !self.task.is_new_run_after(&before.task)
+    }
+
+    /// Whether the prompt that the task shows is the one that stood there before, perhaps with a
+    /// part of the answer behind it.
+    fn goes_on(&self, before: &Watched, found: &Found) -> bool {
+        if self.task.is_new_run_after(&before.task) {
+            return false;
+        }
+        let read = self.seen.read();
+        let is_told = match before.state {
+            State::Told { .. } => true,
+            State::Candidate { .. } => false,
+        };
+        // Nobody has answered, whatever was printed meanwhile.
+        if is_told && call::is_same(before.read, read) {
+            return true;
+        }
+        let (old, new) = (&before.found.prompt.text, &found.prompt.text);
+        let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
+        let shown = again::Shown {
+            before: (&before.task.screen, before.found.row),
+            after: (&self.task.screen, found.row),
+        };
+        let gathers_lines =
+            (self.seen.terminal.as_ref()).is_some_and(|terminal| terminal.canonical == Some(true));
+        // Where keys are taken at once, each one ends a call.
+        let calls = before.read.zip(read).filter(|_| gathers_lines);
+        is_same && !shown.is_asked_again(calls)
     }
 }
 
@@ -385,22 +486,9 @@ fn still_stands(
     let asked = before.task.screen.rows.get(before.found.row)?;
     let row = task.screen.rows.iter().rposition(|row| row == asked)?;
     Some(Found {
-        prompt: before.found.prompt.clone(),
         row,
+        ..before.found.clone()
     })
-}
-
-/// Whether the prompt that `task` shows is the one that stood there before, perhaps with a part
-/// of the answer behind it.
-fn goes_on(before: &Watched, task: &Task, found: &Found) -> bool {
-    let (old, new) = (&before.found.prompt.text, &found.prompt.text);
-    let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
-    is_same
-        && !task.is_new_run_after(&before.task)
-        && !anew::written_anew(
-            (&before.task.screen, before.found.row),
-            (&task.screen, found.row),
-        )
 }
 
 fn resolve(watched: Watched, events: &mut Vec<Event>) {

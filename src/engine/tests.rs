@@ -515,6 +515,7 @@ fn silence_of_which_nothing_is_known_is_stalled_and_no_event() {
             canonical: Some(canonical),
             foreground,
             programs: vec!["program".to_owned()],
+            ..TtyEvidence::default()
         })
     };
     let command = |canonical, reader| terminal(canonical, reader, Foreground::Command);

@@ -24,4 +24,4 @@ pub use owner::owner_of_environment;
 pub use record::{Body, Delivered, Delivery, Record, Seq};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
-pub use tty::{Foreground, Reader, TtyEvidence};
+pub use tty::{Foreground, ReadCall, Reader, TtyEvidence};

@@ -13,6 +13,39 @@ pub struct TtyEvidence {
     pub foreground: Foreground,
     /// The names of the programs in the foreground, each once, in the order of their pids.
     pub programs: Vec<String>,
+    /// The call in which one of them is blocked reading; `None` where none is, or where the system
+    /// does not count.
+    pub read: Option<ReadCall>,
+    /// Whether a program that takes keys at once may only pass them on, to another machine or
+    /// another terminal: what waits for them is not seen then.
+    pub may_relay: bool,
+}
+
+/// One call of `read` that a thread is blocked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadCall {
+    /// The thread's id.
+    pub thread: u32,
+    /// How often the thread has gone to sleep. It stays the same as long as the call goes on.
+    pub switches: u64,
+    /// How many bytes the thread has read in its life, from wherever; `None` where the system does
+    /// not count. It stays the same as long as nothing was read, also when a signal has
+    /// interrupted the call.
+    pub bytes: Option<u64>,
+}
+
+impl ReadCall {
+    /// Whether this is the same call as an earlier one, and has not returned since.
+    #[must_use]
+    pub fn goes_on_from(&self, earlier: &Self) -> bool {
+        (self.thread, self.switches) == (earlier.thread, earlier.switches)
+    }
+
+    /// Whether the same thread has read something since an earlier call.
+    #[must_use]
+    pub fn has_read_since(&self, earlier: &Self) -> bool {
+        self.thread == earlier.thread && self.bytes > earlier.bytes && earlier.bytes.is_some()
+    }
 }
 
 /// What the threads of the foreground programs do with the terminal.

@@ -1,12 +1,23 @@
 //! The edge to processes: what the kernel knows of them.
 
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux shows it")
+)]
+mod blocked;
 mod ends;
 mod evidence;
+#[cfg(target_os = "linux")]
+mod facts;
+#[cfg(target_os = "linux")]
+mod idle;
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "only Linux counts")
 )]
 mod stillness;
+#[cfg(target_os = "linux")]
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -11,6 +11,8 @@ mod line;
 mod place;
 mod teaching;
 
+use std::time::Duration;
+
 pub use teaching::Teaching;
 
 use crate::model::{Foreground, Prompt, PromptKind, Reader, Screen, TtyEvidence, text};
@@ -19,6 +21,13 @@ use place::{Place, is_blank};
 
 /// The longest prompt that is told, in characters.
 const MAX_CHARS: usize = 300;
+
+/// How long a screen must have stood below which somebody is blocked reading keys: between two of
+/// them programs draw.
+const KEYS_STAND: Duration = Duration::from_secs(1);
+
+/// Programs that show text page by page.
+const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat"];
 
 /// How many rows above a prompt tell which sort of answer it wants.
 const CONTEXT: usize = 12;
@@ -30,6 +39,10 @@ pub struct Found {
     pub prompt: Prompt,
     /// The index of its row in [`Screen::rows`].
     pub row: usize,
+    /// Whether its words ask by themselves, and not only because somebody reads.
+    pub is_asked: bool,
+    /// How long the screen must have stood at least.
+    pub stands_for: Duration,
 }
 
 /// What was decided of a screen, and why.
@@ -46,6 +59,13 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    fn with_found(mut self, change: impl FnOnce(&mut Found)) -> Self {
+        if let Some(found) = &mut self.found {
+            change(found);
+        }
+        self
+    }
+
     /// Whether the task may wait or may work, for all that is known: nothing on its `screen`, which
     /// was judged, and nothing in its terminal says the one or the other.
     #[must_use]
@@ -66,7 +86,7 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &Teachin
         teaching,
     };
     let judgement = match terminal {
-        None => case.by_text(None),
+        None => case.by_text(None, false),
         Some(terminal) => case.by_terminal(terminal),
     };
     match &judgement.found {
@@ -103,9 +123,11 @@ impl Case<'_> {
                 self.secret()
             }
             (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
-            (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true)),
-            (Some(false), _) | (None, Reader::Reading | Reader::Polling | Reader::Unknown) => {
-                self.by_text(terminal.canonical)
+            (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true), false),
+            (Some(false), Reader::Reading) => self.by_keys(terminal),
+            (Some(false), Reader::Polling | Reader::Elsewhere | Reader::Unknown)
+            | (None, Reader::Reading | Reader::Polling | Reader::Unknown) => {
+                self.by_text(terminal.canonical, terminal.may_relay)
             }
         }
     }
@@ -129,24 +151,60 @@ impl Case<'_> {
         if is_below && idle::has_hints(self.screen) {
             return self.settled("hints of a program at work");
         }
-        if !is_below
-            && line::asks(line).is_none()
-            && idle::is_idle_prompt(line)
-            && idle::is_of_interpreter(line, programs)
-            && self.question_above(row).is_none()
-        {
+        if !is_below && self.is_for_commands(row, programs) {
             return self.settled("an interpreter's prompt for commands");
         }
         let ask = line::asks(line);
         let kind = ask.map_or(PromptKind::Text, |ask| ask.kind);
         let kind = self.kind_in_context(row, kind);
         // It is shown as it is typed, so it is no password whatever it is called.
-        self.waits(Some(row), kind, false, "blocked reading a line")
+        let judgement = self.waits(Some(row), kind, false, "blocked reading a line");
+        judgement.with_found(|found| found.is_asked = ask.is_some_and(|ask| ask.is_plain))
+    }
+
+    /// Whether the row is what one of these programs shows while it waits for a command.
+    fn is_for_commands(&self, row: usize, programs: &[String]) -> bool {
+        let line = self.screen.rows[row].as_str();
+        line::asks(line).is_none()
+            && idle::is_idle_prompt(line)
+            && idle::is_of_interpreter(line, programs)
+            && self.question_above(row).is_none()
+    }
+
+    /// Somebody is blocked reading keys.
+    fn by_keys(&self, terminal: &TtyEvidence) -> Judgement {
+        let by_text = self.by_text(Some(false), terminal.may_relay);
+        // What waits at the far side of a network, or of another terminal, is not seen.
+        if by_text.found.is_some() || by_text.is_settled || terminal.may_relay {
+            return by_text;
+        }
+        if idle::has_hints(self.screen) {
+            return self.settled("hints of a program at work");
+        }
+        let row = self.place.row();
+        if row.is_some_and(|row| self.is_for_commands(row, &terminal.programs)) {
+            return self.settled("an interpreter's prompt for commands");
+        }
+        let ask = row.and_then(|row| line::asks(&self.screen.rows[row]));
+        let is_pager = || {
+            let mut programs = terminal.programs.iter();
+            programs.any(|program| PAGERS.contains(&program.as_str()))
+        };
+        let kind = match ask {
+            Some(ask) => ask.kind,
+            None if is_pager() => PromptKind::Pager,
+            None => PromptKind::Key,
+        };
+        let judgement = self.waits(row, kind, false, "blocked reading keys");
+        judgement.with_found(|found| {
+            found.is_asked = ask.is_some_and(|ask| ask.is_plain);
+            found.stands_for = KEYS_STAND;
+        })
     }
 
     /// By the text, where the terminal may or must say more: `canonical` is whether it gathers
-    /// lines, when that is known.
-    fn by_text(&self, canonical: Option<bool>) -> Judgement {
+    /// lines, when that is known, and `may_relay` whether what reads it may be somewhere else.
+    fn by_text(&self, canonical: Option<bool>, may_relay: bool) -> Judgement {
         if let Some(row) = self.place.row()
             && self.teaching.asks(self.screen.rows[row].trim())
         {
@@ -173,6 +231,7 @@ impl Case<'_> {
             Place::Below(Some(row)) => {
                 let line = self.screen.rows[row].as_str();
                 let is_last_raw = canonical == Some(false)
+                    && !may_relay
                     && !idle::has_hints(self.screen)
                     && line::asks(line).is_some_and(|ask| ask.is_plain);
                 if is_last_raw {
@@ -276,6 +335,8 @@ impl Case<'_> {
                     secret,
                 },
                 row: row.unwrap_or(usize::MAX),
+                is_asked: row.is_some(),
+                stands_for: Duration::ZERO,
             }),
             rule,
             row,

@@ -76,6 +76,9 @@ pub struct TerminalFields {
     pub foreground: String,
     /// The programs in the foreground.
     pub programs: Vec<String>,
+    /// Whether they may only pass on what is typed, to another machine or another terminal.
+    #[serde(default)]
+    pub may_relay: bool,
 }
 
 impl From<&TtyEvidence> for TerminalFields {
@@ -86,6 +89,7 @@ impl From<&TtyEvidence> for TerminalFields {
             canonical: terminal.canonical,
             foreground: terminal.foreground.name().to_owned(),
             programs: terminal.programs.clone(),
+            may_relay: terminal.may_relay,
         }
     }
 }

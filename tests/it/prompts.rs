@@ -87,6 +87,7 @@ impl Row {
             canonical: mode("ICANON", "-icanon"),
             foreground: Foreground::Unknown,
             programs: programs.filter_map(program).collect(),
+            ..TtyEvidence::default()
         })
     }
 }

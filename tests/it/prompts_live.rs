@@ -156,6 +156,23 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
     ),
     ("secret", "bash", "read -s -p 'Say it ' x", "password"),
     ("anykey", "bash", "read -n1 -p 'Press any key '", "key"),
+    // Keys are taken at once, and nothing on the screen asks.
+    ("onekey", "bash", "read -n1 -p 'Any key '", "key"),
+    ("silentkey", "bash", "read -rsn1", "key"),
+    (
+        "smallmenu",
+        "bash",
+        "stty -icanon -echo; printf 'a) one\nb) two\n'; dd bs=1 count=1",
+        "key",
+    ),
+    ("lessfile", "less", "seq 500 > rows; less -SR rows", "pager"),
+    // In a terminal of its own.
+    (
+        "script",
+        "script",
+        "script -qec \"bash -c 'read -p Name x'\" /dev/null",
+        "text",
+    ),
     (
         "select",
         "bash",
@@ -221,6 +238,18 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// The same, for those that only root can run without being asked for a password.
+const ASKING_ROOT: &[(&str, &str, &str, &str)] = &[
+    // Without a terminal of its own.
+    ("su", "su", "su -c \"read -p 'Who ' x\"", "text"),
+    (
+        "runuser",
+        "runuser",
+        "runuser nobody -s /bin/bash -c \"read -p 'Who ' x\"",
+        "text",
+    ),
+];
+
 /// Name, program, what is run: none of these waits for a person.
 const WORKING: &[(&str, &str, &str)] = &[
     ("sleep", "bash", "echo 'Continue? [y/N]'; sleep 1000"),
@@ -260,6 +289,23 @@ const WORKING: &[(&str, &str, &str)] = &[
         "curl",
         "curl -s --max-time 1000 http://10.255.255.1/",
     ),
+    (
+        "script-sleep",
+        "script",
+        "script -qc 'echo Password:; sleep 1000' /dev/null",
+    ),
+    // Each read ends by itself.
+    (
+        "timed",
+        "bash",
+        "stty -icanon min 0 time 20; echo up; while :; do dd bs=1 count=1 2> /dev/null; done",
+    ),
+    // What is typed goes over a network.
+    (
+        "relay",
+        "python3",
+        "python3 -c 'import os, socket, tty; s = socket.socket(); tty.setraw(0); print(\"up\"); os.read(0, 1)'",
+    ),
     ("shell", "bash", "echo 'Continue? [y/N]'; exec bash --norc"),
     ("plain-sh", "sh", "exec sh"),
     ("repl", "python3", "exec python3 -q"),
@@ -272,14 +318,107 @@ const WORKING: &[(&str, &str, &str)] = &[
 
 #[test]
 fn programs_that_wait_are_told_and_no_others() {
+    check_programs(&World::new());
+}
+
+/// As Yama's `ptrace_scope` does for a daemon that is no ancestor of its tasks.
+#[test]
+fn the_same_is_told_where_the_calls_of_programs_are_hidden() {
     let world = World::new();
+    let library = library_that_hides_calls(world.dir.path());
+    let hidden = world
+        .command("cat")
+        .arg("/proc/self/syscall")
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
+    assert!(!hidden.status.success(), "{hidden:?}");
+    let started = world
+        .command(env!("CARGO_BIN_EXE_tmux-task"))
+        .args(["daemon", "--detach"])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
+    assert!(started.status.success(), "{started:?}");
+    check_programs(&world);
+}
+
+/// Builds a library that refuses to open the files in which the kernel shows what a thread is
+/// blocked in.
+fn library_that_hides_calls(dir: &Path) -> std::path::PathBuf {
+    let source = dir.join("hide.c");
+    let library = dir.join("hide.so");
+    std::fs::write(
+        &source,
+        r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/types.h>
+
+static int is_hidden(const char *path) {
+    size_t length = strlen(path);
+    return strncmp(path, "/proc/", 6) == 0 && length > 8
+        && strcmp(path + length - 8, "/syscall") == 0;
+}
+
+#define HIDE(name)                                                        \
+    int name(const char *path, int flags, ...) {                          \
+        int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, #name);    \
+        va_list rest;                                                     \
+        va_start(rest, flags);                                            \
+        mode_t mode = va_arg(rest, mode_t);                               \
+        va_end(rest);                                                     \
+        if (is_hidden(path)) {                                            \
+            errno = EPERM;                                                \
+            return -1;                                                    \
+        }                                                                 \
+        return next(path, flags, mode);                                   \
+    }
+HIDE(open)
+HIDE(open64)
+
+#define HIDE_AT(name)                                                     \
+    int name(int dir, const char *path, int flags, ...) {                 \
+        int (*next)(int, const char *, int, ...) = dlsym(RTLD_NEXT, #name); \
+        va_list rest;                                                     \
+        va_start(rest, flags);                                            \
+        mode_t mode = va_arg(rest, mode_t);                               \
+        va_end(rest);                                                     \
+        if (is_hidden(path)) {                                            \
+            errno = EPERM;                                                \
+            return -1;                                                    \
+        }                                                                 \
+        return next(dir, path, flags, mode);                              \
+    }
+HIDE_AT(openat)
+HIDE_AT(openat64)
+"#,
+    )
+    .unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{built:?}");
+    library
+}
+
+fn check_programs(world: &World) {
     for (name, program, line) in WORKING {
         if is_installed(program) {
             world.run(name, line);
         }
     }
+    let is_root = rustix::process::geteuid().is_root();
+    let for_root = ASKING_ROOT.iter().filter(|_| is_root);
     let asking = ASKING
         .iter()
+        .chain(for_root)
         .filter(|(_, program, ..)| is_installed(program));
     let expected: BTreeMap<&str, &str> = asking
         .map(|(name, _, line, kind)| {
@@ -298,6 +437,66 @@ fn programs_that_wait_are_told_and_no_others() {
     }
     let twice = told.len() != expected.len();
     assert!(!twice, "each is told once: {told:#?}");
+}
+
+#[test]
+fn the_same_question_is_told_again_once_it_was_answered() {
+    let world = World::new();
+    world.run(
+        "next",
+        "for k in 1 2 3 4 5; do read -p 'Next? ' x; echo \"step $k\"; done; sleep 1000",
+    );
+    world.run(
+        "login",
+        "for k in 1 2 3 4 5; do read -s -p 'Password:' x; echo; echo 'Sorry, try again.'; done; sleep 1000",
+    );
+    for n in 1..=5 {
+        for (task, prompt) in [("next", "Next?"), ("login", "Password:")] {
+            world.until(&format!("{task} asks for the {n}th time"), |told| {
+                let asked = told
+                    .iter()
+                    .filter(|told| told.task == task && told.what == "input");
+                asked.filter(|told| told.prompt == prompt).count() == n
+            });
+            let sent = world.call(&["send", task, "word"]);
+            assert!(sent.status.success(), "{sent:?}");
+        }
+    }
+    let told = world.until("all are answered", |told| told.len() >= 20);
+    for task in ["next", "login"] {
+        let of_task: Vec<&str> = told
+            .iter()
+            .filter(|told| told.task == task)
+            .map(|told| told.what.as_str())
+            .collect();
+        assert_eq!(of_task, ["input", "inputResolved"].repeat(5), "{told:#?}");
+    }
+}
+
+#[test]
+fn a_program_that_prints_while_a_thread_of_it_reads_is_told_once() {
+    if !is_installed("python3") {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let world = World::new();
+    let program = "import os, threading, time\n\
+                   def console():\n    while input() != 'stop': pass\n    print('Really stop? [y/N]', end=' ', flush=True)\n    input()\n\
+                   threading.Thread(target=console, daemon=True).start()\n\
+                   for n in range(5):\n    print('player', n, 'has joined', flush=True)\n    time.sleep(0.7)\n\
+                   open('printed', 'w').close()\ntime.sleep(1000)\n";
+    std::fs::write(world.dir.path().join("server.py"), program).unwrap();
+    world.run("server", "python3 server.py");
+    let told = world.until("it has printed all", |told| {
+        world.dir.path().join("printed").is_file() && !told.is_empty()
+    });
+    assert_eq!(told.len(), 1, "{told:#?}");
+    // What it asks after it has read a line is a question of its own.
+    let sent = world.call(&["send", "server", "stop"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let told = world.until("it asks", |told| told.len() >= 3);
+    assert_eq!(told[1].what, "inputResolved", "{told:#?}");
+    assert_eq!(told[2].prompt, "Really stop? [y/N]", "{told:#?}");
 }
 
 #[test]
@@ -479,10 +678,16 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
 
 #[test]
 fn a_silent_task_is_stalled_where_nothing_tells_what_it_does_and_nobody_is_told() {
+    if !is_installed("python3") {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
     let world = World::new();
     world.configure("stalled-after = '300ms'\nmute-tasks = ['muted']\n");
-    // It takes keys at once, as `ssh` does, and has shown nothing that asks.
-    let open = "echo the line is up; read -r -n1 _; echo more; read -r -p 'Go on? ' _";
+    // It polls for lines, and has shown nothing that asks.
+    let open = "echo the line is up; \
+                python3 -c 'import select; select.select([0], [], [])'; read -r _; \
+                echo more; read -r -p 'Go on? ' _";
     world.run("open", open);
     world.run("muted", open);
     world.run("busy", "echo the line is up; sleep 1000");
@@ -521,7 +726,7 @@ fn a_silent_task_is_stalled_where_nothing_tells_what_it_does_and_nobody_is_told(
     assert_eq!((states("stalled"), states("waiting")), (1, 1), "{listed}");
 
     // Whatever it prints ends it, and what asks is told as ever.
-    let sent = world.call(&["send", "open", "--no-enter", "x"]);
+    let sent = world.call(&["send", "open", "x"]);
     assert!(sent.status.success(), "{sent:?}");
     world.until("it asks", |told| {
         told.iter().any(|told| told.task == "open")

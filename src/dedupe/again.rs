@@ -1,0 +1,216 @@
+//! Tells a prompt that still stands from the same words asked again.
+
+use crate::model::{ReadCall, Screen};
+
+/// Below this many rows of context a full change may be a redraw, a clock for instance.
+const PAGE: usize = 5;
+
+/// Two screens that show a prompt of the same words, each with the prompt's row on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) before: (&'a Screen, usize),
+    pub(super) after: (&'a Screen, usize),
+}
+
+impl Shown<'_> {
+    /// Whether the prompt was asked again; `calls` are the calls in which lines were read at either
+    /// time, where they are known and differ.
+    pub(super) fn is_asked_again(&self, calls: Option<(ReadCall, ReadCall)>) -> bool {
+        match calls {
+            // A line was read: that was the answer. Without it nothing but another signal shows.
+            Some((before, after)) if after.has_read_since(&before) => {
+                !self.has_same_rows() || self.stands_above()
+            }
+            // Another call, of which it is not known what it came to.
+            Some((before, after)) if before.thread != after.thread || after.bytes.is_none() => {
+                (!self.has_same_rows() && self.stands_above()) || self.is_written_again()
+            }
+            // Interrupted by a signal, or nothing is known.
+            Some(_) | None => self.is_written_again(),
+        }
+    }
+
+    fn has_same_rows(&self) -> bool {
+        self.before.0.has_rows_of(self.after.0)
+    }
+
+    /// Whether the prompt's words begin a row above it as well.
+    fn stands_above(&self) -> bool {
+        let (screen, row) = self.after;
+        let Some(asked) = screen.rows.get(row).map(|row| row.trim_end()) else {
+            return false;
+        };
+        !asked.is_empty() && screen.rows[..row].iter().any(|row| row.starts_with(asked))
+    }
+
+    /// Whether the screens alone show that the prompt was written again after other output.
+    ///
+    /// A prompt that moved together with the rows above it has scrolled. One that kept its row
+    /// while other rows were redrawn is the old one, unless its own words now stand above it as
+    /// well, or a whole page of other output has taken the place of what stood above it.
+    fn is_written_again(&self) -> bool {
+        let (old, old_row) = self.before;
+        let (new, new_row) = self.after;
+        let (Some(asked), true) = (new.rows.get(new_row), old_row < old.rows.len()) else {
+            return false;
+        };
+        // A full-screen program draws where it likes: its rows tell nothing of order.
+        if self.has_same_rows() || new.alternate == Some(true) {
+            return false;
+        }
+        if self.is_answered_above(asked.trim_end()) {
+            return true;
+        }
+        if old_row == new_row {
+            let old_above = &old.rows[..old_row];
+            let new_above = &new.rows[..new_row];
+            let asked_above = old_above
+                .iter()
+                .zip(new_above)
+                .any(|(old, new)| old != new && new.starts_with(asked.trim_end()));
+            let (alike, all) = alike(old_above, new_above);
+            return asked_above || (all >= PAGE && (all - alike) * 5 >= all * 4);
+        }
+        // Line up the two prompts and compare what both screens show above them.
+        let shown = old_row.min(new_row);
+        let (alike, all) = alike(
+            &old.rows[old_row - shown..old_row],
+            &new.rows[new_row - shown..new_row],
+        );
+        if all == 0 {
+            new_row > old_row
+        } else {
+            alike * 2 < all
+        }
+    }
+
+    /// Whether the row of the old prompt is still there, with an answer or without, below the very
+    /// rows that stood above it, and the new prompt stands below it.
+    fn is_answered_above(&self, asked: &str) -> bool {
+        let (old, old_row) = self.before;
+        let (new, new_row) = self.after;
+        // Rows go up as a screen scrolls, never down.
+        let candidates = (0..new_row.min(old_row + 1)).rev();
+        let mut answered = candidates.filter(|row| new.rows[*row].starts_with(asked));
+        let is_old = |row: usize| {
+            let above = &old.rows[old_row - row..old_row];
+            above == &new.rows[..row]
+        };
+        // Where much on the screen repeats itself, the prompt may as well have scrolled with what
+        // stands above it. It has not where it stands lower than before.
+        let has_scrolled = || {
+            let shown = new_row.min(old_row);
+            old.rows[old_row - shown..old_row] == new.rows[new_row - shown..new_row]
+        };
+        answered.any(|row| is_old(row) && (new_row > old_row || (row > 0 && !has_scrolled())))
+    }
+}
+
+/// Counts the pairs of rows that are the same, and all pairs in which the new row has text.
+fn alike(old: &[String], new: &[String]) -> (usize, usize) {
+    let pairs = old
+        .iter()
+        .zip(new)
+        .filter(|(_, new)| !new.trim().is_empty());
+    pairs.fold((0, 0), |(same, all), (old, new)| {
+        (same + usize::from(old == new), all + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, new: &str, expected: bool) {
+        check_read(None, old, new, expected);
+    }
+
+    #[track_caller]
+    fn check_read(calls: Option<(ReadCall, ReadCall)>, old: &str, new: &str, expected: bool) {
+        let screen = |text: &str| Screen {
+            rows: text.split('|').map(str::to_owned).collect(),
+            ..Screen::default()
+        };
+        let (old, new) = (screen(old), screen(new));
+        let row = |screen: &Screen| {
+            screen
+                .rows
+                .iter()
+                .rposition(|row| row == "Go?")
+                .expect("the prompt is there")
+        };
+        let shown = Shown {
+            before: (&old, row(&old)),
+            after: (&new, row(&new)),
+        };
+        assert_eq!(
+            shown.is_asked_again(calls),
+            expected,
+            "{:?} -> {:?}",
+            old.rows,
+            new.rows
+        );
+    }
+
+    #[test]
+    fn a_prompt_that_stands_is_the_same() {
+        check("a|Go?", "a|Go?", false);
+        check("12:00|Go?", "12:01|Go?", false);
+        check("a|Go?|12:00", "a|Go?|12:01", false);
+        check("a|b|c|Go?", "b|c|Go?|more", false);
+        check("a|b|c|Go?", "Go?", false);
+        check("c|Go?", "a|b|c|Go?", false);
+    }
+
+    #[test]
+    fn a_prompt_asked_again_is_another() {
+        check("Go?", "Go? y|ok|Go?", true);
+        check("a|Go?", "a|Go? y|ok|Go?", true);
+        check("a|b|Go?", "Go? y|ok|Go?", true);
+        check("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true);
+        check("a|b|Go?", "x|Go?", true);
+    }
+
+    #[test]
+    fn a_question_in_a_screen_that_repeats_itself_is_another() {
+        check("Go? a|1|Go?", "Go? a|1|Go? a|2|Go?", true);
+        check("Go? a|1|Go? a|2|Go?", "Go? a|1|Go? a|2|Go? a|3|Go?", true);
+        check("Go?|No.|Go?", "Go?|No.|Go?|No.|Go?", true);
+        check("Go? a|s|Go?", "Go? a|s|Go? a|s|Go?", true);
+        // The rows that are shown are full: the first ones have gone.
+        check("1|Go? a|2|Go? a|3|Go?", "2|Go? a|3|Go? a|4|Go?", true);
+        check("x|1|Go? a|2|Go?", "1|Go? a|2|Go? a|3|Go?", true);
+        // It may as well have scrolled.
+        check("x|s|Go? a|s|Go?", "s|Go? a|s|Go?", false);
+    }
+
+    fn call(thread: u32, switches: u64, bytes: Option<u64>) -> ReadCall {
+        ReadCall {
+            thread,
+            switches,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_read_is_an_answer() {
+        let answered = Some((call(1, 5, Some(10)), call(1, 6, Some(12))));
+        check_read(answered, "s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
+        check_read(answered, "a|b|c|Go?", "b|c|Go? y|Go?", true);
+        check_read(answered, "a|b|c|Go?", "c|ok|Go?", true);
+        // Nothing was printed: no question.
+        check_read(answered, "a|Go?", "a|Go?", false);
+
+        let interrupted = Some((call(1, 5, Some(10)), call(1, 6, Some(10))));
+        check_read(interrupted, "a|b|c|Go?", "b|c|Go?|more", false);
+        check_read(interrupted, "a|Go?", "a|Go?", false);
+
+        let another = Some((call(1, 5, Some(10)), call(2, 1, Some(9))));
+        check_read(another, "x|s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
+        check_read(another, "a|Go?", "a|Go?", false);
+        let uncounted = Some((call(1, 5, None), call(1, 6, None)));
+        check_read(uncounted, "x|s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
+        check_read(uncounted, "a|b|c|Go?", "b|c|Go?|more", false);
+    }
+}

@@ -1,0 +1,372 @@
+//! What a thread does with a terminal, judged by what the kernel shows of it.
+//!
+//! The call that a thread is blocked in (`/proc/PID/task/TID/syscall`) says it exactly, but Yama's
+//! `ptrace_scope` hides it from all but the thread's ancestors. Where in the kernel the thread
+//! sleeps (`wchan`) and which files its process has open stay readable, and say nearly as much.
+
+use std::path::{Path, PathBuf};
+
+use crate::model::Reader;
+
+/// Open files beyond these are not searched for the terminal.
+pub(super) const MOST_FILES: usize = 64;
+
+/// What can be read of a process. `None` always means that the system refuses it.
+pub(super) trait Facts {
+    /// The system call that a thread is blocked in, as `/proc` writes it.
+    fn syscall(&self, thread: u32) -> Option<String>;
+    /// The kernel's function that a thread sleeps in; `0` where it runs, or where that is hidden.
+    fn channel(&self, thread: u32) -> Option<String>;
+    /// The state of a thread, `S` where it sleeps.
+    fn state(&self, thread: u32) -> Option<char>;
+    /// What an open file is.
+    fn file(&self, number: u64) -> Option<PathBuf>;
+    /// All open files, [`MOST_FILES`] of them at most.
+    fn files(&self) -> Option<Vec<(u64, PathBuf)>>;
+    /// The numbers of the files that an epoll file watches.
+    fn watched(&self, epoll: u64) -> Option<Vec<u64>>;
+}
+
+/// Returns what a thread does with the terminal `tty`.
+pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
+    let Some(line) = facts.syscall(thread) else {
+        return by_channel(facts, thread, tty);
+    };
+    let mut words = line.split_ascii_whitespace();
+    // `running`, or -1 for a thread that is blocked in no system call.
+    let Some(Ok(number)) = words.next().map(str::parse::<i64>) else {
+        return Reader::Elsewhere;
+    };
+    let arguments: Vec<u64> = words
+        .map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok())
+        .collect();
+    let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    let Some(call) = Call::of(number) else {
+        return by_channel(facts, thread, tty);
+    };
+    match call {
+        Call::Read if file_is_terminal(facts, argument(0), tty) => Reader::Reading,
+        Call::Read | Call::Other => Reader::Elsewhere,
+        Call::Poll { n_files } if argument(n_files) == 0 => Reader::Elsewhere,
+        Call::Poll { .. } if has_terminal(facts, tty) => Reader::Polling,
+        Call::Poll { .. } => Reader::Elsewhere,
+        Call::EpollWait if epoll_has_terminal(facts, argument(0), tty) => Reader::Polling,
+        Call::EpollWait => Reader::Elsewhere,
+    }
+}
+
+/// The system calls that matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Read,
+    /// `n_files` is which argument counts the files.
+    Poll {
+        n_files: usize,
+    },
+    EpollWait,
+    Other,
+}
+
+impl Call {
+    /// Returns the call with this number; `None` on processors whose numbers are not known here.
+    #[cfg(target_arch = "x86_64")]
+    fn of(number: i64) -> Option<Self> {
+        Some(match number {
+            0 | 17 | 19 => Self::Read,
+            23 | 270 => Self::Poll { n_files: 0 },
+            7 | 271 => Self::Poll { n_files: 1 },
+            232 | 281 | 441 => Self::EpollWait,
+            _ => Self::Other,
+        })
+    }
+
+    #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
+    fn of(number: i64) -> Option<Self> {
+        Some(match number {
+            63 | 65 | 67 => Self::Read,
+            72 => Self::Poll { n_files: 0 },
+            73 => Self::Poll { n_files: 1 },
+            22 | 441 => Self::EpollWait,
+            _ => Self::Other,
+        })
+    }
+
+    #[cfg(not(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )))]
+    fn of(_number: i64) -> Option<Self> {
+        None
+    }
+}
+
+/// Where a thread sleeps that reads a terminal, and nothing else.
+const TERMINAL_READS: &[&str] = &["n_tty_read", "tty_read"];
+
+/// Where a thread sleeps that reads a terminal, or a socket, or some other device. Kernels differ
+/// in whether they name this place or its caller.
+const DEVICE_READS: &[&str] = &["wait_woken"];
+
+/// Where a thread sleeps that waits for one of several files.
+const POLLS: &[&str] = &[
+    "poll_schedule_timeout",
+    "do_poll",
+    "do_sys_poll",
+    "do_select",
+    "core_sys_select",
+    "do_pselect",
+];
+
+/// The same, for files that were named beforehand.
+const EPOLLS: &[&str] = &["ep_poll", "do_epoll_wait", "do_epoll_pwait"];
+
+/// Where a thread sleeps that waits neither for a terminal nor for one of several files.
+const ELSEWHERE: &[&str] = &[
+    "hrtimer_nanosleep",
+    "do_nanosleep",
+    "common_nsleep",
+    "do_wait",
+    "do_waitid",
+    "kernel_wait4",
+    "kernel_waitid",
+    "futex_wait_queue",
+    "futex_wait_queue_me",
+    "futex_do_wait",
+    "futex_wait",
+    "do_futex",
+    "pipe_read",
+    "pipe_wait_readable",
+    "anon_pipe_read",
+    "pipe_write",
+    "anon_pipe_write",
+    "pipe_wait_writable",
+    "wait_for_partner",
+    "fifo_open",
+    "sigsuspend",
+    "do_sigtimedwait",
+    "do_signal_stop",
+    "do_pause",
+    "inet_csk_accept",
+    "unix_stream_read_generic",
+    "unix_stream_data_wait",
+    "skb_wait_for_more_packets",
+    "__skb_wait_for_more_packets",
+    "sk_wait_data",
+    "io_schedule",
+    "folio_wait_bit_common",
+    "inotify_read",
+    "eventfd_read",
+    "signalfd_dequeue",
+    "timerfd_read",
+    "locks_lock_inode_wait",
+    "flock_lock_inode_wait",
+];
+
+/// The call is hidden. Where in the kernel the thread sleeps and what is open tell nearly as much.
+fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
+    let Some(channel) = facts.channel(thread) else {
+        return Reader::Unknown;
+    };
+    // Compilers add endings: `poll_schedule_timeout.constprop.0`.
+    let place = channel.trim().split('.').next().unwrap_or_default();
+    let is_among = |places: &[&str]| places.contains(&place);
+    if place == "0" || place.is_empty() {
+        return match facts.state(thread) {
+            Some('R' | 'T' | 't') => Reader::Elsewhere,
+            Some(_) | None => Reader::Unknown,
+        };
+    }
+    if is_among(ELSEWHERE) {
+        return Reader::Elsewhere;
+    }
+    let reads_device = is_among(DEVICE_READS);
+    let is_known = reads_device || is_among(TERMINAL_READS) || is_among(POLLS) || is_among(EPOLLS);
+    if !is_known {
+        return Reader::Unknown;
+    }
+    let Some(files) = facts.files() else {
+        return Reader::Unknown;
+    };
+    if !files.iter().any(|(_, target)| is_terminal(target, tty)) {
+        return Reader::Elsewhere;
+    }
+    if is_among(POLLS) {
+        return Reader::Polling;
+    }
+    if is_among(EPOLLS) {
+        let epolls = files.iter().filter(|(_, target)| is_epoll(target));
+        let watches = epolls
+            .into_iter()
+            .any(|(number, _)| epoll_has_terminal(facts, *number, tty));
+        return if watches {
+            Reader::Polling
+        } else {
+            Reader::Elsewhere
+        };
+    }
+    // Something else that it has open may be what it reads.
+    let others = files.iter().any(|(_, target)| {
+        is_other_terminal(target, tty) || (reads_device && may_wait_as_terminals_do(target))
+    });
+    if others {
+        Reader::Polling
+    } else {
+        Reader::Reading
+    }
+}
+
+/// Whether a process has the terminal open; which files it polls cannot be seen.
+fn has_terminal(facts: &impl Facts, tty: &Path) -> bool {
+    if file_is_terminal(facts, 0, tty) {
+        return true;
+    }
+    let files = facts.files().unwrap_or_default();
+    files.iter().any(|(_, target)| is_terminal(target, tty))
+}
+
+fn epoll_has_terminal(facts: &impl Facts, epoll: u64, tty: &Path) -> bool {
+    match facts.watched(epoll) {
+        Some(watched) => watched
+            .into_iter()
+            .any(|file| file_is_terminal(facts, file, tty)),
+        None => has_terminal(facts, tty),
+    }
+}
+
+fn file_is_terminal(facts: &impl Facts, file: u64, tty: &Path) -> bool {
+    facts
+        .file(file)
+        .is_some_and(|target| is_terminal(&target, tty))
+}
+
+fn is_terminal(target: &Path, tty: &Path) -> bool {
+    target == tty || target == Path::new("/dev/tty")
+}
+
+fn is_epoll(target: &Path) -> bool {
+    target == Path::new("anon_inode:[eventpoll]")
+}
+
+fn is_other_terminal(target: &Path, tty: &Path) -> bool {
+    is_master(target) || (target.starts_with("/dev/pts") && target != tty)
+}
+
+/// Whether a file is the side of a terminal that a terminal's emulator has.
+pub(super) fn is_master(target: &Path) -> bool {
+    target == Path::new("/dev/ptmx") || target == Path::new("/dev/pts/ptmx")
+}
+
+/// Whether a file is a socket.
+pub(super) fn is_socket(target: &Path) -> bool {
+    target
+        .to_str()
+        .is_some_and(|name| name.starts_with("socket:"))
+}
+
+/// Whether who reads this file sleeps in the same place of the kernel as who reads a terminal.
+fn may_wait_as_terminals_do(target: &Path) -> bool {
+    is_socket(target)
+        || target == Path::new("anon_inode:inotify")
+        || target == Path::new("/dev/net/tun")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// A thread as it was found, and what it does with `/dev/pts/7`.
+    #[derive(Debug, Deserialize)]
+    struct Row {
+        program: String,
+        syscall: Option<String>,
+        channel: String,
+        state: char,
+        files: Option<BTreeMap<u64, PathBuf>>,
+        #[serde(default)]
+        watched: BTreeMap<u64, Vec<u64>>,
+        expect: String,
+        /// Where the call is hidden, if that makes a difference.
+        hidden: Option<String>,
+    }
+
+    /// The same with the call, or without it.
+    struct Shown<'a> {
+        row: &'a Row,
+        has_syscall: bool,
+    }
+
+    impl Facts for Shown<'_> {
+        fn syscall(&self, _thread: u32) -> Option<String> {
+            self.row.syscall.clone().filter(|_| self.has_syscall)
+        }
+
+        fn channel(&self, _thread: u32) -> Option<String> {
+            Some(self.row.channel.clone())
+        }
+
+        fn state(&self, _thread: u32) -> Option<char> {
+            Some(self.row.state)
+        }
+
+        fn file(&self, number: u64) -> Option<PathBuf> {
+            self.row.files.as_ref()?.get(&number).cloned()
+        }
+
+        fn files(&self) -> Option<Vec<(u64, PathBuf)>> {
+            let files = self.row.files.as_ref()?;
+            Some(files.iter().map(|(n, path)| (*n, path.clone())).collect())
+        }
+
+        fn watched(&self, epoll: u64) -> Option<Vec<u64>> {
+            self.row.watched.get(&epoll).cloned()
+        }
+    }
+
+    fn rows() -> Vec<Row> {
+        include_str!("../../tests/fixtures/kernel/threads.jsonl")
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("every line is a thread"))
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(row: &Row, has_syscall: bool, expected: &str) {
+        let does = does(&Shown { row, has_syscall }, 1, Path::new("/dev/pts/7"));
+        assert_eq!(
+            does.name(),
+            expected,
+            "syscall shown: {has_syscall}, {row:?}"
+        );
+    }
+
+    /// The numbers of the calls are those of x86-64.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_call_that_a_thread_is_blocked_in_tells_what_it_does() {
+        let shown: Vec<Row> = rows()
+            .into_iter()
+            .filter(|row| row.syscall.is_some())
+            .collect();
+        assert!(shown.len() >= 15, "{}", shown.len());
+        for row in &shown {
+            check(row, true, &row.expect);
+        }
+    }
+
+    #[test]
+    fn where_a_thread_sleeps_tells_the_same_where_the_call_is_hidden() {
+        let rows = rows();
+        for row in &rows {
+            let expected = row.hidden.as_ref().unwrap_or(&row.expect);
+            check(row, false, expected);
+        }
+        let differ = rows.iter().filter(|row| row.hidden.is_some()).count();
+        assert!(differ * 3 <= rows.len(), "{differ} of {}", rows.len());
+        assert!(rows.iter().all(|row| !row.program.is_empty()));
+    }
+}

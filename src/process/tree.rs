@@ -1,0 +1,322 @@
+//! The processes of a pane, and which of them are in its foreground.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::stat;
+use super::stillness::Stillness;
+use crate::model::text;
+
+/// More processes than this are not looked at: a build may have thousands.
+const MOST_PROCESSES: usize = 64;
+
+/// More threads of one process than this are not looked at.
+const MOST_THREADS: usize = 256;
+
+/// The longest name of a program that is kept.
+const NAME_CHARS: usize = 64;
+
+/// A process that tmux started in a pane, or a descendant.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) name: String,
+    pub(super) threads: Vec<u32>,
+    parent: Option<u32>,
+    group: Option<u32>,
+    /// The terminal that it belongs to, as the kernel numbers it; 0 for none.
+    terminal: u32,
+    /// The group in the foreground of that terminal.
+    foreground: Option<u32>,
+}
+
+/// What is in the foreground of a pane.
+#[derive(Debug)]
+pub(super) struct InFront {
+    /// The terminal that its programs have: the pane's, or one that a program like `script` has put
+    /// behind it.
+    pub(super) tty: PathBuf,
+    /// Its programs, by pid; never none.
+    pub(super) members: Vec<Process>,
+}
+
+/// Programs that run another one for somebody, in a terminal of its own or without one, and add
+/// nothing of their own to what it shows.
+const WRAPPERS: &[&str] = &[
+    "script",
+    "su",
+    "runuser",
+    "sudo",
+    "doas",
+    "unbuffer",
+    "pkexec",
+    "asciinema",
+    "ttyrec",
+];
+
+/// How many wrappers are looked through, one within the other.
+const MOST_WRAPPERS: usize = 4;
+
+/// Returns what is in the foreground of the pane in which tmux started `pid`; `None` where that
+/// is not known.
+pub(super) fn in_front(mut processes: Vec<Process>, pid: u32, tty: &Path) -> Option<InFront> {
+    let own = processes.iter().find(|process| process.pid == pid)?;
+    let mut terminal = own.terminal;
+    let mut group = own.foreground?;
+    let mut tty = tty.to_path_buf();
+    for _ in 0..MOST_WRAPPERS {
+        let Some(behind) = behind(&processes, group, terminal) else {
+            break;
+        };
+        (tty, terminal, group) = behind;
+    }
+    let without: BTreeSet<u32> = processes
+        .iter()
+        .filter(|process| process.group == Some(group) && is_wrapper(process))
+        .flat_map(|process| descendants(&processes, process.pid, terminal))
+        .filter(|process| process.terminal == 0)
+        .map(|process| process.pid)
+        .collect();
+    // Without a terminal of its own a process may read that of its wrapper, foreground or not.
+    processes.retain(|process| process.group == Some(group) || without.contains(&process.pid));
+    (!processes.is_empty()).then_some(InFront {
+        tty,
+        members: processes,
+    })
+}
+
+/// Returns the terminal, and its foreground group, that a wrapper in this group runs its program
+/// in; `None` without a wrapper, or where it has several.
+fn behind(processes: &[Process], group: u32, terminal: u32) -> Option<(PathBuf, u32, u32)> {
+    let wrapper = processes
+        .iter()
+        .find(|process| process.group == Some(group) && is_wrapper(process))?;
+    let inner: BTreeSet<(u32, Option<u32>)> = descendants(processes, wrapper.pid, terminal)
+        .into_iter()
+        .filter(|process| process.terminal != 0 && process.terminal != terminal)
+        .map(|process| (process.terminal, process.foreground))
+        .collect();
+    let mut inner = inner.into_iter();
+    let (Some((terminal, Some(group))), None) = (inner.next(), inner.next()) else {
+        return None;
+    };
+    let is_known = processes.iter().any(|process| process.group == Some(group));
+    let path = path_of(terminal).filter(|_| is_known)?;
+    Some((path, terminal, group))
+}
+
+fn is_wrapper(process: &Process) -> bool {
+    WRAPPERS.contains(&process.name.as_str())
+}
+
+/// Returns the descendants of a process, but for those below one that has another terminal.
+fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> {
+    let mut found: Vec<&Process> = Vec::new();
+    let mut waiting = vec![pid];
+    while let Some(pid) = waiting.pop() {
+        for child in processes.iter().filter(|child| child.parent == Some(pid)) {
+            if !found.iter().any(|known| known.pid == child.pid) {
+                found.push(child);
+                if child.terminal == 0 || child.terminal == terminal {
+                    waiting.push(child.pid);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns the path of a terminal by the kernel's number for it; only those of emulators have one
+/// here.
+fn path_of(terminal: u32) -> Option<PathBuf> {
+    let major = terminal >> 8 & 0xfff;
+    let minor = terminal & 0xff | terminal >> 12 & 0xfff00;
+    (136..=143)
+        .contains(&major)
+        .then(|| PathBuf::from(format!("/dev/pts/{minor}")))
+}
+
+/// Returns this process and its descendants, by pid, those that have ended left out; and what
+/// tells whether they have run since.
+pub(super) fn processes(pid: u32) -> (Vec<Process>, Stillness) {
+    let mut processes = Vec::new();
+    let mut stillness = Stillness::default();
+    let mut waiting = vec![pid];
+    let mut n_seen = 0;
+    while let Some(pid) = waiting.pop() {
+        n_seen += 1;
+        if n_seen > MOST_PROCESSES {
+            stillness.miss();
+            break;
+        }
+        // Counted first: what they do from here on shows.
+        let threads = threads(pid);
+        for thread in &threads {
+            stillness.count(pid, *thread);
+        }
+        let Some(stat) = stat(pid) else {
+            stillness.miss();
+            continue;
+        };
+        // One that was made while they were counted is not among them.
+        if stat.field(20).and_then(|field| field.parse().ok()) != Some(threads.len()) {
+            stillness.miss();
+        }
+        waiting.extend(children(pid, &threads));
+        if stat.field(3) != Some("Z") {
+            processes.push(Process {
+                pid,
+                name: text::one_line(stat.name().as_bytes(), NAME_CHARS),
+                threads,
+                parent: stat.field(4).and_then(|field| field.parse().ok()),
+                group: stat.field(5).and_then(|field| field.parse().ok()),
+                terminal: stat
+                    .field(7)
+                    .and_then(|field| field.parse().ok())
+                    .unwrap_or(0),
+                // -1 without a terminal.
+                foreground: stat.field(8).and_then(|field| field.parse().ok()),
+            });
+        }
+    }
+    processes.sort_by_key(|process| process.pid);
+    (processes, stillness)
+}
+
+fn children(pid: u32, threads: &[u32]) -> Vec<u32> {
+    let mut found = Vec::new();
+    for thread in threads {
+        let path = format!("/proc/{pid}/task/{thread}/children");
+        let Ok(text) = fs::read_to_string(path) else {
+            continue;
+        };
+        found.extend(
+            text.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
+    }
+    found
+}
+
+fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .take(MOST_THREADS)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// pid, parent, group, terminal, foreground, name.
+    fn tree(rows: &[(u32, u32, u32, u32, u32, &str)]) -> Vec<Process> {
+        let process = |row: &(u32, u32, u32, u32, u32, &str)| Process {
+            pid: row.0,
+            name: row.5.to_owned(),
+            threads: vec![row.0],
+            parent: Some(row.1),
+            group: Some(row.2),
+            terminal: row.3,
+            foreground: Some(row.4).filter(|group| *group != 0),
+        };
+        rows.iter().map(process).collect()
+    }
+
+    #[track_caller]
+    fn check(rows: &[(u32, u32, u32, u32, u32, &str)], expected: Option<(&str, &[u32])>) {
+        let pid = rows[0].0;
+        let found = in_front(tree(rows), pid, Path::new("/dev/pts/7"));
+        let found = found.map(|front| {
+            let pids: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
+            (front.tty.display().to_string(), pids)
+        });
+        let expected = expected.map(|(tty, pids)| (tty.to_owned(), pids.to_vec()));
+        assert_eq!(found, expected);
+    }
+
+    const TTY: u32 = (136 << 8) + 7;
+    const INNER: u32 = (136 << 8) + 8;
+
+    #[test]
+    fn the_group_that_has_the_terminal_is_in_front() {
+        let shell = (10, 1, 10, TTY, 11, "bash");
+        check(
+            &[
+                shell,
+                (11, 10, 11, TTY, 11, "make"),
+                (12, 11, 11, TTY, 11, "cc"),
+            ],
+            Some(("/dev/pts/7", &[11, 12])),
+        );
+        check(&[shell, (13, 10, 13, TTY, 11, "sleep")], None);
+        check(&[(10, 1, 10, 0, 0, "bash")], None);
+    }
+
+    #[test]
+    fn a_wrapper_is_looked_through() {
+        let script = (10, 1, 10, TTY, 10, "script");
+        check(
+            &[
+                script,
+                (11, 10, 11, INNER, 12, "sh"),
+                (12, 11, 12, INNER, 12, "sleep"),
+            ],
+            Some(("/dev/pts/8", &[12])),
+        );
+        // One within the other.
+        check(
+            &[
+                script,
+                (11, 10, 11, INNER, 11, "sudo"),
+                (12, 11, 12, INNER + 1, 12, "apt"),
+            ],
+            Some(("/dev/pts/9", &[12])),
+        );
+        // What has terminals of its own for several programs shows them as it likes.
+        check(
+            &[
+                script,
+                (11, 10, 11, INNER, 11, "sh"),
+                (12, 10, 12, INNER + 1, 12, "sh"),
+            ],
+            Some(("/dev/pts/7", &[10])),
+        );
+        check(
+            &[
+                (10, 1, 10, TTY, 10, "an-agent"),
+                (11, 10, 11, INNER, 11, "sh"),
+            ],
+            Some(("/dev/pts/7", &[10])),
+        );
+    }
+
+    #[test]
+    fn what_a_wrapper_runs_without_a_terminal_counts() {
+        let su = (10, 1, 10, TTY, 10, "su");
+        check(
+            &[su, (11, 10, 11, 0, 0, "bash")],
+            Some(("/dev/pts/7", &[10, 11])),
+        );
+        // What others have sent to the background does not.
+        check(
+            &[(10, 1, 10, TTY, 10, "bash"), (11, 10, 11, 0, 0, "daemon")],
+            Some(("/dev/pts/7", &[10])),
+        );
+    }
+
+    #[test]
+    fn terminals_have_paths() {
+        assert_eq!(path_of(34823), Some(PathBuf::from("/dev/pts/7")));
+        assert_eq!(
+            path_of((136 << 8) | (1 << 20) | 5),
+            Some(PathBuf::from("/dev/pts/261"))
+        );
+        assert_eq!(path_of(1025), None);
+        assert_eq!(path_of(0), None);
+    }
+}
