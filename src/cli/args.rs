@@ -100,6 +100,9 @@ pub(crate) struct Run {
     /// A variable for its environment; may be given more than once
     #[arg(long, value_name = "K=V", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Run it in tmux's environment instead of this one; --env goes on top
+    #[arg(long)]
+    pub(crate) clean_env: bool,
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
     /// input, 124: the time is over, 125: run itself failed
     #[arg(long, conflicts_with = "until", group = "waits")]

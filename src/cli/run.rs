@@ -11,7 +11,10 @@ use super::failure::{Failure, Kind};
 use super::output;
 use super::until::Until;
 use crate::client::Client;
-use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched};
+use crate::config;
+use crate::model::environment::{Withheld, is_shell_name};
+use crate::model::owner_of_environment;
+use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched, TaskEnvironment};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{Request, Response};
 
@@ -43,7 +46,9 @@ async fn launch(context: &Context, args: Run) -> Result<(), Failure> {
         session: session.name.clone(),
         name: args.name,
         cwd,
-        env: args.env,
+        environment: environment(args.clean_env, args.env)?,
+        runtime: session.place.runtime.clone(),
+        owner: owner_of_environment(&context::lookup),
         command: CommandWords::from_words(args.command),
         root: session.project.clone(),
         started: crate::clock::now().wall,
@@ -147,6 +152,24 @@ async fn look(daemon: Option<&mut Client>, launching: Option<&str>) -> Result<()
     }
 }
 
+/// Returns the task's environment: this one, or tmux's, and on top of it what was given.
+fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, Failure> {
+    let unknown = given.iter().find(|(name, _)| !is_shell_name(name));
+    if let Some((name, _)) = unknown {
+        let why = format!("`{name}` of --env is not a name that a shell's variable can have");
+        return Err(Failure::new(Kind::Usage, "run", why));
+    }
+    let config = config::load(&context::lookup);
+    let config = config.map_err(|error| Failure::of(Kind::Failed, "run", &error))?;
+    let withheld = Withheld::with(&config.env_withhold);
+    let below = if is_clean {
+        TaskEnvironment::of_tmux(withheld)
+    } else {
+        TaskEnvironment::of_caller(env::vars_os(), withheld)
+    };
+    Ok(below.with(given))
+}
+
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let failed = |error: &std::io::Error, dir: &str| {
         let why = format!("cannot run in {dir}: {error}");
@@ -162,8 +185,9 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
 
 fn launch_failure(error: &LaunchError) -> Failure {
     let kind = match error {
-        LaunchError::Name(_) | LaunchError::Session(_) | LaunchError::Variable(_) => Kind::Usage,
+        LaunchError::Name(_) | LaunchError::Session(_) => Kind::Usage,
         LaunchError::Directory(_)
+        | LaunchError::Environment { .. }
         | LaunchError::Ambiguous { .. }
         | LaunchError::Contended
         | LaunchError::Tmux(_) => Kind::Failed,

@@ -7,12 +7,16 @@ use std::time::Duration;
 use super::ConfigError;
 use super::table::{Document, Table};
 use crate::model::PromptKind;
+use crate::model::environment::is_name_pattern;
 
 /// What the file says, with defaults for what it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where notices go: key `notices`. Empty means nowhere.
     pub notices: BTreeSet<NoticeSink>,
+    /// What else of a caller's environment tasks do not see, names or beginnings of names with a
+    /// `*`: key `env-withhold`.
+    pub env_withhold: Vec<String>,
     /// What is taken for a prompt and told: table `input`.
     pub input: InputConfig,
     /// How much is kept of the output of runs that ended: table `logs`.
@@ -95,6 +99,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             notices: NOTICE_SINKS.iter().map(|(_, sink)| *sink).collect(),
+            env_withhold: Vec::new(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
         }
@@ -113,6 +118,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
             notices: top
                 .words("notices", NOTICE_SINKS)?
                 .unwrap_or(defaults.notices),
+            env_withhold: top.texts("env-withhold", "names of variables", variable_name)?,
             input: top.table("input", input)?,
             logs: top.table("logs", logs)?,
         })
@@ -157,6 +163,16 @@ fn logs(table: &mut Table<'_>) -> Result<LogsConfig, ConfigError> {
             .number("keep-mib", 1..=100_000)?
             .unwrap_or(defaults.keep_mib),
     })
+}
+
+fn variable_name(text: &str) -> Result<String, String> {
+    if is_name_pattern(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "`{text}` is not the name of a variable, nor the beginning of one with a `*` at the end"
+        ))
+    }
 }
 
 fn expression(text: &str) -> Result<String, String> {
@@ -319,6 +335,25 @@ mod tests {
             "[input]\nstalled-after = 600",
             "c.toml:2: `input.stalled-after` must be a duration like \"10m\" or \"2h\", found an integer",
         );
+    }
+
+    #[test]
+    fn variables_to_withhold_are_names_or_beginnings_of_names() {
+        let withheld =
+            |text: &str| parse(Path::new("c.toml"), text).map(|config| config.env_withhold);
+        assert_eq!(withheld("").unwrap(), [""; 0]);
+        let text = "env-withhold = [\"FOO\", \"AWS_*\"]";
+        assert_eq!(withheld(text).unwrap(), ["FOO", "AWS_*"]);
+        for bad in ["*", "a b", "", "A*B", "a.b"] {
+            let error = withheld(&format!("\nenv-withhold = [\"{bad}\"]")).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "c.toml:2: `env-withhold`: `{bad}` is not the name of a variable, nor the \
+                     beginning of one with a `*` at the end"
+                )
+            );
+        }
     }
 
     #[test]

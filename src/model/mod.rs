@@ -4,6 +4,7 @@
 //! [`crate::wire`], so these types stay free to change.
 
 mod bookmark;
+pub mod environment;
 mod event;
 mod id;
 mod now;

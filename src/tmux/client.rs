@@ -301,15 +301,36 @@ impl Connection<'_> {
     /// When no answer came or one of the commands failed; the rest of the line did not run then.
     pub async fn run(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         let frames = self.frames(commands).await?;
-        match frames.iter().position(|frame| !frame.ok) {
-            None => Ok(frames),
-            Some(index) => {
-                let name = commands.get(index).or(commands.last());
-                Err(TmuxError::from_reply(
-                    name.map_or("", Command::name),
-                    &frames[index].text(),
-                ))
-            }
+        all_ok(commands, frames)
+    }
+
+    /// The same, and nothing of the commands ever stands on a command line.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::run`].
+    pub(super) async fn run_unseen(
+        &mut self,
+        commands: &[Command],
+    ) -> Result<Vec<Frame>, TmuxError> {
+        let frames = match self {
+            Self::Attached(client) => client.call(commands).await?,
+            Self::OneShot(server) => server.one_shot_unseen(commands).await?,
+        };
+        all_ok(commands, frames)
+    }
+}
+
+/// Returns the frames, if all of them are `ok`.
+fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Frame>, TmuxError> {
+    match frames.iter().position(|frame| !frame.ok) {
+        None => Ok(frames),
+        Some(index) => {
+            let name = commands.get(index).or(commands.last());
+            Err(TmuxError::from_reply(
+                name.map_or("", Command::name),
+                &frames[index].text(),
+            ))
         }
     }
 }

@@ -60,7 +60,7 @@ pub async fn type_secret(
     if then_enter {
         commands.push(send(pane).arg("Enter"));
     }
-    let frames = server.one_shot_with(&commands, Some(text)).await?;
+    let frames = server.one_shot_with(&commands, text).await?;
     let Some(failed) = frames.iter().position(|frame| !frame.ok) else {
         return Ok(());
     };

@@ -10,6 +10,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::script::CommandWords;
 use super::server::Server;
+use super::task_environment::{EnvironmentFile, TaskEnvironment};
 use crate::model::{Millis, PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line, literal_format};
 
@@ -32,8 +33,12 @@ pub struct Launch {
     pub name: String,
     /// Where the command runs: an existing directory, absolute.
     pub cwd: PathBuf,
-    /// Variables for the command.
-    pub env: Vec<(String, String)>,
+    /// The command's environment.
+    pub environment: TaskEnvironment,
+    /// Where the environment waits to be read: a folder that is the user's alone.
+    pub runtime: PathBuf,
+    /// Who asks for it.
+    pub owner: Option<String>,
     /// The command.
     pub command: CommandWords,
     /// The project's absolute path, for a session that has to be made.
@@ -68,9 +73,15 @@ pub enum LaunchError {
     /// tmux would change the session's name, or not find it again.
     #[error("`{0}` is not a session name: it may not be empty or contain `.` or `:`")]
     Session(String),
-    /// A variable has no name that a program could see, or a NUL.
-    #[error("`{0}` is not a variable")]
-    Variable(String),
+    /// The environment cannot be written for the task to read.
+    #[error("could not write the task's environment to {}", .folder.display())]
+    Environment {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The directory is not there, or has a name that tmux cannot carry.
     #[error("`{}` is not a directory to run in", .0.display())]
     Directory(PathBuf),
@@ -125,7 +136,7 @@ pub async fn launch(
     server: &Server,
     launch: &Launch,
 ) -> Result<Launched, LaunchError> {
-    let plan = Plan::new(launch)?;
+    let plan = Plan::new(launch).await?;
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         let done = match plan.find(connection).await? {
@@ -152,6 +163,7 @@ pub async fn launch(
             },
         };
         if let Some(launched) = done {
+            plan.file.hand_over();
             return Ok(launched);
         }
     }
@@ -180,29 +192,48 @@ struct Plan<'a> {
     session: String,
     /// Tells a window that this very launch made.
     mark: String,
+    file: EnvironmentFile,
+    /// What the pane runs.
+    words: Vec<String>,
 }
 
 const MARK: &str = "@tmux_task_launch";
 
+/// Who asked for the window's task.
+const OWNER: &str = "@tmux_task_owner";
+
 impl<'a> Plan<'a> {
-    fn new(launch: &'a Launch) -> Result<Self, LaunchError> {
+    async fn new(launch: &'a Launch) -> Result<Self, LaunchError> {
         check_name(&launch.name)?;
         let session = &launch.session;
         if session.is_empty() || session.contains(['.', ':', '\0', '\n']) {
             let shown = crate::model::text::one_line(session.as_bytes(), 60);
             return Err(LaunchError::Session(shown));
         }
-        for (name, value) in &launch.env {
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                return Err(LaunchError::Variable(name.clone()));
-            }
-        }
         let cwd = launch.cwd.to_str().filter(|_| is_directory(&launch.cwd));
+        let cwd = cwd.ok_or_else(|| LaunchError::Directory(launch.cwd.clone()))?;
+        let mark = format!("{}-{}", std::process::id(), unique());
+        let no_file = |source| LaunchError::Environment {
+            folder: launch.runtime.clone(),
+            source,
+        };
+        let file = launch.environment.write(&launch.runtime, &mark).await;
+        let file = file.map_err(no_file)?;
+        let path = file.path();
+        let path = path.ok_or_else(|| no_file(std::io::ErrorKind::InvalidFilename.into()))?;
+        let names = [
+            ("TMUX_TASK_SESSION", session.as_str()),
+            ("PI_TMUX_SESSION", session),
+            ("TMUX_TASK_NAME", &launch.name),
+        ];
+        let words = launch.command.pane_words(&names, &launch.environment, path);
         Ok(Self {
             launch,
-            cwd: cwd.ok_or_else(|| LaunchError::Directory(launch.cwd.clone()))?,
+            cwd,
             session: format!("={session}"),
-            mark: format!("{}-{}", std::process::id(), unique()),
+            mark,
+            words,
+            file,
         })
     }
 
@@ -260,7 +291,7 @@ impl<'a> Plan<'a> {
         commands.push(self.with_process(place));
         commands.extend(self.window_options(&format!("{pane_target}^"), Count::First));
         commands.push(self.list_command());
-        match (Connection::OneShot(server)).run(&commands).await {
+        match (Connection::OneShot(server)).run_unseen(&commands).await {
             Err(TmuxError::Rejected { command, reply })
                 if command == "new-session" && reply.starts_with("duplicate session") =>
             {
@@ -294,7 +325,7 @@ impl<'a> Plan<'a> {
                 .arg(control_line(&make)),
             self.list_command(),
         ];
-        match connection.run(&commands).await {
+        match connection.run_unseen(&commands).await {
             Err(error) if error.is_missing() => Ok(None),
             answer => Ok(self.created(&answer?)),
         }
@@ -334,7 +365,7 @@ impl<'a> Plan<'a> {
         commands.push(self.with_process(respawn));
         commands.push(Command::new("clear-history").args(["-t", &pane]));
         commands.push(self.list_command());
-        let frames = match connection.run(&commands).await {
+        let frames = match connection.run_unseen(&commands).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
                 return Ok(None);
             }
@@ -360,21 +391,9 @@ impl<'a> Plan<'a> {
     }
 
     fn with_process(&self, command: Command) -> Command {
-        let session = &self.launch.session;
-        let ours = ["TMUX_TASK_SESSION", "PI_TMUX_SESSION"];
-        let ours = ours.iter().map(|name| (*name, session.as_str()));
-        let given = self
-            .launch
-            .env
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.as_str()));
-        given
-            .chain(ours)
-            .fold(command, |command, (name, value)| {
-                command.args(["-e", &format!("{name}={value}")])
-            })
-            .args(["-c", &literal_format(self.cwd), "--", "bash", "-lc"])
-            .arg(self.launch.command.script())
+        command
+            .args(["-c", &literal_format(self.cwd), "--"])
+            .args(self.words.iter().cloned())
     }
 
     fn window_options(&self, target: &str, count: Count) -> Vec<Command> {
@@ -392,6 +411,10 @@ impl<'a> Plan<'a> {
             set("-w", "@tmux_task_cwd", self.cwd),
             set("-w", "@tmux_task_started", &self.launch.started.to_string()),
             set("-w", MARK, &self.mark),
+            match &self.launch.owner {
+                Some(owner) => set("-w", OWNER, owner),
+                None => Command::new("set-option").args(["-wu", "-t", target, OWNER]),
+            },
             match count {
                 Count::First => set("-w", "@tmux_task_run", "1"),
                 // A window that never was counted had its first run.

@@ -20,6 +20,7 @@ mod rows;
 mod script;
 mod server;
 mod tabs;
+mod task_environment;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -41,5 +42,6 @@ pub use output::{History, Log, PaneOutput, Style, Untold, hear_output, read_log,
 pub use probe::Probe;
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
+pub use task_environment::TaskEnvironment;
 pub use version::Version;
 pub use waiter::{Callers, Waiter};

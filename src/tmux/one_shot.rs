@@ -27,8 +27,31 @@ impl Drop for Leaving {
     }
 }
 
-/// tmux takes no more than 16 KiB of arguments; a longer line is read from stdin.
-const ARGV_LIMIT: usize = 12 * 1024;
+/// tmux takes no more than 16 KiB of arguments, with the marks that we add; a longer line is read
+/// from stdin.
+const ARGV_LIMIT: usize = 8 * 1024;
+
+/// How commands get to tmux.
+enum Way {
+    /// As arguments.
+    Argv,
+    /// As arguments; stdin is for them to read.
+    ArgvWith(String),
+    /// By stdin.
+    Stdin,
+}
+
+impl Way {
+    fn for_length(commands: &[Command]) -> Self {
+        let length: usize = argv(commands).iter().map(|word| word.len() + 1).sum();
+        // The marks are some 60 bytes a command.
+        if length + 64 * commands.len() > ARGV_LIMIT {
+            Self::Stdin
+        } else {
+            Self::Argv
+        }
+    }
+}
 
 impl Server {
     /// Runs the commands as one line and returns what each said, as frames: one for each, up to
@@ -39,7 +62,20 @@ impl Server {
     /// When the program or the server is missing, or there is no answer in time. A command that
     /// failed is a frame that is not `ok`.
     pub async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        self.one_shot_with(commands, None).await
+        self.ask(commands, Way::for_length(commands)).await
+    }
+
+    /// The same, and nothing of the commands ever stands on a command line: that of the client
+    /// that started a server is the server's for as long as it lives.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::one_shot`].
+    pub(super) async fn one_shot_unseen(
+        &self,
+        commands: &[Command],
+    ) -> Result<Vec<Frame>, TmuxError> {
+        self.ask(commands, Way::Stdin).await
     }
 
     /// The same, with something for the commands to read from `-`: what must not stand on a
@@ -51,8 +87,12 @@ impl Server {
     pub async fn one_shot_with(
         &self,
         commands: &[Command],
-        given: Option<String>,
+        given: String,
     ) -> Result<Vec<Frame>, TmuxError> {
+        self.ask(commands, Way::ArgvWith(given)).await
+    }
+
+    async fn ask(&self, commands: &[Command], way: Way) -> Result<Vec<Frame>, TmuxError> {
         let time = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| {
@@ -66,16 +106,17 @@ impl Server {
                 [command.clone(), say]
             })
             .collect();
-        let mut words = argv(&marked);
-        let mut input = given;
-        if input.is_none() && words.iter().map(|word| word.len() + 1).sum::<usize>() > ARGV_LIMIT {
-            let mut read = vec![Command::new("source-file").arg("-")];
-            if commands.first().map(Command::name) == Some("new-session") {
-                read.insert(0, Command::new("start-server"));
+        let (words, input) = match way {
+            Way::Argv => (argv(&marked), None),
+            Way::ArgvWith(given) => (argv(&marked), Some(given)),
+            Way::Stdin => {
+                let mut read = vec![Command::new("source-file").arg("-")];
+                if commands.first().map(Command::name) == Some("new-session") {
+                    read.insert(0, Command::new("start-server"));
+                }
+                (argv(&read), Some(format!("{}\n", control_line(&marked))))
             }
-            words = argv(&read);
-            input = Some(format!("{}\n", control_line(&marked)));
-        }
+        };
         let mut process = self.client_process();
         process
             .args(words)

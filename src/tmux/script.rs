@@ -1,10 +1,29 @@
 //! The command of a task as bash runs it.
 
+use super::task_environment::TaskEnvironment;
+
 /// tmux drops what it has not read yet when a process ends. So at its end the shell asks the
 /// terminal for a sign of life: by the time tmux answers (`ESC [ 0 n`) it has read everything. A
 /// terminal that does not answer costs half a second.
 const DRAIN: &str =
     r"trap 'IFS= read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
+
+/// The first shell: keeps what tmux tells a pane of its terminal and nothing else of tmux's
+/// environment. The words are the script, the file, and [`LOAD`]. Where the file has been read
+/// already, somebody has respawned the pane by hand: what tmux has is the best there is then.
+const CLEAR: &str = r#"[ -r "$2" ] || exec "$BASH" -lc "$1" bash
+for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS; do
+[ -z "${!n+x}" ] || set -- "$@" "$n=${!n}"
+done
+exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}""#;
+
+/// The second shell: sets the task's environment, so that the login shell's profile runs in it.
+const LOAD: &str = r#"export "${@:4}"; . "$2" 2>/dev/null; exec "$3" -lc "$1" bash "$2""#;
+
+/// In the third, the login shell: what its profile has changed of the environment is changed back.
+/// The file is emptied first, for a `PATH` need not have `rm`.
+const RELOAD: &str = r#"if [ -r "${1-}" ]; then . "$1" again 2>/dev/null; : >|"$1"; command -p rm -f -- "$1"; fi
+set --"#;
 
 /// What a task runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +59,27 @@ impl CommandWords {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the script for `bash -lc`.
-    #[must_use]
-    pub fn script(&self) -> String {
+    /// Returns the words that a task's pane runs. `names` are the variables that name the task.
+    ///
+    /// The pane keeps one process from the first of its shells to the last: each takes the place of
+    /// the one before.
+    pub(super) fn pane_words(
+        &self,
+        names: &[(&str, &str)],
+        environment: &TaskEnvironment,
+        file: &str,
+    ) -> Vec<String> {
+        let script = self.script(names, environment);
+        let words: &[&str] = if environment.is_on_top_of_tmux() {
+            &["bash", "-lc", &script, "bash", file]
+        } else {
+            &["bash", "-pc", CLEAR, "bash", &script, file, LOAD]
+        };
+        words.iter().map(ToString::to_string).collect()
+    }
+
+    /// Returns the script for `bash -lc`; its argument is the file of the environment.
+    fn script(&self, names: &[(&str, &str)], environment: &TaskEnvironment) -> String {
         let command = match self {
             Self::Line(line) => line.clone(),
             Self::Argv(words) => {
@@ -50,11 +87,17 @@ impl CommandWords {
                 words.join(" ")
             }
         };
+        let names: Vec<String> = names
+            .iter()
+            .map(|(name, value)| format!("{name}={}", quote(value)))
+            .collect();
         // `eval` ends the command where it ends, whatever its last character is. The last line
         // keeps bash from becoming the command's last program: a signal that ends that one is
         // then a code of the shell.
         format!(
-            "unset PI_SESSION_ID PI_TMUX_ROOT_CWD\nset -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
+            "{}\n{RELOAD}\nexport {}\nset -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
+            environment.unset_line(),
+            names.join(" "),
             quote(&command)
         )
     }
@@ -80,7 +123,8 @@ mod tests {
 
     fn bash(words: &[&str]) -> (String, Option<i32>) {
         let words = words.iter().map(ToString::to_string).collect();
-        let script = CommandWords::from_words(words).script();
+        let script = CommandWords::from_words(words)
+            .script(&[("TMUX_TASK_NAME", "it's")], &TaskEnvironment::default());
         let output = std::process::Command::new("bash")
             .args(["-c", &script])
             .env("PI_SESSION_ID", "x")
@@ -103,6 +147,7 @@ mod tests {
         check(&["echo 'é 日本'"], "é 日本\n", 0);
         check(&["cat <<X\nhi\nX"], "hi\n", 0);
         check(&["echo ${PI_SESSION_ID-unset}"], "unset\n", 0);
+        check(&["echo $TMUX_TASK_NAME $0 $#"], "it's bash 0\n", 0);
         check(&["false && true"], "", 1);
         check(&["false | true"], "", 1);
         check(&["false; echo on"], "", 1);

@@ -10,6 +10,7 @@ use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
 use super::version::Version;
+use crate::model::environment::reaches_tmux_server;
 
 /// What a person said about program and server; nothing said leaves it to the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,10 +141,14 @@ impl Server {
         process
     }
 
-    /// The program in an environment that does not point to a server or pane of its own.
+    /// The program in an environment that may be the server's: a client that finds no server
+    /// starts one, which keeps all that the client has for every task and every shell to come.
     fn process(&self) -> Process {
         let mut process = Process::new(&self.program);
-        process.env_remove("TMUX").env_remove("TMUX_PANE");
+        let stays = |name: &OsStr| name.to_str().is_some_and(reaches_tmux_server);
+        process
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| stays(name)));
         process
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::model::environment::Withheld;
 use crate::model::{Millis, PaneId, SessionId, WindowId};
 use crate::protocol::rows::{Look, WindowRow};
 use crate::protocol::{Command, Notice, control_line};
@@ -68,7 +69,18 @@ impl Private {
             name: name.into(),
             cwd: self.dir.path().into(),
             // A login shell reads what stands in the home, and a person's may take its time.
-            env: vec![("HOME".into(), self.dir.path().to_str().unwrap().into())],
+            environment: TaskEnvironment::of_caller(
+                ["HOME", "PATH"].map(|name| {
+                    let value = match name {
+                        "HOME" => self.dir.path().into(),
+                        _ => std::env::var_os(name).unwrap(),
+                    };
+                    (name.into(), value)
+                }),
+                Withheld::default(),
+            ),
+            runtime: self.dir.path().join("run"),
+            owner: None,
             command: CommandWords::from_words(words.iter().map(ToString::to_string).collect()),
             root: Some("/pro#{ject".into()),
             started: 1_700_000_000_123,
@@ -584,7 +596,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         &["pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000"],
     );
     task.cwd.clone_from(&hostile);
-    task.env.extend([
+    task.environment = task.environment.with([
         ("ODD".into(), "a b;#{pid} 'x'\né".into()),
         ("X".into(), String::new()),
     ]);

@@ -1,0 +1,214 @@
+//! Which variables of an environment go where.
+
+/// What belongs to the terminal, to tmux or to the shell itself, besides `TERM*`.
+const OF_TERMINAL: [&str; 8] = [
+    "TMUX",
+    "TMUX_PANE",
+    "COLUMNS",
+    "LINES",
+    "SHLVL",
+    "PWD",
+    "OLDPWD",
+    "_",
+];
+
+/// What names or opens an agent's conversation; a `*` at the end stands for any rest.
+const OF_CONVERSATION: [&str; 15] = [
+    "PI_SESSION_ID",
+    "PI_SESSION_FILE",
+    "PI_TMUX_ROOT_CWD",
+    "CLAUDECODE",
+    "CLAUDE_CODE_*",
+    "CLAUDE_PID",
+    "CODEX_THREAD_ID",
+    "CODEX_SESSION_ID",
+    "CODEX_TOOL_CALL_ID",
+    "CODEX_MANAGED_*",
+    "OPENCODE",
+    "OPENCODE_PID",
+    "AI_AGENT",
+    "AGENT",
+    "TMUX_TASK_OWNER",
+];
+
+/// The same, and a secret as well.
+const PASSWORDS: [&str; 1] = ["OPENCODE_SERVER_PASSWORD"];
+
+/// What a tmux server that we start gets: what a login has, and what is needed to start at all.
+const OF_LOGIN: [&str; 38] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "HOSTNAME",
+    "MAIL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "LOCPATH",
+    "LOCALE_ARCHIVE",
+    "TZ",
+    "TZDIR",
+    "TMPDIR",
+    "TMUX_TMPDIR",
+    "TERM",
+    "TERMINFO",
+    "TERMINFO_DIRS",
+    "COLORTERM",
+    "XDG_*",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "WINDOWID",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "SSH_CONNECTION",
+    "SSH_CLIENT",
+    "SSH_TTY",
+    "SSH_ASKPASS",
+    "KRB5CCNAME",
+    "EDITOR",
+    "VISUAL",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "DYLD_*",
+];
+
+/// What of a caller's environment does not go to a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Withheld {
+    /// Names and beginnings of names, given by the user.
+    more: Vec<String>,
+}
+
+impl Withheld {
+    /// Returns what is always withheld, and what `more` names: names, or with a `*` at the end,
+    /// beginnings of names.
+    #[must_use]
+    pub fn with(more: &[String]) -> Self {
+        Self {
+            more: more.to_vec(),
+        }
+    }
+
+    /// Whether the variable is withheld.
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        name.starts_with("TERM")
+            || OF_TERMINAL.contains(&name)
+            || self.names().any(|pattern| matches(pattern, name))
+    }
+
+    /// Returns the names, and with a `*` at the end the beginnings of names, of what no task sees
+    /// whoever set it; what belongs to the terminal is not among them, for a task has its own.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let always = OF_CONVERSATION.iter().chain(&PASSWORDS).copied();
+        always.chain(self.more.iter().map(String::as_str))
+    }
+}
+
+/// Whether the variable may reach a tmux server that we start: it lives on in the server's
+/// environment, where everybody finds it.
+#[must_use]
+pub fn reaches_tmux_server(name: &str) -> bool {
+    OF_LOGIN.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Whether `text` is a name or the beginning of a name and a `*`, as [`Withheld`] takes them.
+#[must_use]
+pub fn is_name_pattern(text: &str) -> bool {
+    is_shell_name(text.strip_suffix('*').unwrap_or(text))
+}
+
+/// Whether a shell can have a variable of this name.
+#[must_use]
+pub fn is_shell_name(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terminal_and_the_conversation_are_withheld() {
+        let always = Withheld::default();
+        for name in [
+            "TMUX",
+            "TERM",
+            "TERM_PROGRAM",
+            "_",
+            "CLAUDECODE",
+            "CLAUDE_CODE_SESSION_ID",
+            "CODEX_MANAGED_BY_NPM",
+            "OPENCODE_SERVER_PASSWORD",
+            "TMUX_TASK_OWNER",
+        ] {
+            assert!(always.covers(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "HOME",
+            "FOO",
+            "CLAUDE_CODE",
+            "CODEX_HOME",
+            "AGENTS",
+            "TMUX_TASK_SESSION",
+            "XTERM",
+        ] {
+            assert!(!always.covers(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn users_withhold_more() {
+        let more = Withheld::with(&["FOO".to_owned(), "AWS_*".to_owned()]);
+        for (name, covered) in [
+            ("FOO", true),
+            ("FOO2", false),
+            ("AWS_", true),
+            ("AWS_TOKEN", true),
+            ("AWS", false),
+            ("AGENT", true),
+        ] {
+            assert_eq!(more.covers(name), covered, "{name}");
+        }
+        for good in ["A", "_a1", "AWS_*"] {
+            assert!(is_name_pattern(good), "{good}");
+        }
+        for bad in ["", "*", "1A", "A*B", "A B", "a.b", "Ä"] {
+            assert!(!is_name_pattern(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_server_has_what_a_login_has() {
+        for name in ["HOME", "PATH", "LC_ALL", "XDG_RUNTIME_DIR", "TMUX_TMPDIR"] {
+            assert!(reaches_tmux_server(name), "{name}");
+        }
+        for name in [
+            "TMUX",
+            "TMUX_TASK_SESSION",
+            "PI_TMUX_SESSION",
+            "API_TOKEN",
+            "CLAUDECODE",
+            "BASH_FUNC_x%%",
+        ] {
+            assert!(!reaches_tmux_server(name), "{name}");
+        }
+        assert!(OF_LOGIN.iter().all(|name| *name == "TERM"
+            || *name == "TERMINFO"
+            || *name == "TERMINFO_DIRS"
+            || !Withheld::default().covers(name)));
+    }
+}

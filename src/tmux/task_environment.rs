@@ -1,0 +1,356 @@
+//! The environment of a task, and how it gets there unseen.
+//!
+//! The values stand in no command line, and in nothing that tmux keeps: arguments are for everybody
+//! to see, a session's environment goes to every later window, and tmux logs its commands. They go
+//! by a file that only the user can read; the shell that the task begins with reads and removes it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use tokio::process::Command as Process;
+
+use crate::model::environment::{Withheld, is_shell_name};
+
+/// How the files' names begin.
+const PREFIX: &str = "task-env-";
+
+/// A shell that has not read its file after this time never will.
+const STALE: Duration = Duration::from_secs(600);
+
+/// Variables that mean something to bash itself: they are given to a shell when it starts, and never
+/// set in one that runs already.
+const OF_BASH: [&str; 24] = [
+    "ENV",
+    "IFS",
+    "UID",
+    "EUID",
+    "PPID",
+    "GROUPS",
+    "SHELLOPTS",
+    "POSIXLY_CORRECT",
+    "OPTIND",
+    "OPTARG",
+    "OPTERR",
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "EPOCHSECONDS",
+    "EPOCHREALTIME",
+    "HISTCMD",
+    "FUNCNAME",
+    "FUNCNEST",
+    "DIRSTACK",
+    "PIPESTATUS",
+    "GLOBIGNORE",
+    "EXECIGNORE",
+];
+
+/// What a task has for an environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskEnvironment {
+    variables: Vec<(OsString, OsString)>,
+    /// Whether tmux's own is kept below it.
+    is_on_top_of_tmux: bool,
+    withheld: Withheld,
+}
+
+impl TaskEnvironment {
+    /// Returns the caller's environment but for what is withheld.
+    #[must_use]
+    pub fn of_caller(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        withheld: Withheld,
+    ) -> Self {
+        let is_withheld = |name: &OsStr| name.to_str().is_some_and(|name| withheld.covers(name));
+        let variables = variables
+            .into_iter()
+            .filter(|(name, _)| !is_withheld(name))
+            .collect();
+        Self {
+            variables,
+            is_on_top_of_tmux: false,
+            withheld,
+        }
+    }
+
+    /// Returns tmux's environment.
+    #[must_use]
+    pub fn of_tmux(withheld: Withheld) -> Self {
+        Self {
+            variables: Vec::new(),
+            is_on_top_of_tmux: true,
+            withheld,
+        }
+    }
+
+    /// Returns it with these variables set, whatever their names.
+    #[must_use]
+    pub fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
+        for (name, value) in given {
+            self.variables.retain(|(known, _)| known != name.as_str());
+            self.variables.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Whether it begins with tmux's.
+    pub(super) fn is_on_top_of_tmux(&self) -> bool {
+        self.is_on_top_of_tmux
+    }
+
+    /// Returns what a shell runs to have none of what is withheld.
+    pub(super) fn unset_line(&self) -> String {
+        let words: Vec<String> = self
+            .withheld
+            .names()
+            .map(|pattern| match pattern.strip_suffix('*') {
+                Some(beginning) => format!("${{!{beginning}@}}"),
+                None => pattern.to_owned(),
+            })
+            .collect();
+        format!("command unset -v {} 2>/dev/null || :", words.join(" "))
+    }
+
+    /// Writes what a shell reads. `again` is what a shell that runs already may set once more.
+    fn text(&self, functions: &[u8]) -> Vec<u8> {
+        let mut usual = Vec::new();
+        let mut of_bash = Vec::new();
+        for (name, value) in &self.variables {
+            let Some(name) = name.to_str().filter(|name| is_shell_name(name)) else {
+                continue;
+            };
+            let is_of_bash = name.starts_with("BASH") || OF_BASH.contains(&name);
+            let to = if is_of_bash { &mut of_bash } else { &mut usual };
+            to.extend_from_slice(format!("declare -x {name}=").as_bytes());
+            to.extend_from_slice(&quote(value.as_bytes()));
+            to.push(b'\n');
+        }
+        usual.extend_from_slice(b"[ \"${1-}\" != again ] || return 0\n");
+        usual.extend_from_slice(functions);
+        usual.extend_from_slice(&of_bash);
+        usual
+    }
+
+    /// Puts it into a new file of this folder, which is made if it is missing; the folder must be
+    /// the user's alone.
+    pub(super) async fn write(&self, folder: &Path, unique: &str) -> io::Result<EnvironmentFile> {
+        if let Err(error) = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+        {
+            tracing::debug!(%error, "the folder of environments was not made");
+        }
+        remove_stale(folder);
+        let text = self.text(&self.functions().await);
+        let path = folder.join(format!("{PREFIX}{unique}"));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        let written = EnvironmentFile { path };
+        (&file).write_all(&text)?;
+        Ok(written)
+    }
+
+    /// Returns the exported functions of bash, as bash itself writes them: what stands in their
+    /// variables is nothing to be run as it is.
+    async fn functions(&self) -> Vec<u8> {
+        let of_function = |name: &OsStr| name.as_bytes().starts_with(b"BASH_FUNC_");
+        let functions: Vec<_> = self
+            .variables
+            .iter()
+            .filter(|(name, _)| of_function(name))
+            .collect();
+        if functions.is_empty() {
+            return Vec::new();
+        }
+        let path = self.variables.iter().find(|(name, _)| name == "PATH");
+        let said = Process::new("bash")
+            .args(["--noprofile", "--norc", "-c", "declare -fx"])
+            .env_clear()
+            .envs(functions.into_iter().chain(path).map(|(k, v)| (k, v)))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        match tokio::time::timeout(super::one_shot::TIME_LIMIT, said).await {
+            Ok(Ok(output)) => output.stdout,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// A file that waits to be read by the shell of a task. Dropping it removes it, unless it was handed
+/// over.
+#[derive(Debug)]
+pub(super) struct EnvironmentFile {
+    path: PathBuf,
+}
+
+impl EnvironmentFile {
+    /// Returns the file's path, if it is text: tmux carries no other.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.path.to_str()
+    }
+
+    /// Leaves the file to the shell that was started.
+    pub(super) fn hand_over(mut self) {
+        self.path = PathBuf::new();
+    }
+}
+
+impl Drop for EnvironmentFile {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let removed = fs::remove_file(&self.path);
+            tracing::debug!(?removed, "a task did not start");
+        }
+    }
+}
+
+/// Removes what was left by tasks that ended before their shell read its file.
+fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        let age = entry
+            .metadata()
+            .and_then(|found| found.modified())
+            .map(|written| SystemTime::now().duration_since(written));
+        if is_ours && matches!(age, Ok(Ok(age)) if age > STALE) {
+            let removed = fs::remove_file(entry.path());
+            tracing::debug!(?removed, "a task's environment was never read");
+        }
+    }
+}
+
+/// Quotes bytes for a shell.
+fn quote(bytes: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in bytes {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, value: &[u8]) -> (OsString, OsString) {
+        (name.into(), OsStr::from_bytes(value).to_owned())
+    }
+
+    #[test]
+    fn what_is_given_goes_before_what_is_withheld() {
+        let caller = [variable("FOO", b"1"), variable("CLAUDECODE", b"1")];
+        let given = [("FOO", "2"), ("CLAUDECODE", "mine")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let caller = TaskEnvironment::of_caller(caller, Withheld::default());
+        assert_eq!(caller.variables, [variable("FOO", b"1")]);
+        assert_eq!(
+            caller.with(given).variables,
+            [variable("FOO", b"2"), variable("CLAUDECODE", b"mine")]
+        );
+    }
+
+    /// What a shell has that reads the file, started with nothing.
+    async fn read_back(environment: &TaskEnvironment, how: &str) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = environment.write(dir.path(), "x").await.unwrap();
+        let script = format!(". \"$1\" {how} && exec env -0");
+        let output = std::process::Command::new("bash")
+            .args(["-pc", &script, "bash", file.path().unwrap()])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        drop(file);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        output.stdout
+    }
+
+    #[tokio::test]
+    async fn any_value_arrives_byte_for_byte() {
+        let every: Vec<u8> = (1..=255).collect();
+        let values: [&[u8]; 9] = [
+            b"",
+            b"it's",
+            b"a\nb\n",
+            b"#{pid} #(id) ##",
+            b"$(touch owned) `id` $HOME",
+            b"\\",
+            b"'\\''; touch owned #",
+            &every,
+            &[b'x'; 100_000],
+        ];
+        let names: Vec<String> = (0..values.len()).map(|n| format!("V{n}")).collect();
+        let variables: Vec<_> = names
+            .iter()
+            .zip(values)
+            .map(|(name, value)| variable(name, value))
+            .collect();
+        let environment = TaskEnvironment::of_caller(variables.clone(), Withheld::default());
+        for how in ["", "again"] {
+            let read = read_back(&environment, how).await;
+            let found: Vec<&[u8]> = read.split(|byte| *byte == 0).collect();
+            for (name, value) in &variables {
+                let expected = [name.as_bytes(), b"=", value.as_bytes()].concat();
+                assert!(found.contains(&expected.as_slice()), "{how:?} {name:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn functions_arrive_and_what_follows_them_does_not_run() {
+        let environment = TaskEnvironment::of_caller(
+            [
+                variable("BASH_FUNC_good%%", b"() { echo fine; }"),
+                variable("BASH_FUNC_bad%%", b"() { :; }; touch owned"),
+                variable("BASH_FUNC_x y%%", b"() { :; }"),
+                variable("a.b", b"1"),
+            ],
+            Withheld::default(),
+        );
+        let read = read_back(&environment, "").await;
+        let read = String::from_utf8(read).unwrap();
+        assert!(read.contains("BASH_FUNC_good%%=() {"), "{read}");
+        assert!(!read.contains("owned"), "{read}");
+    }
+
+    #[test]
+    fn only_old_files_of_ours_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - 2 * STALE;
+        for (name, time) in [
+            ("task-env-old", Some(old)),
+            ("task-env-new", None),
+            ("other", Some(old)),
+        ] {
+            let file = fs::File::create(dir.path().join(name)).unwrap();
+            if let Some(time) = time {
+                file.set_modified(time).unwrap();
+            }
+        }
+        remove_stale(dir.path());
+        assert!(!dir.path().join("task-env-old").exists());
+        assert!(dir.path().join("task-env-new").exists());
+        assert!(dir.path().join("other").exists());
+    }
+}
