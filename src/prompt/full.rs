@@ -1,24 +1,19 @@
-//! Programs that draw: pagers, editors, dialogs and lists to choose from.
+//! Programs that draw: pagers, editors, finders, and fields in frames or above hints.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::line::pattern;
-use super::place::{Place, is_blank, is_boxed, is_framed, question, unframed};
+use super::place::{Place, is_blank, is_framed, question, unframed};
+use super::{ansible, dialog, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
 /// How many of the last rows with text a list or a dialog may stand in.
-const ROWS: usize = 24;
+pub(super) const ROWS: usize = 24;
 
-/// How many rows without a legend may follow a list.
-const BELOW_LIST: usize = 2;
-
-/// Marks of the choice that Enter would take, and of those that it would not.
-const POINTERS: &[char] = &[
-    '❯', '»', '▸', '▶', '‣', '➤', '➜', '→', '>', '›', '●', '◉', '◆', '*',
-];
-const OTHERS: &[char] = &['○', '◯', '◻', '◇', '☐', '□', '◌'];
+/// Within so many characters from its start a row to search with bears its mark.
+const INPUT_MARK: usize = 24;
 
 /// What a drawn program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +29,17 @@ pub(super) struct Drawn {
 pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
     editor(screen)
         .or_else(|| pager(screen, place))
-        .or_else(|| dialog(screen))
+        .or_else(|| dialog::drawn(screen))
+        .or_else(|| marked::drawn(screen, place))
         .or_else(|| finder(screen, place))
-        .or_else(|| list(screen))
         .or_else(|| framed_field(screen))
+        .or_else(|| list::drawn(screen, place))
+        .or_else(|| hinted_field(screen, place))
         .or_else(|| legend_alone(screen))
+        .or_else(|| ansible::drawn(screen))
 }
 
-fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> {
     screen
         .rows
         .iter()
@@ -55,7 +53,7 @@ fn pager(screen: &Screen, place: Place) -> Option<Drawn> {
     static PAGER: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
             r"\(END\)$|^--\s?(?:more|man)\s?--|--more--(?:\s?\(.*\))?$|^manual page .*\bline \d+|^lines \d+-\d+",
-            r"|^-- more --|\bbyte \d+/\d+|^.{1,80} \(?press h for help(?: or q to quit)?\)?$|^\[press space to continue, 'q' to quit\.?\]$",
+            r"|^-- more --|\bbyte \d+/\d+|^.{1,80} \(?press h for help(?: or q to quit)?\)?$|^\[press space to continue, 'q' to quit\.?\]$|^-- most: .*\d%",
         ))
     });
     let (row, text) = text_rows(screen).next()?;
@@ -80,6 +78,8 @@ fn editor(screen: &Screen) -> Option<Drawn> {
     });
     static KEYS: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?:^|\s)(?:\^[A-Z_\\/]|M-[A-Z])\s\p{L}"));
+    // Function keys, as Midnight Commander's editor has them.
+    static FUNCTIONS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b1help\s+2save\s+3mark\b"));
     if screen.alternate == Some(false) {
         return None;
     }
@@ -94,7 +94,7 @@ fn editor(screen: &Screen) -> Option<Drawn> {
             rule,
         })
     };
-    if KEYS.find_iter(text).count() >= 3 {
+    if KEYS.find_iter(text).count() >= 3 || FUNCTIONS.is_match(text) {
         let first = screen.rows.iter().position(|row| !is_blank(row));
         return is_editor("editor's keys", first.unwrap_or(row));
     }
@@ -114,48 +114,6 @@ fn editor(screen: &Screen) -> Option<Drawn> {
     is_editor("rows behind the end of a text", row)
 }
 
-fn dialog(screen: &Screen) -> Option<Drawn> {
-    static BUTTONS: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
-            r"[<\[]\s*(?:ok|yes|no|cancel|continue|back|go back|finish|next|help|exit|quit|select|done|accept|abort|ja|nein|abbrechen|oui|non|annuler|weiter|zurück|sí|aceptar|cancelar)\s*[>\]]",
-        )
-    });
-    let (bottom, _) = text_rows(screen)
-        .take(ROWS)
-        .find(|(_, row)| is_boxed(row) && BUTTONS.is_match(row))?;
-    let top = (0..bottom)
-        .rev()
-        .take_while(|row| is_boxed(&screen.rows[*row]) || is_rule(&screen.rows[*row]))
-        .last()
-        .unwrap_or(bottom);
-    let inside = || top..=bottom;
-    let says = |row: &usize| {
-        unframed(&screen.rows[*row])
-            .chars()
-            .any(char::is_alphanumeric)
-    };
-    let row = inside().find(says).unwrap_or(bottom);
-    let secret = inside().any(|row| {
-        let text = screen.rows[row].to_lowercase();
-        ["password", "passphrase", "pin:"]
-            .iter()
-            .any(|word| text.contains(word))
-    });
-    Some(Drawn {
-        kind: PromptKind::Dialog,
-        row,
-        secret,
-        rule: "dialog with buttons",
-    })
-}
-
-/// Whether a row is only a line that was drawn, perhaps with a title in it.
-fn is_rule(row: &str) -> bool {
-    let row = row.trim();
-    row.starts_with(['┌', '├', '└', '╭', '╰', '┏', '┗', '╔', '╚', '+'])
-        && row.chars().filter(|c| "─━═-┄".contains(*c)).count() >= 2
-}
-
 /// A fuzzy finder: a count of what matches beside the line in which to type.
 fn finder(screen: &Screen, place: Place) -> Option<Drawn> {
     static COUNT: LazyLock<Regex> = LazyLock::new(|| {
@@ -164,14 +122,17 @@ fn finder(screen: &Screen, place: Place) -> Option<Drawn> {
     let (Place::Behind(at) | Place::On(at)) = place else {
         return None;
     };
+    static OWN_COUNT: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^[>❯›] .{0,60}?\s\d+/\d+(?:\s\(\d+\))?$"));
     let input = unframed(&screen.rows[at]);
-    let is_input = input.starts_with(['>', '❯', '›']);
+    let is_input = input.chars().take(INPUT_MARK).any(|c| ">❯›".contains(c));
     let beside = [at.checked_sub(1), Some(at + 1)];
     let counted = beside
         .into_iter()
         .flatten()
         .filter_map(|row| screen.rows.get(row))
-        .any(|row| COUNT.is_match(row));
+        .any(|row| COUNT.is_match(row))
+        || OWN_COUNT.is_match(input);
     (is_input && counted).then_some(Drawn {
         kind: PromptKind::Menu,
         row: at,
@@ -180,77 +141,29 @@ fn finder(screen: &Screen, place: Place) -> Option<Drawn> {
     })
 }
 
-fn legend_marks(row: &str) -> usize {
+pub(super) fn legend_marks(row: &str) -> usize {
     static LEGEND: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
-            r"(?:\b(?:enter|return|esc|escape|space|tab|arrows?|arrow[ -]keys?|ctrl[-+]\w)\b|[↑↓←→⏎↵⇆␣⇥])[\])>}]?(?:/[↑↓←→\w]+)*[\s:=-]{0,3}(?:keys?\s+)?(?:to\s+)?(?:\w+\s+)?",
-            r"(?:confirm|select|submit|cancel|navigate|toggle|choose|accept|move|reject|approve|reveal|proceed|pick|filter|go back)",
+            r"(?:\b(?:enter|return|esc|escape|space|tab|arrows?|arrow[ -]keys?|up/down|ctrl[-+]\w)\b|[↑↓←→⏎↵⇆␣⇥])[\])>}]?(?:/[↑↓←→\w]+)*[\s:=-]{0,3}(?:keys?\s+)?(?:to\s+)?(?:\w+\s+)?",
+            r"(?:confirm|select|submit|cancel|navigate|toggle|choose|accept|reject|approve|reveal|proceed|pick|filter|go back|tick|mark|check|highlight|complete|take|move)",
         ))
     });
     LEGEND.find_iter(row).count()
 }
 
-fn is_hint(row: &str) -> bool {
-    let row = row.to_lowercase();
-    row.contains("arrow") && row.contains(['(', '[', '-'])
-}
-
-/// A list of choices of which one is marked.
-fn list(screen: &Screen) -> Option<Drawn> {
-    let (pointer, run) = text_rows(screen)
-        .take(ROWS)
-        .find_map(|(row, _)| Some((row, run_of(screen, row)?)))?;
-    let (first, last) = run;
-    let below: Vec<&str> = screen.rows[last + 1..]
-        .iter()
-        .map(String::as_str)
-        .filter(|row| unframed(row).chars().any(char::is_alphanumeric))
-        .collect();
-    let has_legend = below
-        .iter()
-        .any(|row| legend_marks(row) > 0 || is_hint(row));
-    let strangers = below
-        .iter()
-        .filter(|row| legend_marks(row) == 0 && !is_hint(row));
-    if strangers.count() > if has_legend { BELOW_LIST } else { 0 } {
-        return None;
-    }
-    let above = (0..first)
-        .rev()
-        .find(|row| {
-            unframed(&screen.rows[*row])
-                .chars()
-                .any(char::is_alphanumeric)
-        })
-        .filter(|row| row + 4 >= first);
-    let asks = above.filter(|row| is_asking(&screen.rows[*row]));
-    let row = match asks {
-        Some(row) => row,
-        None if has_legend => asking_above(screen, first).unwrap_or(pointer),
-        None => return None,
-    };
-    Some(Drawn {
-        kind: PromptKind::Menu,
-        row,
-        secret: false,
-        rule: "list with a marked choice",
-    })
-}
-
-/// Whether a row heads a list of choices.
-fn is_asking(row: &str) -> bool {
-    let text = unframed(row);
-    let asked = question(row);
-    asked.ends_with(['?', '？', ':', '：'])
-        || is_hint(row)
-        || legend_marks(row) > 0
-        || ["? ", "◆ ", "[?] "]
-            .iter()
-            .any(|mark| text.starts_with(mark))
+/// Whether a row says in brackets, or behind a dash, which keys to use.
+pub(super) fn is_hint(row: &str) -> bool {
+    static KEYS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"[\[(][^\[\]()]*(?:\b(?:enter|return|space|tab|arrows?|arrow[ -]keys|up and down|up/down)\b|<(?:space|enter|tab|return)>|[↑↓])|- (?:use|space|return|enter)\b.*\barrow|- (?:space|return|enter|arrows?) to\b",
+        )
+    });
+    let lower = row.to_lowercase();
+    KEYS.is_match(row) || (lower.contains("arrow") && lower.contains(['(', '[', '-']))
 }
 
 /// The nearest row above that ends with a question mark, else the first of its block.
-fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
+pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
     let near = (below.saturating_sub(12)..below).rev();
     let says = |row: &usize| {
         unframed(&screen.rows[*row])
@@ -267,47 +180,6 @@ fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
         })
 }
 
-/// Returns the first and the last row of the list that this row is the marked choice of.
-fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
-    let (mark, column) = marked(&screen.rows[pointer])?;
-    let is_sibling = |row: &str| {
-        let bare: String = row
-            .chars()
-            .map(|c| if "│┃║|".contains(c) { ' ' } else { c })
-            .collect();
-        let start = bare.chars().take_while(|c| c.is_whitespace()).count();
-        let Some(first) = bare.chars().nth(start) else {
-            return false;
-        };
-        start == column || (OTHERS.contains(&first) && start <= column && start + 3 > mark)
-    };
-    let up = (0..pointer)
-        .rev()
-        .take_while(|row| is_sibling(&screen.rows[*row]));
-    let down = (pointer + 1..screen.rows.len()).take_while(|row| is_sibling(&screen.rows[*row]));
-    let first = up.last().unwrap_or(pointer);
-    let last = down.last().unwrap_or(pointer);
-    (first < last).then_some((first, last))
-}
-
-/// Returns the columns of the mark and of the text, if this row bears a mark.
-fn marked(row: &str) -> Option<(usize, usize)> {
-    let chars: Vec<char> = row.chars().collect();
-    let mark = chars
-        .iter()
-        .position(|c| !c.is_whitespace() && !"│┃║|".contains(*c))?;
-    if !POINTERS.contains(chars.get(mark)?) || !chars.get(mark + 1)?.is_whitespace() {
-        return None;
-    }
-    let column = chars
-        .iter()
-        .skip(mark + 1)
-        .position(|c| !c.is_whitespace())?
-        + mark
-        + 1;
-    (column <= mark + 4).then_some((mark, column))
-}
-
 /// A question in a frame that is drawn along the left and open at the bottom.
 fn framed_field(screen: &Screen) -> Option<Drawn> {
     let mut rows = text_rows(screen);
@@ -321,19 +193,57 @@ fn framed_field(screen: &Screen) -> Option<Drawn> {
             is_framed(&screen.rows[*row]) || screen.rows[*row].trim_start().starts_with('◆')
         })
         .find(|row| screen.rows[*row].trim_start().starts_with("◆ "))?;
-    let body = screen.rows[row + 1..end].join(" ").to_lowercase();
-    let kind = if body.contains("yes") && body.contains("no") {
+    let body: Vec<&str> = screen.rows[row + 1..end]
+        .iter()
+        .map(|row| unframed(row))
+        .filter(|row| !row.is_empty())
+        .collect();
+    let asked = question(&screen.rows[row]);
+    let is_toggle = body
+        .iter()
+        .filter_map(|row| row.split_once(" / "))
+        .any(|(one, other)| one.starts_with(['●', '○']) && other.starts_with(['●', '○']));
+    let is_masked = body.iter().any(|row| secret::is_masked(row));
+    let kind = if is_toggle {
         PromptKind::Confirm
-    } else if body.contains(['●', '○', '◻', '◼']) {
+    } else if body.len() > 1 {
         PromptKind::Menu
+    } else if is_masked || secret::is_question(asked) {
+        PromptKind::Password
     } else {
         PromptKind::Text
     };
     Some(Drawn {
         kind,
         row,
-        secret: body.contains('▪'),
+        secret: kind == PromptKind::Password,
         rule: "question in a frame",
+    })
+}
+
+/// A field with hints below it, the cursor behind them: `Your name`, `> `, `(enter to confirm)`.
+fn hinted_field(screen: &Screen, place: Place) -> Option<Drawn> {
+    let Place::Behind(last) = place else {
+        return None;
+    };
+    let hint = screen.rows[last].trim();
+    let is_hint = hint.starts_with('(') && hint.ends_with(')') && legend_marks(hint) > 0;
+    let (field, text) = text_rows(screen).find(|(row, _)| *row < last)?;
+    let typed = unframed(text).strip_prefix(['>', '❯', '›'])?;
+    let row = (0..field).rev().find(|row| !is_blank(&screen.rows[*row]));
+    let row = row.filter(|row| is_hint && row + 2 >= field)?;
+    let asked = question(&screen.rows[row]);
+    let is_secret = secret::is_masked(typed.trim()) || secret::is_question(asked);
+    let kind = if is_secret {
+        PromptKind::Password
+    } else {
+        PromptKind::Text
+    };
+    Some(Drawn {
+        kind,
+        row,
+        secret: is_secret,
+        rule: "field above a hint",
     })
 }
 

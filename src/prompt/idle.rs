@@ -74,7 +74,7 @@ const INTERPRETERS: &[&str] = &[
 pub(super) fn is_idle_prompt(line: &str) -> bool {
     static IDLE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
-            r"^(?:>{1,3}|\.{3}|[$#%❯➜λ»›]|",
+            r"^(?:not connected>|>{1,3}|\.{3}|[$#%❯➜λ»›]|",
             r"(?:[\w.+-]+)?(?:\s?[\[(][^\[\]()]*[\])])?(?::\d+)*[\w:!*=-]*\s?[>$#%❯]|",
             r"in ?\[\d+\]:|\[\d+\] \w+\([^)]*\)[>*]|\w+(?:\s[\w~-]*[:@/.][\w.:@~/-]*)?(?:\s?\[\(?[^\]]*\)?\])?>|",
             r"[\w.-]+@[\w.-]+[: ].*[$#%>❯]|\[[^\]]+\][$#%>])$",
@@ -140,6 +140,7 @@ mod tests {
             "ghci>",
             "php >",
             "127.0.0.1:6379>",
+            "not connected>",
         ] {
             assert!(is_idle_prompt(line), "{line}");
         }

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
+use super::{choices, secret};
 use crate::model::PromptKind;
 
 /// What a line asks for.
@@ -16,6 +17,9 @@ pub(super) struct Ask {
     /// What of the line says so, as `explain` names it.
     pub(super) rule: &'static str,
 }
+
+/// The rule of lines that end with what one may answer.
+pub(super) const CHOICES_RULE: &str = "choices behind the question";
 
 /// A pattern that is compiled at its first use, whatever the case of the letters.
 pub(super) fn pattern(text: &str) -> Regex {
@@ -33,24 +37,6 @@ macro_rules! patterns {
 }
 
 patterns! {
-    /// `[Y/n]`, `([y]/n)?`, `(yes/no/[fingerprint])`, `[y,n,q]?`, `[J/n]:`: choices at the end of
-    /// the line, then perhaps a default.
-    CHOICES = concat!(
-        r"[\[(<]\s*(?P<choices>[\[(]?[\p{L}?!*][\p{L}\d_'?]{0,14}[\])]?[\p{L}']{0,15}",
-        r"(?:\s*(?:[/|,;]|\s(?:or|oder|ou|o)\s)\s*[\[(]?[\p{L}?!*\d][\p{L}\d_'? ]{0,14}[\])]?[\p{L}']{0,15})+)",
-        r"\s*[\])>](?:\s*[\[(][^\[\]()]{0,40}[\])])?\s*[?？:：>›»]*$",
-    );
-    /// `y/n`, `yes or no` without brackets, at the end.
-    BARE_CHOICES = r"(?:^|[\s?,])(?:y/n|yes/no|y or n|yes or no)\s*[?:>]*$";
-    /// `(Y)es / (N)o / (A)lways`, `[y]es, [n]o`, each with the letter to type marked.
-    LETTERS = r"[\[(]\p{L}[\])]\p{L}*.{0,20}[\[(]\p{L}[\])]\p{L}*.{0,60}[?:>.\])]\s*(?:[\[(][^\[\]()]{0,40}[\])])?\s*[?:]?$";
-    LETTER = r"[\[(]\p{L}[\])]";
-    YES = r"(?:^|[^\p{L}])(?:y|yes|j|ja|o|oui|s|si|sí|sim|д|да|t|tak|n|no|nein|non|não|nie)(?:[^\p{L}]|$)";
-    SECRET = concat!(
-        r"(?:\bpass(?:word|phrase|code|wd)?\b|\bpass phrase\b|\bpin\b|\bsecret\b|\btoken\b|\botp\b|\bone-time (?:code|password)\b|\bmfa code\b",
-        r"|\bmot de passe\b|\bphrase (?:de passe|secrète)\b|passwort|kennwort|passphrase|contraseña|\bclave\b|\bsenha\b|\bhasło\b|wachtwoord|lösenord|adgangskode|salasana|parola|jelszó|heslo|şifre|пароль|密码|密碼|パスワード|암호|비밀번호)",
-        r"(?:[^?:]|:\S){0,80}[:：]\s*(?:\[[^\]]*hidden[^\]]*\])?$|\[(?:input is )?hidden\]$|will (?:be hidden|not be (?:shown|echoed))\)?\s*:?$",
-    );
     DEBUGGER = concat!(
         r"^\s*(?:\([\w.-]*(?:db|dbg|dlv|byebug|trepan\w*|rr|delve)\+*(?::\d+)?\)",
         r"|(?:i?pdb\+*|bpdb|gdb|lldb|jdb|rdb|rdbg|bashdb|zshdb|pudb|kdb|byebug|debug|db)\s?(?:[<(\[]+\d+[>)\]]+|:\d+)?>?|main\[\d+\])$",
@@ -71,16 +57,35 @@ patterns! {
     DEFAULTED = r"[?？]\s*[\[(][^\[\]()]{1,60}[\])]\s*[:：>›]*$";
     DEFAULTED_FIELD = r"[:：]\s*[\[(][^\[\]()]{0,60}[\])]$";
     FIELD = r"[\p{L}\d)\]'\x22’»>?][\s\u{a0}]?[:：]$";
-    CHOOSE_FIELD = r"\b(?:select|selection|choose|choice|option|pick)\b";
-    CHOOSE = r"\b(?:select|selection|choose|choice|option|pick|which|number)\b";
-    YES_OR_NO = r"^\W*(?:[\w.-]+: )?(?:are|is|do|does|did|would|will|should|shall|can|may|have|has|was|were|ok|okay|continue|proceed|overwrite|replace|remove|delete|accept|apply|install|launch|send|save|retry|try|confirm|set up|create|update|upgrade|abort|ignore|really|allow|trust)\b";
+    /// `Which port?` is not among them: it wants a choice only where there is a list.
+    CHOOSE = r"\b(?:select|selection|choose|choice|option|pick)\b";
+    YES_OR_NO = concat!(
+        r"^\W*(?:[\w.-]+: )?(?:are|is|do|does|did|would|will|should|shall|can|could|may|might|have|has|had|was|were|ok|okay",
+        r"|continue|proceed|go on|overwrite|replace|remove|delete|erase|wipe|discard|drop|clear|reset|descend|add|extract|accept|apply|install",
+        r"|launch|deploy|publish|send|save|commit|push|merge|retry|try|restart|start|stop|quit|exit|leave|confirm|set up|create|update|upgrade",
+        r"|abort|cancel|ignore|skip|keep|include|really|allow|trust|enable|disable|want|use|fix|format|restore|reload)\b",
+    );
+    /// `May I have your name?`: polite, and no answer of yes or no.
+    POLITE = r"^\W*(?:may|can|could|might|will|would)\s+(?:i|we|you)\s+(?:please\s+)?(?:have|get|know|ask|see|tell|give|enter|provide|specify|type|name|say|choose|select)\b";
+    /// `< rm ... ./a > ?`, `rm a?...`: find and xargs ask whether to run a command.
+    COMMAND = r"^< .+ > \?$|\?\.\.\.$";
     /// Progress and logs leave the cursor behind a colon too.
     NO_FIELD = concat!(
-        r"^\W*(?:\p{L}+ing\b|(?:error|warn(?:ing)?|info|debug|note|notice|trace|fatal|hint|usage|step|remote|stderr|stdout|time|total|status|progress|done|result|output|elapsed|eta)\b)",
+        r"^\W*(?:\p{L}+ing\b|(?:error|warn(?:ing)?|info|debug|note|notice|trace|fatal|hint|usage|remote|stderr|stdout|output|result|status|time)\s*[\])]?:",
+        r"|(?:progress|done|total|elapsed|eta|step \d|time (?:taken|elapsed|left|remaining|spent))\b)",
         r"|\d%|\d{2}:\d{2}:\d{2}|^\W*\d{4}-\d{2}-\d{2}|^\W*\{|level=|://[^\s'\x22]*:$",
     );
+    /// What a report begins or ends with before it gives a figure: `epoch 3 loss:`, `Took 3.2s:`,
+    /// `Server ready:`. A label names what is to be typed, and neither counts nor says how it went.
+    REPORT = concat!(
+        r"^\W*(?:took|found|built|ran|got|wrote|spent|sent|saw|\p{L}+ed\s+(?:\d|in\b|at\b|to\b|from\b|with\b|on\b|by\b))",
+        r"|\b(?:epoch|iter(?:ation)?|batch|round|phase|pass|attempt|try|run|case|worker|thread|job|chunk|layer|shard|rank|fold|trial|frame)s?\s*[#=]?\d",
+        r"|\b\d+(?:[.,]\d+)?\s?(?:ns|[mµu]?s|secs?|seconds?|min|minutes?|h|hours?|[kmgt]i?b|bytes|files?|rows?|lines?|items?|tests?|errors?|warnings?)\b",
+        r"|\b(?:ready|complete|ok|done|success(?:ful)?|up|down|loss|acc|accuracy|perplexity|throughput|latency|fps|lr)\s*:$",
+        r"|\b(?:[\p{L}]{2,}[^e\W]ed|\p{L}+ied)\s*:$",
+    );
     /// A word or two that invite to type, before a mark: `What now>`.
-    INVITE = r"^\W{0,4}\p{L}[\p{L}'’]*(?:\s+[\p{L}'’]+)+\s?[>›]$";
+    INVITE = r"^\W{0,4}(?:what|which|who|where|when|how|why|enter|type|select|choose|pick|give|say|your|please|new)(?:\s+[\p{L}'’]+)+\s?[>›]$";
     /// What the usual lines end with that ask without any mark.
     UNMARKED = r"(?:\bconfirm|\bproceed|\bselect an option|\bchoice|\bare you sure)$";
 }
@@ -107,25 +112,42 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
             rule,
         })
     };
-    if DEBUGGER.is_match(text) {
-        return ask(PromptKind::Debugger, "debugger prompt");
-    }
-    if SECRET.is_match(text) && !NO_FIELD.is_match(text) {
-        return Some(Ask {
+    let hidden = |rule| {
+        Some(Ask {
             kind: PromptKind::Password,
             secret: true,
             is_plain: true,
-            rule: "asks for a secret",
-        });
+            rule,
+        })
+    };
+    if DEBUGGER.is_match(text) {
+        return ask(PromptKind::Debugger, "debugger prompt");
     }
-    if let Some(kind) = choices(text) {
-        return ask(kind, "choices behind the question");
+    if let Some(before) = secret::unmasked(text)
+        && asks(before)
+            .is_some_and(|ask| matches!(ask.kind, PromptKind::Text | PromptKind::Password))
+    {
+        return hidden("what is typed is masked");
+    }
+    if secret::is_label(text) && !NO_FIELD.is_match(text) {
+        return hidden("asks for a secret");
+    }
+    if let Some((kind, is_plain)) = choices::offered(text) {
+        let rule = CHOICES_RULE;
+        return if is_plain {
+            ask(kind, rule)
+        } else {
+            weak(kind, rule)
+        };
     }
     if TYPE_YES.is_match(text) {
         return ask(PromptKind::Confirm, "asks to type yes");
     }
     if is_key(text) {
         return ask(PromptKind::Key, "asks for a key");
+    }
+    if COMMAND.is_match(text) {
+        return ask(PromptKind::Confirm, "asks whether to run a command");
     }
     if DEFAULTED.is_match(text) || (QUESTION.is_match(text) && !text.ends_with(';')) {
         let is_url = text.rsplit(' ').next().is_some_and(|w| w.contains("://"));
@@ -139,7 +161,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         return ask(PromptKind::Confirm, "usual words");
     }
     if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !NO_FIELD.is_match(text) {
-        let kind = if CHOOSE_FIELD.is_match(text) {
+        let kind = if CHOOSE.is_match(text) {
             PromptKind::Menu
         } else {
             PromptKind::Text
@@ -147,6 +169,8 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         // `Choose a colour:` says so by itself.
         return if kind == PromptKind::Menu {
             ask(kind, "asks to choose")
+        } else if REPORT.is_match(text) {
+            None
         } else {
             weak(kind, "colon before the cursor")
         };
@@ -168,39 +192,20 @@ pub(super) fn is_key_line(text: &str) -> bool {
 }
 
 fn is_key(text: &str) -> bool {
-    KEY.is_match(text) && !AT_WORK.is_match(text) && !text.trim_start().starts_with(['›', '>'])
+    let Some(found) = KEY.find(text) else {
+        return false;
+    };
+    // What other keys do stands behind a comma.
+    let said = &text[found.start()..];
+    let said = said.split([',', ';']).next().unwrap_or(said);
+    !AT_WORK.is_match(said) && !text.trim_start().starts_with(['›', '>'])
 }
 
-/// Returns the kind of the choices that the line ends with.
-fn choices(text: &str) -> Option<PromptKind> {
-    if let Some(found) = CHOICES.captures(text) {
-        let choices = &found["choices"];
-        let n = choices.split(['/', '|', ',', ';']).count();
-        let is_count = choices
-            .chars()
-            .all(|c| c.is_ascii_digit() || !c.is_alphanumeric());
-        if is_count {
-            return None;
-        }
-        let is_confirm = YES.is_match(choices) && n <= 3;
-        return Some(if is_confirm {
-            PromptKind::Confirm
-        } else {
-            PromptKind::Menu
-        });
+/// Returns the kind of answer that a question wants.
+pub(super) fn kind_of_question(text: &str) -> PromptKind {
+    if POLITE.is_match(text) {
+        return PromptKind::Text;
     }
-    if BARE_CHOICES.is_match(text) {
-        return Some(PromptKind::Confirm);
-    }
-    let letters = LETTER.find_iter(text).count();
-    (letters >= 2 && LETTERS.is_match(text)).then_some(if letters == 2 {
-        PromptKind::Confirm
-    } else {
-        PromptKind::Menu
-    })
-}
-
-fn kind_of_question(text: &str) -> PromptKind {
     if YES_OR_NO.is_match(text) || text.contains("(yes)") || text.contains("(no)") {
         PromptKind::Confirm
     } else if CHOOSE.is_match(text) {
@@ -232,7 +237,19 @@ mod tests {
             ("Proceed ([y]/n)?", Confirm),
             ("Overwrite it (y or n)?", Confirm),
             ("Continue connecting (yes/no/[fingerprint])?", Confirm),
-            ("Assume -R? [n]", Text),
+            ("Assume -R? [n]", Confirm),
+            ("Which port should be used?", Text),
+            ("May I have your name?", Text),
+            ("May I send a report?", Confirm),
+            ("Remote path:", Text),
+            ("Output folder:", Text),
+            ("Time zone:", Text),
+            ("Preferred editor:", Text),
+            ("Press enter to continue, Ctrl+C to interrupt:", Key),
+            ("rm a?...", Confirm),
+            ("続行しますか？ [はい/いいえ]", Confirm),
+            ("Password: ****", Password),
+            ("Vault: ****", Password),
             ("Is this OK? (yes)", Confirm),
             ("(1/1) Stage this hunk [y,n,q,a,d,e,p,?]?", Menu),
             ("replace a.txt? [y]es, [n]o, [A]ll, [N]one, [r]ename:", Menu),
@@ -290,6 +307,17 @@ mod tests {
             "tests/test_a.py::test_x[y/N] PASSED",
             "https://example.org/?",
             "Done (3/4)",
+            "epoch 3 loss:",
+            "Server ready:",
+            "Took 3.2s:",
+            "Files changed:",
+            "Finished in 3 s:",
+            "Loaded 5 modules:",
+            "remote: Counting objects:",
+            "remote:",
+            "Total time:",
+            "Press Enter to rerun, q to quit",
+            "not connected>",
         ] {
             check(text, None);
         }

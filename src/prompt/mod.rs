@@ -5,10 +5,16 @@
 //! where it says that somebody is blocked reading, any text does; between the two the text has to
 //! say so by its shape and stand where an answer would be typed. `docs/input.md` tells it in full.
 
+mod ansible;
+mod choices;
+mod dialog;
 mod full;
 mod idle;
 mod line;
+mod list;
+mod marked;
 mod place;
+mod secret;
 mod teaching;
 
 use std::time::Duration;
@@ -363,9 +369,17 @@ impl Case<'_> {
     }
 }
 
-/// Whether a row begins with the number of a choice: `1) Install`, ` 2. Quit`, `(3) Other`.
+/// Whether a row begins with the number or letter of a choice: `1) Install`, ` 2. Quit`, `q) Quit`.
 fn is_numbered(row: &str) -> bool {
-    let row = row.trim_start().trim_start_matches(['(', '[']);
+    let row = row.trim_start();
+    // Letters, as in `n) New remote`.
+    if let Some((letter, rest)) = row.split_once(')')
+        && letter.len() == 1
+        && letter.starts_with(|c: char| c.is_ascii_lowercase())
+    {
+        return rest.starts_with(' ');
+    }
+    let row = row.trim_start_matches(['(', '[']);
     let digits = row.chars().take_while(char::is_ascii_digit).count();
     let rest = &row[digits..];
     (1..=3).contains(&digits)

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::secret;
 use crate::model::Screen;
 
 /// A program leaves at most this many cells between its question and the answer.
@@ -107,15 +108,18 @@ pub(super) fn question(row: &str) -> &str {
             text = text[..at].trim_end();
         }
     }
-    // The answer that would be taken stands behind such a mark.
-    for mark in [" › ", " » ", " … "] {
+    // The answer that would be taken, or what has been typed, stands behind such a mark.
+    for mark in [" › ", " » ", " … ", " ‣ "] {
         if let Some((before, _)) = text.rsplit_once(mark)
             && before.chars().count() >= 4
         {
             text = before.trim_end();
         }
     }
-    text.trim_end_matches([' ', '›', '»'])
+    let text = text.trim_end_matches([' ', '›', '»', '‣']);
+    let text = secret::unmasked(text).unwrap_or(text);
+    // Such a mark alone invites to type; three dots behind a word go on with it.
+    text.strip_suffix(" …").map_or(text, str::trim_end)
 }
 
 #[cfg(test)]

@@ -174,12 +174,12 @@ fn prompts_of_many_tools_are_found_by_their_screens() {
         ("File to patch: ▮", Text),
         (
             "Reversed (or previously applied) patch detected!  Assume -R? [n] ▮",
-            Text,
+            Confirm,
         ),
         ("What is your first and last name?\n  [Unknown]:  ▮", Text),
         (
             "Is CN=a, OU=b, O=c, L=d, ST=e, C=f correct?\n  [no]:  ▮",
-            Text,
+            Confirm,
         ),
         ("Enter keystore password:  ▮", Password),
         ("Do you want to continue? [y/N]: ▮", Confirm),

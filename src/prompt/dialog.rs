@@ -1,0 +1,85 @@
+//! Dialogs: a frame with buttons in it, as `dialog`, `whiptail` and many libraries draw them.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::full::{Drawn, ROWS, text_rows};
+use super::line::pattern;
+use super::place::{is_boxed, unframed};
+use super::secret;
+use crate::model::{PromptKind, Screen};
+
+/// Returns the dialog at the end of a screen.
+pub(super) fn drawn(screen: &Screen) -> Option<Drawn> {
+    let (bottom, buttons) = text_rows(screen)
+        .take(ROWS)
+        .find(|(_, row)| is_boxed(row) && has_buttons(row))?;
+    let top = (0..bottom)
+        .rev()
+        .take_while(|row| is_boxed(&screen.rows[*row]) || is_rule(&screen.rows[*row]))
+        .last()
+        .unwrap_or(bottom);
+    let row = asking(screen, top, bottom);
+    let mut inside = screen.rows[top..bottom].iter();
+    let is_secret = !is_yes_or_no(buttons)
+        && inside.any(|row| {
+            let text = unframed(row);
+            secret::is_masked(text) || names_secret(text)
+        });
+    Some(Drawn {
+        kind: PromptKind::Dialog,
+        row,
+        secret: is_secret,
+        rule: "dialog with buttons",
+    })
+}
+
+fn has_buttons(row: &str) -> bool {
+    static BUTTONS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"[<\[]\s*(?:ok|yes|no|cancel|continue|back|go back|finish|next|help|exit|quit|select|done|accept|abort|ja|nein|abbrechen|oui|non|annuler|weiter|zurück|sí|aceptar|cancelar)\s*[>\]]",
+        )
+    });
+    BUTTONS.is_match(row)
+}
+
+/// Whether nothing but yes and no can be answered, so that nothing is typed.
+fn is_yes_or_no(buttons: &str) -> bool {
+    static YES: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"[<\[]\s*(?:yes|no|ja|nein|oui|non|sí)\s*[>\]]"));
+    YES.is_match(buttons)
+}
+
+/// Returns the row that asks between the top and the buttons: of the first rows with text below
+/// the frame the one that ends with a question mark, else the first. A frame that holds buttons
+/// and no text has only its title.
+fn asking(screen: &Screen, top: usize, bottom: usize) -> usize {
+    let says = |row: &usize| {
+        unframed(&screen.rows[*row])
+            .chars()
+            .any(char::is_alphanumeric)
+    };
+    let inside = || (top..bottom).filter(|row| !is_rule(&screen.rows[*row]));
+    let Some(first) = inside().find(says) else {
+        return (top..=bottom).find(says).unwrap_or(bottom);
+    };
+    (first..bottom)
+        .take_while(|row| says(row) && !is_rule(unframed(&screen.rows[*row])))
+        .find(|row| unframed(&screen.rows[*row]).ends_with(['?', '？']))
+        .unwrap_or(first)
+}
+
+fn names_secret(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["password", "passphrase", "pin:"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+/// Whether a row is only a line that was drawn, perhaps with a title in it.
+fn is_rule(row: &str) -> bool {
+    let row = row.trim();
+    row.starts_with(['┌', '├', '└', '╭', '╰', '┏', '┗', '╔', '╚', '+'])
+        && row.chars().filter(|c| "─━═-┄".contains(*c)).count() >= 2
+}

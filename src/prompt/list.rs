@@ -1,0 +1,215 @@
+//! Lists to choose from: of rows of one kind, one is marked, or each bears a box.
+
+use super::full::{Drawn, ROWS, asking_above, is_hint, legend_marks, text_rows};
+use super::line;
+use super::place::{Place, question, unframed};
+use super::{is_numbered, marked};
+use crate::model::{PromptKind, Screen};
+
+/// How many rows without a legend may follow a list.
+const BELOW_LIST: usize = 2;
+
+/// Marks of the choice that Enter would take, and of those that it would not.
+const POINTERS: &[char] = &[
+    '❯', '»', '▸', '▶', '‣', '➤', '➜', '→', '>', '›', '●', '◉', '◆', '*',
+];
+const OTHERS: &[char] = &['○', '◯', '◻', '◇', '☐', '□', '◌'];
+const TAKEN: &[char] = &['●', '◉', '◼', '☑', '☒', '■', '✔', '✓', '⬢', '⬡', '⊙'];
+
+/// What is drawn at the left of choices, and is not theirs.
+const SIDES: &str = "│┃║|";
+
+/// A row that bears the mark of a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Choice {
+    /// The column of the mark.
+    mark: usize,
+    /// The column of what stands behind the mark.
+    text: usize,
+    /// Whether Enter would take it.
+    is_pointed: bool,
+}
+
+/// Whether this row could be one of a list.
+pub(super) fn is_choice(row: &str) -> bool {
+    is_numbered(row) || choice(row).is_some()
+}
+
+/// Returns what marks a row as a choice.
+fn choice(row: &str) -> Option<Choice> {
+    let chars: Vec<char> = row.chars().collect();
+    let at = |column: usize| chars.get(column).copied().unwrap_or(' ');
+    let mark = chars
+        .iter()
+        .position(|c| !c.is_whitespace() && !SIDES.contains(*c))?;
+    let is_long = matches!(at(mark), '=' | '-') && at(mark + 1) == '>';
+    let behind = if is_long { mark + 2 } else { mark + 1 };
+    let is_pointed = (is_long || POINTERS.contains(&at(mark)))
+        && (at(behind).is_whitespace() || has_box(&chars, behind));
+    let is_boxed = has_box(&chars, mark);
+    if !is_pointed && !is_boxed {
+        return None;
+    }
+    let behind = if is_pointed {
+        behind
+    } else {
+        box_end(&chars, mark)
+    };
+    let text = (behind..behind + 4).find(|column| !at(*column).is_whitespace())?;
+    Some(Choice {
+        mark,
+        text,
+        is_pointed,
+    })
+}
+
+/// Whether a box to tick stands in this column: `◯`, `[x]`, `( )`.
+fn has_box(chars: &[char], column: usize) -> bool {
+    let end = box_end(chars, column);
+    end > column && chars.get(end).is_some_and(|c| c.is_whitespace())
+}
+
+/// Returns the column behind the box that stands here, or this one where there is none.
+fn box_end(chars: &[char], column: usize) -> usize {
+    match chars.get(column..) {
+        Some([c, ..]) if OTHERS.contains(c) || TAKEN.contains(c) => column + 1,
+        Some(
+            [
+                '[' | '(',
+                ' ' | 'x' | 'X' | '*' | '•' | '●' | '✓' | '✔',
+                ']' | ')',
+                ..,
+            ],
+        ) => column + 3,
+        Some(_) | None => column,
+    }
+}
+
+/// Returns the list that stands at the end of a screen.
+pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
+    let pointed = text_rows(screen)
+        .take(ROWS)
+        .find_map(|(row, _)| Some((row, run_of(screen, row)?)));
+    let (pointer, (first, last)) = match pointed {
+        Some(found) => found,
+        None => {
+            let run = ticked(screen)?;
+            (run.0, run)
+        }
+    };
+    let below: Vec<&str> = screen.rows[last + 1..]
+        .iter()
+        .map(String::as_str)
+        .filter(|row| unframed(row).chars().any(char::is_alphanumeric))
+        .collect();
+    let has_legend = below
+        .iter()
+        .any(|row| legend_marks(row) > 0 || is_hint(row));
+    let strangers = below
+        .iter()
+        .filter(|row| legend_marks(row) == 0 && !is_hint(row));
+    if strangers.count() > if has_legend { BELOW_LIST } else { 0 } {
+        return None;
+    }
+    let above = (0..first)
+        .rev()
+        .find(|row| {
+            unframed(&screen.rows[*row])
+                .chars()
+                .any(char::is_alphanumeric)
+        })
+        .filter(|row| row + 4 >= first);
+    // Boxes alone are also how progress is shown: somebody has to be in the midst of it.
+    let is_at_list = match place {
+        Place::Behind(row) => row == last,
+        Place::On(row) => (first..=last).contains(&row),
+        Place::Below(_) | Place::Unknown(_) => false,
+    };
+    if pointed.is_none() && !has_legend && !is_at_list {
+        return None;
+    }
+    let asks = above.filter(|row| is_asking(&screen.rows[*row]));
+    let row = match asks {
+        Some(row) => row,
+        None if has_legend => asking_above(screen, first).unwrap_or(pointer),
+        None if is_under_cursor(screen, pointer) => above.unwrap_or(pointer),
+        None => return None,
+    };
+    let is_confirm = line::asks(&screen.rows[row])
+        .is_some_and(|ask| ask.kind == PromptKind::Confirm && ask.rule == line::CHOICES_RULE);
+    Some(Drawn {
+        kind: if is_confirm {
+            PromptKind::Confirm
+        } else {
+            PromptKind::Menu
+        },
+        row,
+        secret: false,
+        rule: "list with a marked choice",
+    })
+}
+
+/// Whether the cursor stands on the mark of this row: only what is drawn leaves it there.
+fn is_under_cursor(screen: &Screen, row: usize) -> bool {
+    let mark = choice(&screen.rows[row]).map(|choice| choice.mark);
+    screen.cursor.is_some_and(|cursor| {
+        usize::try_from(cursor.y) == Ok(row) && usize::try_from(cursor.x).ok() == mark
+    })
+}
+
+/// Whether a row heads a list of choices.
+fn is_asking(row: &str) -> bool {
+    let asked = question(row);
+    asked.ends_with(['?', '？', ':', '：'])
+        || is_hint(row)
+        || legend_marks(row) > 0
+        || marked::is_marked(row)
+        || unframed(row).starts_with("◆ ")
+        || line::asks(asked).is_some_and(|ask| ask.is_plain)
+}
+
+/// Returns the first and the last row of the last run of rows that bear boxes.
+fn ticked(screen: &Screen) -> Option<(usize, usize)> {
+    let column = |row: usize| {
+        let choice = choice(screen.rows.get(row)?)?;
+        (!choice.is_pointed).then_some(choice.mark)
+    };
+    let (last, _) = text_rows(screen)
+        .take(ROWS)
+        .find(|(row, _)| column(*row).is_some())?;
+    let first = (0..=last)
+        .rev()
+        .take_while(|row| column(*row) == column(last))
+        .last()?;
+    (first < last).then_some((first, last))
+}
+
+/// Returns the first and the last row of the list that this row is the marked choice of.
+fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
+    let Choice {
+        mark,
+        text: column,
+        is_pointed,
+    } = choice(&screen.rows[pointer])?;
+    if !is_pointed {
+        return None;
+    }
+    let is_sibling = |row: &str| {
+        let bare: String = row
+            .chars()
+            .map(|c| if SIDES.contains(c) { ' ' } else { c })
+            .collect();
+        let start = bare.chars().take_while(|c| c.is_whitespace()).count();
+        let Some(first) = bare.chars().nth(start) else {
+            return false;
+        };
+        start == column || (OTHERS.contains(&first) && start <= column && start + 3 > mark)
+    };
+    let up = (0..pointer)
+        .rev()
+        .take_while(|row| is_sibling(&screen.rows[*row]));
+    let down = (pointer + 1..screen.rows.len()).take_while(|row| is_sibling(&screen.rows[*row]));
+    let first = up.last().unwrap_or(pointer);
+    let last = down.last().unwrap_or(pointer);
+    (first < last).then_some((first, last))
+}

@@ -1,0 +1,148 @@
+//! Questions that libraries mark: `? Which framework?`, below it what one chooses from.
+//!
+//! What stands below such a row is taken for a part of it where the cursor stands in it: programs
+//! that print leave the cursor behind what they have printed, and not in the midst of it.
+
+use super::choices;
+use super::full::{Drawn, is_hint, legend_marks, text_rows};
+use super::line;
+use super::list;
+use super::place::{Place, is_blank, question, unframed};
+use super::secret;
+use crate::model::{PromptKind, Screen};
+
+/// How many rows a question and its choices may take.
+const ROWS: usize = 24;
+
+/// A row at least this long may go on in the next one.
+const WRAPS_FROM: usize = 40;
+
+/// Whether a row is marked as a question.
+pub(super) fn is_marked(row: &str) -> bool {
+    let text = unframed(row);
+    ["? ", "[?] "].iter().any(|mark| {
+        text.strip_prefix(mark)
+            .is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
+    })
+}
+
+/// Returns what a marked question asks that the cursor stands in, or behind the end of.
+pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
+    let (end, _) = text_rows(screen).next()?;
+    let at = match place {
+        Place::Behind(row) | Place::On(row) => row,
+        Place::Unknown(Some(row)) => row,
+        // A blank row of a list that is still drawn.
+        Place::Below(_) => usize::try_from(screen.cursor?.y)
+            .ok()
+            .filter(|y| *y < end)?,
+        Place::Unknown(None) => return None,
+    };
+    let row = (at.saturating_sub(ROWS)..=at)
+        .rev()
+        .find(|row| screen.rows.get(*row).is_some_and(|row| is_marked(row)))?;
+    let body: Vec<&str> = screen.rows[row + 1..=end.max(row)]
+        .iter()
+        .map(String::as_str)
+        .filter(|row| !is_blank(row))
+        .collect();
+    let asked = question(&screen.rows[row]);
+    if !asked.chars().any(char::is_alphanumeric) {
+        return None;
+    }
+    let choices = body.iter().filter(|row| !is_help(row)).count();
+    // Somebody drew the rows below the cursor and went back to the question.
+    let is_above = at == row;
+    if choices > 0 && !is_above && !are_choices(&screen.rows[row], &body) {
+        return None;
+    }
+    let kind = if choices > 0 {
+        PromptKind::Menu
+    } else {
+        kind_of_field(&screen.rows[row], asked, &body)
+    };
+    Some(Drawn {
+        kind,
+        row,
+        secret: kind == PromptKind::Password,
+        rule: if choices > 0 {
+            "choices below a marked question"
+        } else {
+            "marked as a question"
+        },
+    })
+}
+
+/// Whether these rows are the rest of a question that was too long for its row, then choices of
+/// which one at least bears a mark or a number, and hints.
+fn are_choices(first: &str, body: &[&str]) -> bool {
+    let mut above = first;
+    let mut rows = body
+        .iter()
+        .skip_while(|row| {
+            let goes_on = above.chars().count() >= WRAPS_FROM && !list::is_choice(row);
+            above = row;
+            goes_on
+        })
+        .peekable();
+    let is_part = |row: &&&str| list::is_choice(row) || is_help(row) || is_indented(row);
+    rows.peek().is_some()
+        && body.iter().any(|row| list::is_choice(row))
+        && rows.all(|row| is_part(&row))
+}
+
+fn is_indented(row: &str) -> bool {
+    row.starts_with(char::is_whitespace) || row.starts_with(['┌', '└', '╭', '╰', '│'])
+}
+
+/// Whether a row says how to answer.
+fn is_help(row: &str) -> bool {
+    let text = row.trim_end();
+    legend_marks(row) > 0
+        || is_hint(row)
+        || text.ends_with("nstructions:")
+        || text.ends_with("Answer:")
+        || text.to_lowercase().contains("filter")
+}
+
+/// Returns the kind of answer that is typed behind the question.
+fn kind_of_field(row: &str, asked: &str, below: &[&str]) -> PromptKind {
+    let text = unframed(row);
+    let typed = text.rsplit(['›', '»', '‣', '…']).next().unwrap_or_default();
+    let is_masked = secret::unmasked(text).is_some() || secret::is_masked(typed.trim());
+    // They offer to show what has been typed.
+    let can_show = below
+        .iter()
+        .any(|row| row.contains("toggle") && row.contains("visib"));
+    if is_masked || can_show || secret::is_question(asked) {
+        return PromptKind::Password;
+    }
+    if let Some(ask) = line::asks(asked).filter(|ask| ask.kind != PromptKind::Text) {
+        return ask.kind;
+    }
+    if let Some((one, other)) = typed.trim().split_once(" / ")
+        && choices::is_yes_and_no(one, other)
+    {
+        return PromptKind::Confirm;
+    }
+    glued_letters(asked).unwrap_or_else(|| line::kind_of_question(asked))
+}
+
+/// The letters that one may type, in brackets: `Conflict in a.txt (yaxH)`.
+fn glued_letters(asked: &str) -> Option<PromptKind> {
+    // The letter that Enter would take may stand behind them.
+    let bare = asked.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let letters = if asked.len() - bare.len() <= 1 {
+        bare.trim_end()
+    } else {
+        asked
+    };
+    let inside = letters.strip_suffix(')')?.rsplit_once('(')?.1;
+    let letters = inside.to_lowercase();
+    let is_each_once = letters
+        .char_indices()
+        .all(|(at, c)| c.is_ascii_alphabetic() && !letters[..at].contains(c));
+    // The last one is the help of all such lists.
+    ((2..=12).contains(&letters.len()) && is_each_once && letters.ends_with('h'))
+        .then_some(PromptKind::Menu)
+}
