@@ -354,6 +354,7 @@ pub(super) fn client(what: &str, error: &ClientError) -> Failure {
             RefusalKind::Failed => Kind::Failed,
             RefusalKind::Usage => Kind::Usage,
             RefusalKind::Missing => Kind::Missing,
+            RefusalKind::Version => Kind::Failed,
         },
         ClientError::NoDaemon => Kind::Missing,
         ClientError::NotOurs { .. }
@@ -362,7 +363,20 @@ pub(super) fn client(what: &str, error: &ClientError) -> Failure {
         | ClientError::Answer { .. }
         | ClientError::Unexpected => Kind::Failed,
     };
-    Failure::of(kind, what, error)
+    Failure::of(kind, what, error).with_optional_hint(is_other_version(error).then(|| {
+        "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts one of \
+         this version"
+            .to_owned()
+    }))
+}
+
+/// Whether the daemon is, or seems to be, of another version than this command.
+fn is_other_version(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(refusal) => refusal.kind == RefusalKind::Version,
+        ClientError::Answer { .. } | ClientError::Unexpected => true,
+        ClientError::NoDaemon | ClientError::Io { .. } | ClientError::Left => false,
+    }
 }
 
 pub(super) fn tmux(what: &str, error: &TmuxError) -> Failure {

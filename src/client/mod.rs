@@ -12,7 +12,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 pub use start::{READY, Start, StartError, connect_or_start, start};
 
 use crate::files;
-use crate::wire::{Filter, ReaderStart, Refusal, Request, Response};
+use crate::wire::{Filter, ReaderStart, Refusal, Request, Response, request_line};
 
 /// Why the daemon did not answer as asked.
 #[derive(Debug, thiserror::Error)]
@@ -168,8 +168,7 @@ impl Client {
     }
 
     async fn send(&mut self, request: &Request) -> Result<(), ClientError> {
-        let mut line = serde_json::to_vec(request).expect("a request is plain data");
-        line.push(b'\n');
+        let line = request_line(request);
         match self.writer.write_all(&line).await {
             Ok(()) => Ok(()),
             // A daemon that turns us away says why before it hears what we want.

@@ -7,9 +7,10 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::acceptor::Accepted;
+use super::hang_up::hung_up;
 use super::stream::{self, StreamError, Subscription};
 use crate::files;
-use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response};
+use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response, parse_request};
 
 /// The longest request: a `run`'s worth of text with room to spare.
 const MAX_REQUEST: u64 = 1 << 20;
@@ -65,11 +66,7 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
         let request = match request {
             Ok(Some(request)) => request,
             Ok(None) => return,
-            Err(why) => {
-                let refusal = Refusal {
-                    kind: RefusalKind::Usage,
-                    message: why,
-                };
+            Err(refusal) => {
                 answer(&mut writer, &Response::Refused(refusal)).await;
                 return;
             }
@@ -196,13 +193,12 @@ async fn follow(
 
 /// Resolves when the other side has closed. What it says meanwhile stays to be read.
 async fn closed(reader: &mut Reader) {
-    match reader.fill_buf().await {
-        Ok([]) | Err(_) => {}
-        Ok(_) => std::future::pending().await,
+    if reader.fill_buf().await.is_ok() {
+        hung_up(reader.get_ref().as_ref()).await;
     }
 }
 
-async fn read_request(reader: &mut Reader) -> Result<Option<Request>, String> {
+async fn read_request(reader: &mut Reader) -> Result<Option<Request>, Refusal> {
     use tokio::io::AsyncReadExt;
 
     let mut line = Vec::new();
@@ -212,19 +208,20 @@ async fn read_request(reader: &mut Reader) -> Result<Option<Request>, String> {
         Ok(_) => {}
     }
     if line.last() != Some(&b'\n') && line.len() as u64 >= MAX_REQUEST {
-        return Err(format!("a request has at most {MAX_REQUEST} bytes"));
+        return Err(Refusal {
+            kind: RefusalKind::Usage,
+            message: format!("a request has at most {MAX_REQUEST} bytes"),
+        });
     }
-    match serde_json::from_slice(&line) {
-        Ok(request) => Ok(Some(request)),
-        Err(error) => Err(format!("not a request: {error}")),
-    }
+    parse_request(&line).map(Some)
 }
 
-/// A subscriber that closes its side has left; what it says until then is not for us.
+/// A subscriber that closes the connection has left; what it says until then is not for us.
 async fn until_closed(reader: &mut Reader) {
     loop {
         match reader.fill_buf().await {
-            Ok([]) | Err(_) => return,
+            Ok([]) => return hung_up(reader.get_ref().as_ref()).await,
+            Err(_) => return,
             Ok(said) => {
                 let n = said.len();
                 reader.consume(n);

@@ -6,6 +6,7 @@ mod commands;
 mod connection;
 mod descriptors;
 mod ears;
+mod hang_up;
 mod hub;
 mod keeping;
 mod lock;

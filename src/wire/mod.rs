@@ -6,6 +6,7 @@
 mod cloudevents;
 mod explain;
 mod listing;
+mod protocol;
 mod record;
 mod saved;
 mod schema;
@@ -17,6 +18,7 @@ mod wait;
 pub use cloudevents::cloud_event;
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use listing::{LsTask, LsView, TaskStateName};
+pub use protocol::{PROTOCOL, parse_request, request_line};
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
     LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,

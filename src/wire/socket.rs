@@ -201,6 +201,8 @@ pub enum RefusalKind {
     Usage,
     /// No such session or task.
     Missing,
+    /// It is asked by another version than the daemon's.
+    Version,
 }
 
 /// How a daemon is.

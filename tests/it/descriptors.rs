@@ -103,9 +103,7 @@ fn a_daemon_without_descriptors_says_so_once_and_recovers() {
     let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
     daemon_limited(&world, "ulimit -n 48");
-    let state = world.state("work");
-    let socket = world.path("run").join(state.file_name().unwrap());
-    let socket = socket.with_extension("sock");
+    let socket = world.socket();
     // Each of them costs two: the connection and the feed's file.
     let readers: Vec<UnixStream> = (0..48)
         .map(|_| {

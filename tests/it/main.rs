@@ -30,6 +30,7 @@ mod scan;
 mod servers;
 mod session;
 mod shells;
+mod socket;
 mod support;
 mod waits;
 mod wire;

@@ -355,6 +355,13 @@ impl World {
         found.expect("the session has a folder")
     }
 
+    /// The socket of the daemon of [`SESSION`].
+    pub(crate) fn socket(&self) -> PathBuf {
+        let state = self.state(SESSION);
+        let name = state.file_name().unwrap();
+        self.path("run").join(name).with_extension("sock")
+    }
+
     fn logs(&self) -> String {
         let mut text = String::new();
         let Ok(folders) = fs::read_dir(self.path("state")) else {

@@ -1,0 +1,94 @@
+//! When the other side of a connection has closed all of it.
+//!
+//! The end of what it writes is not the end: a program may say that it has no more to ask, by
+//! closing its writing half, and read the answer then, as `nc -N` and `socat` do.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+/// Resolves when the other side has closed both halves of the connection, or the process has gone.
+///
+/// # Cancel safety
+///
+/// Nothing is read and nothing is lost.
+pub(super) async fn hung_up(socket: &UnixStream) {
+    // A registration of its own: that the socket can be written to is cleared in it between two
+    // events, and whoever answers must not wait for that.
+    let Ok(watched) = register_again(socket) else {
+        // With no descriptor left, who asks nothing more counts as gone.
+        return;
+    };
+    while !is_hung_up(socket) {
+        // To wait for reading would end at once: there will be nothing more to read.
+        if watched.writable().await.is_err() {
+            return;
+        }
+        let cleared = watched.try_io(Interest::WRITABLE, || {
+            Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
+        });
+        tracing::trace!(?cleared, "a connection's state has changed");
+    }
+}
+
+fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
+    let copy = socket.as_fd().try_clone_to_owned()?;
+    UnixStream::from_std(copy.into())
+}
+
+fn is_hung_up(socket: &UnixStream) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut asked, Some(&now)) {
+        Ok(_) => asked[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn goes_on(socket: &UnixStream) -> bool {
+        let waited = tokio::time::timeout(Duration::from_millis(20), hung_up(socket));
+        waited.await.is_err()
+    }
+
+    #[tokio::test]
+    async fn a_closed_half_is_no_hang_up() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        assert!(goes_on(&ours).await);
+        theirs.write_all(b"ask").await.unwrap();
+        theirs.shutdown().await.unwrap();
+        assert!(goes_on(&ours).await);
+        // What is written meanwhile arrives.
+        ours.write_all(b"answer").await.unwrap();
+        let mut answer = [0; 6];
+        theirs.read_exact(&mut answer).await.unwrap();
+        assert!(goes_on(&ours).await);
+        drop(theirs);
+        hung_up(&ours).await;
+    }
+
+    #[tokio::test]
+    async fn whoever_leaves_with_something_unread_has_left() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"ask").await.unwrap();
+        let waiting = tokio::spawn(async move { hung_up(&ours).await });
+        tokio::task::yield_now().await;
+        drop(theirs);
+        waiting.await.unwrap();
+    }
+}
