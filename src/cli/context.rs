@@ -375,7 +375,10 @@ fn is_other_version(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => refusal.kind == RefusalKind::Version,
         ClientError::Answer { .. } | ClientError::Unexpected => true,
-        ClientError::NoDaemon | ClientError::Io { .. } | ClientError::Left => false,
+        ClientError::NoDaemon
+        | ClientError::NotOurs { .. }
+        | ClientError::Io { .. }
+        | ClientError::Left => false,
     }
 }
 
