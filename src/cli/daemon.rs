@@ -14,7 +14,8 @@ use super::{feed, ls, output};
 use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options};
-use crate::tmux;
+use crate::model::owner_of_environment;
+use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Filter, ReaderStart, Request, Response};
 
 /// How long a daemon that was told to stop may take.
@@ -63,7 +64,10 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let session = session(context, &args).await?;
     let config = config::load(&lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    // A harness starts it for a conversation; a person's daemon ends nothing unasked.
+    let has_harness = args.session_id.is_some() || owner_of_environment(&lookup).is_some();
     let options = Options {
+        clean_after: has_harness.then_some(config.clean_after),
         session: session.asked.clone(),
         server: session.server.clone(),
         place: session.place.clone(),
@@ -266,12 +270,10 @@ async fn stop_without_daemon(session: &Session, cleanup: bool) -> Result<(), Fai
     if !cleanup {
         return Err(no_daemon(session, "daemon stop"));
     }
-    if look.tasks.values().any(|task| task.is_alive()) {
-        return Ok(());
-    }
     let _lock = session.lock_server("daemon stop").await?;
-    tmux::kill_session(&mut session.connection(), life.id)
+    tmux::end_idle_session(&mut session.connection(), &life, Unless::Active)
         .await
+        .map(drop)
         .map_err(|error| context::tmux("daemon stop", &error))
 }
 

@@ -4,7 +4,7 @@ use super::args::{Feed, FeedFormat};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::{ls, output};
-use crate::feed::{Kept, read_all};
+use crate::feed::{self, Kept, read_all};
 use crate::model::Seq;
 use crate::wire::{
     After, DurableRecord, Filter, LiveRecord, ReaderStart, RecordBody, StreamRecord, cloud_event,
@@ -55,15 +55,35 @@ fn print_kept(
         }
     };
     // The filter sees every record: it must know of events that notices speak of.
-    let wanted = records
+    let wanted: Vec<&DurableRecord> = records
         .iter()
-        .filter(|record| filter.wants(record.seq, &record.body) && record.seq > first);
-    let lines: Vec<String> = wanted.map(|record| durable(record, format)).collect();
+        .filter(|record| filter.wants(record.seq, &record.body) && record.seq > first)
+        .collect();
+    let lines: Vec<String> = wanted
+        .iter()
+        .map(|record| durable(record, format))
+        .collect();
     output::lines(lines.iter().map(String::as_str))?;
+    note_read(session, &wanted);
     if let Some(missing) = missing(&lost, first) {
         output::note(&format!("tmux-task: feed: {missing}"));
     }
     Ok(())
+}
+
+/// Notes which follow-up was read last, so that no start-up scan takes the session for forgotten.
+fn note_read(session: &Session, read: &[&DurableRecord]) {
+    let Some(last) = read.last() else { return };
+    let follow_ups = read.iter().rev();
+    let mut follow_ups =
+        follow_ups.filter(|record| matches!(record.body, RecordBody::FollowUp { .. }));
+    let seq = follow_ups.next().map_or(0, |record| record.seq);
+    // A folder that cannot be written to has no daemon either.
+    drop(feed::note_read(
+        &session.place.last_reader(),
+        &last.epoch,
+        seq,
+    ));
 }
 
 /// Says which records behind the number `first` are missing, if any are.

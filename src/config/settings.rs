@@ -21,6 +21,9 @@ pub struct Config {
     pub input: InputConfig,
     /// How much is kept of the output of runs that ended: table `logs`.
     pub logs: LogsConfig,
+    /// For how long nobody must have used a session of the project before a daemon that starts may
+    /// end it: key `clean-after`.
+    pub clean_after: Duration,
 }
 
 /// How much is kept of the output of runs that ended.
@@ -67,6 +70,10 @@ const QUIET: Duration = Duration::from_millis(200);
 const LEAST_QUIET: Duration = Duration::from_millis(50);
 const MOST_QUIET: Duration = Duration::from_secs(3600);
 
+/// What `clean-after` is without the file, and the longest that it may be.
+const CLEAN_AFTER: Duration = Duration::from_secs(3600);
+const MOST_CLEAN_AFTER: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The longest that `stalled-after` may be.
 const MOST_STALLED: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -102,6 +109,7 @@ impl Default for Config {
             env_withhold: Vec::new(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
+            clean_after: CLEAN_AFTER,
         }
     }
 }
@@ -121,6 +129,9 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
             env_withhold: top.texts("env-withhold", "names of variables", variable_name)?,
             input: top.table("input", input)?,
             logs: top.table("logs", logs)?,
+            clean_after: top
+                .text("clean-after", "a duration like \"1h\"", clean_after)?
+                .unwrap_or(CLEAN_AFTER),
         })
     })
 }
@@ -192,6 +203,12 @@ fn quiet(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a duration like 200ms or 2s, from 50ms to 1h"))
 }
 
+fn clean_after(text: &str) -> Result<Duration, String> {
+    duration(text)
+        .filter(|duration| *duration <= MOST_CLEAN_AFTER)
+        .ok_or_else(|| format!("`{text}` is not a duration like 1h or 0s, up to 8760h"))
+}
+
 /// `None` for a nought.
 fn stalled(text: &str) -> Result<Option<Duration>, String> {
     if text == "0" {
@@ -245,6 +262,15 @@ mod tests {
         check("notices = [\"tmux\", \"desktop\"]", &[Desktop, Tmux]);
         check("notices = [\n  \"tmux\", # here\n  \"tmux\",\n]\n", &[Tmux]);
         check("\"notices\" = [\"desktop\"]\r\n", &[Desktop]);
+    }
+
+    #[test]
+    fn how_long_a_session_must_have_been_of_no_use_is_set() {
+        let after = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.clean_after);
+        assert_eq!(after("").unwrap(), Duration::from_secs(3600));
+        assert_eq!(after("clean-after = '0s'").unwrap(), Duration::ZERO);
+        let error = after("clean-after = 'soon'").unwrap_err();
+        assert!(error.to_string().contains("clean-after"), "{error}");
     }
 
     #[test]

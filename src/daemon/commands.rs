@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::hub::Hub;
 use crate::clock::now;
 use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
-use crate::tmux::{self, TmuxError};
+use crate::tmux::{self, TmuxError, Unless};
 use crate::wire::{Ended, ExplainedState, Explanation, Refusal, RefusalKind, Response};
 
 /// Ends tasks and removes their windows.
@@ -123,14 +123,15 @@ pub(super) async fn prune(hub: &mut Hub) -> Response {
 /// Ends the task session when no task in it is active.
 pub(super) async fn cleanup(hub: &mut Hub) {
     hub.look().await;
-    let Some(id) = hub.watch.life().map(|life| life.id) else {
+    let Some(life) = hub.watch.life().cloned() else {
         return;
     };
-    if all_tasks(hub).iter().any(|task| task.is_alive()) {
-        return;
-    }
-    match kill_session(hub, id).await {
-        Ok(()) => hub.look().await,
+    let _lock = hub.place.lock_server().await;
+    let mut connection = hub.watch.connection();
+    match tmux::end_idle_session(&mut connection, &life, Unless::Active).await {
+        // With the session goes our connection.
+        Ok(true) | Err(TmuxError::Closed) => hub.look().await,
+        Ok(false) => {}
         Err(error) => tracing::error!(%error, "could not end the session"),
     }
 }

@@ -1,7 +1,5 @@
 //! One connection to our socket: requests, each with its answer, or one subscription.
 
-use std::sync::Arc;
-
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -30,20 +28,12 @@ pub(super) enum Ask {
     Subscribe(
         ReaderStart,
         Filter,
-        oneshot::Sender<Result<Reading, Refusal>>,
+        oneshot::Sender<Result<Subscription, Refusal>>,
     ),
 }
 
 /// What is said before the lines of a task's output.
 const FOLLOWING: &str = "following";
-
-/// A subscription, and the sign that somebody has it.
-#[derive(Debug)]
-pub(super) struct Reading {
-    pub(super) subscription: Subscription,
-    /// Counted by the hub: how many of these there are is how many readers there are.
-    pub(super) _present: Arc<()>,
-}
 
 /// Serves one connection until either side leaves.
 pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
@@ -139,9 +129,9 @@ async fn subscribe(
     match response.await {
         Err(_) => false,
         Ok(Err(refusal)) => answer(writer, &Response::Refused(refusal)).await,
-        Ok(Ok(reading)) => {
+        Ok(Ok(subscription)) => {
             let served = tokio::select! {
-                served = stream::serve(reading.subscription, writer) => served,
+                served = stream::serve(subscription, writer) => served,
                 () = until_closed(reader) => return false,
             };
             match served {

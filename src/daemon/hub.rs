@@ -11,13 +11,14 @@ use tracing::Instrument;
 
 use super::acceptor::Acceptor;
 use super::clients::Change;
-use super::connection::{self, Ask, Reading};
+use super::connection::{self, Ask};
 use super::looking::{Looked, Why};
 use super::notices::Sinks;
 use super::pace::Pace;
 use super::presence::{Presence, Standing};
 use super::recorder::Recorder;
 use super::signals::Signals;
+use super::stream::{Readers, Subscription};
 use super::waits::Waits;
 use super::watch::Watch;
 use super::{Options, commands, keeping, waiting};
@@ -25,9 +26,8 @@ use crate::archive::Limits;
 use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
-use crate::feed::store_saved;
-use crate::files;
-use crate::model::{Level, Millis, PaneId, WindowId};
+use crate::feed::{note_read, store_saved};
+use crate::model::{Level, Millis, PaneId, Seq, WindowId};
 use crate::place::Place;
 use crate::tmux::{self, Extent};
 use crate::wire::{
@@ -42,7 +42,7 @@ const ASKS_QUEUED: usize = 32;
 const USELESS_AFTER: Duration = Duration::from_secs(600);
 
 /// How often a present reader is noted, so that its session is not taken for forgotten.
-const NOTE_READERS_EVERY: Duration = Duration::from_secs(600);
+const NOTE_READERS_EVERY: Duration = Duration::from_secs(60);
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is run again at
 /// once is in danger: of the next run nobody tells but its end, and the signal that tells tmux of the
@@ -78,8 +78,9 @@ pub(super) struct Hub {
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     useless_since: Option<Instant>,
-    readers: Arc<()>,
-    readers_noted: Option<Instant>,
+    readers: Arc<Readers>,
+    /// When it was last noted that the feed is read, and up to which follow-up.
+    readers_noted: Option<(Instant, Seq)>,
     /// How often a look that nobody called for found something that should have been told.
     pub(super) found_late: u64,
     /// When tmux is to be nudged next, and until when that is to go on.
@@ -126,7 +127,7 @@ impl Hub {
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
-            readers: Arc::new(()),
+            readers: Arc::default(),
             readers_noted: None,
             found_late: 0,
             nudges: None,
@@ -467,7 +468,7 @@ impl Hub {
         &self,
         start: &ReaderStart,
         filter: Filter,
-    ) -> Result<Reading, Refusal> {
+    ) -> Result<Subscription, Refusal> {
         let after = match start {
             ReaderStart::Now => None,
             ReaderStart::After(after) => {
@@ -478,11 +479,8 @@ impl Hub {
                 })?)
             }
         };
-        let subscription = self.recorder.subscribe(after, filter);
-        Ok(Reading {
-            subscription,
-            _present: Arc::clone(&self.readers),
-        })
+        let readers = Arc::clone(&self.readers);
+        Ok(self.recorder.subscribe(after, filter, readers))
     }
 
     fn view(&self) -> LsView {
@@ -526,17 +524,19 @@ impl Hub {
         Arc::strong_count(&self.readers) - 1
     }
 
-    /// Leaves a mark that this session's feed is read, for start-up scans of other sessions.
+    /// Notes that this session's feed is read, and how far, for start-up scans of other sessions.
     fn note_readers(&mut self) {
-        let due = self
+        let seq = self.readers.last_follow_up();
+        let has_read_on = self.readers_noted.map_or(seq > 0, |(_, noted)| seq > noted);
+        let is_due = self
             .readers_noted
-            .is_none_or(|noted| noted.elapsed() >= NOTE_READERS_EVERY);
-        if self.n_readers() == 0 || !due {
-            return;
-        }
-        self.readers_noted = Some(Instant::now());
-        if let Err(error) = files::touch(&self.place.last_reader()) {
-            tracing::warn!(%error, "could not note that somebody reads the feed");
+            .is_none_or(|(at, _)| at.elapsed() >= NOTE_READERS_EVERY);
+        if has_read_on || (is_due && self.n_readers() > 0) {
+            self.readers_noted = Some((Instant::now(), seq));
+            let epoch = &self.recorder.context().epoch;
+            if let Err(error) = note_read(&self.place.last_reader(), epoch, seq) {
+                tracing::warn!(%error, "could not note that the feed is read");
+            }
         }
     }
 
@@ -559,6 +559,7 @@ impl Hub {
         let shown = self.recorder.retry();
         self.show(shown).await;
         self.save();
+        self.note_readers();
         if let Some(id) = self.watch.life().map(|life| life.id) {
             self.sinks.clear(&mut self.watch.connection(), id).await;
         }

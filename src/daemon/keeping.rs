@@ -3,8 +3,9 @@
 use super::hub::Hub;
 use crate::archive::{self, About};
 use crate::engine::Effect;
-use crate::model::{Body, EventKind, Task, WindowId};
-use crate::tmux::{self, Style};
+use crate::model::{Body, EventKind, SessionLife, Task, WindowId};
+use crate::place::Place;
+use crate::tmux::{self, Style, TmuxError};
 use crate::wait::Cursor;
 
 /// Returns the windows whose runs these effects tell to have ended and that still show them.
@@ -58,20 +59,41 @@ pub(super) async fn keep_replaced(hub: &mut Hub, name: &str) {
 }
 
 async fn keep_run(hub: &mut Hub, task: &Task) {
-    let (Some(pane), Some(run), Some(life)) = (task.pane, task.run, hub.watch.life()) else {
+    let Some(life) = hub.watch.life().cloned() else {
         return;
+    };
+    let place = hub.place.clone();
+    if let Err(error) = keep_of(hub, &life, &place, task).await {
+        tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
+    }
+}
+
+/// Why output was not kept.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeepError {
+    /// It could not be read.
+    #[error("could not read the output of a run: {0}")]
+    Tmux(#[from] TmuxError),
+    /// It could not be written.
+    #[error("could not write the output of a run: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Keeps the output of a run of the session that has this life and its files at `place`.
+pub(super) async fn keep_of(
+    hub: &mut Hub,
+    life: &SessionLife,
+    place: &Place,
+    task: &Task,
+) -> Result<(), KeepError> {
+    let (Some(pane), Some(run)) = (task.pane, task.run) else {
+        return Ok(());
     };
     if hub.kept.runs == 0 {
-        return;
+        return Ok(());
     }
     let life = Cursor::life_of(life);
-    let log = match tmux::read_log(&mut hub.watch.connection(), pane, Style::Plain).await {
-        Ok(log) => log,
-        Err(error) => {
-            tracing::warn!(%error, %pane, "could not read the output of a run that ended");
-            return;
-        }
-    };
+    let log = tmux::read_log(&mut hub.watch.connection(), pane, Style::Plain).await?;
     let exit = task.exit().cloned().unwrap_or_default();
     let about = About {
         window_id: task.window.to_string(),
@@ -84,8 +106,6 @@ async fn keep_run(hub: &mut Hub, task: &Task) {
         exit_code: exit.code,
         exit_signal: exit.signal.map(|signal| signal.to_string()),
     };
-    let folder = hub.place.runs();
-    if let Err(error) = archive::keep(&folder, &life, &about, &log.lines, hub.kept) {
-        tracing::warn!(%error, "could not keep the output of a run that ended");
-    }
+    archive::keep(&place.runs(), &life, &about, &log.lines, hub.kept)?;
+    Ok(())
 }

@@ -78,6 +78,9 @@ pub struct Options {
     pub leaves_when_useless: bool,
     /// Print the live feed on stdout.
     pub stdout: bool,
+    /// For how long nobody must have used another session of the project for it to be ended at
+    /// the start; `None` ends none.
+    pub clean_after: Option<Duration>,
     /// What the configuration file says.
     pub config: Config,
 }
@@ -209,7 +212,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         "supervising"
     );
     ready();
-    scan::scan(&mut hub, options.project.as_deref()).await;
+    scan::scan(&mut hub, &options).await;
 
     let mut acceptor = Acceptor::new(descriptors.most_connections());
     hub.run(&mut presence, &mut acceptor, &mut signals, &mut tasks)
@@ -275,12 +278,12 @@ fn print_feed(hub: &Hub, after: Seq, tasks: &mut JoinSet<()>) {
         epoch: None,
         seq: after,
     });
-    let Ok(reading) = hub.subscribe(&start, Filter::default()) else {
+    let Ok(subscription) = hub.subscribe(&start, Filter::default()) else {
         return;
     };
     tasks.spawn(async move {
         let mut stdout = Stdout::new();
-        if let Err(error) = stream::serve(reading.subscription, &mut stdout).await {
+        if let Err(error) = stream::serve(subscription, &mut stdout).await {
             tracing::info!(%error, "stdout is closed; supervising goes on");
         }
     });

@@ -1,11 +1,12 @@
 //! Makes the engine's decisions durable, then tells those who listen: never the other way round.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::stream::{Extent, NEWS_KEPT, News, Subscription};
+use super::stream::{Extent, NEWS_KEPT, News, Readers, Subscription};
 use crate::engine::Effect;
 use crate::feed::{FeedError, Journal, Reader, Sequence};
 use crate::model::{Body, Level, Seq};
@@ -148,7 +149,12 @@ impl Recorder {
 
     /// Returns a stream that passes over the records up to the number `after`; without it, one
     /// that begins with what is recorded from now on.
-    pub(super) fn subscribe(&self, after: Option<Seq>, filter: Filter) -> Subscription {
+    pub(super) fn subscribe(
+        &self,
+        after: Option<Seq>,
+        filter: Filter,
+        readers: Arc<Readers>,
+    ) -> Subscription {
         let extent = self.extent();
         let from = if after.is_some() { 0 } else { extent.end };
         Subscription {
@@ -165,6 +171,7 @@ impl Recorder {
             filter,
             extent,
             news: self.news.subscribe(),
+            readers,
         }
     }
 

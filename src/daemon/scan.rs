@@ -5,22 +5,27 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::hub::Hub;
+use super::{Options, keeping};
+use crate::client::{Client, ClientError};
 use crate::clock::now;
-use crate::model::{Level, SessionId};
+use crate::feed::{Holdings, LastRead, holdings, last_read};
+use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::place::{Env, Place};
-use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError};
+use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError, Unless};
+use crate::wire::{Request, Response};
 
-/// A session whose feed was read this lately may be read again.
-const READER_LATELY: Duration = Duration::from_secs(3600);
+/// How long another session's daemon may take to say whether it has readers.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How many tasks a report names.
 const NAMED: usize = 2;
 
-/// Ends what is over and reports what is not, one notice each way.
-pub(super) async fn scan(hub: &mut Hub, project: Option<&Path>) {
+/// Ends what is over, if this daemon may, and reports what is not, one notice each way.
+pub(super) async fn scan(hub: &mut Hub, options: &Options) {
     let root = hub.watch.about().root.clone();
-    let Some(root) = root.or_else(|| project.map(|path| path.display().to_string())) else {
+    let project = options.project.as_deref().map(Path::display);
+    let Some(root) = root.or_else(|| project.map(|path| path.to_string())) else {
         return;
     };
     let found = match other_sessions(hub, &root).await {
@@ -32,13 +37,15 @@ pub(super) async fn scan(hub: &mut Hub, project: Option<&Path>) {
             return;
         }
     };
-    let mut cleaned = 0;
+    let mut cleaned = Vec::new();
     let mut reports = Vec::new();
     for other in &found {
         match tasks_of(hub, other.id).await {
             Ok(Some(tasks)) if tasks.active.is_empty() => {
-                if is_forgotten(hub, other).await && end(hub, other).await {
-                    cleaned += 1;
+                if let Some(after) = options.clean_after
+                    && clean(hub, other, &tasks, after).await
+                {
+                    cleaned.push(format!("- {}", named(other)));
                 }
             }
             Ok(Some(tasks)) => reports.push(tasks.report(other)),
@@ -46,8 +53,10 @@ pub(super) async fn scan(hub: &mut Hub, project: Option<&Path>) {
             Err(error) => tracing::warn!(%error, session = other.name, "could not look at it"),
         }
     }
-    if cleaned > 0 {
-        let text = format!("Cleaned {cleaned} inactive task session(s) of {root}.");
+    if !cleaned.is_empty() {
+        let n = cleaned.len();
+        let names = cleaned.join("\n");
+        let text = format!("Cleaned {n} inactive task session(s) of {root}.\n{names}");
         hub.notice(Level::Info, text).await;
     }
     if !reports.is_empty() {
@@ -72,24 +81,29 @@ async fn other_sessions(hub: &mut Hub, root: &str) -> Result<Vec<SessionListed>,
     Ok(listed)
 }
 
-/// The names of a session's tasks.
+/// `NAME (TITLE)`
+fn named(session: &SessionListed) -> String {
+    match &session.title {
+        Some(title) => format!("{} ({title})", session.name),
+        None => session.name.clone(),
+    }
+}
+
+/// A session's tasks.
 struct Tasks {
+    life: SessionLife,
     active: Vec<String>,
-    dead: Vec<String>,
+    dead: Vec<Task>,
 }
 
 impl Tasks {
     /// `- NAME (TITLE): 2 active, 1 dead (api, web, +1 more)`
     fn report(&self, session: &SessionListed) -> String {
-        let title = session
-            .title
-            .as_ref()
-            .map(|title| format!(" ({title})"))
-            .unwrap_or_default();
+        let dead = self.dead.iter().map(|task| &task.name);
         let names: Vec<&str> = self
             .active
             .iter()
-            .chain(&self.dead)
+            .chain(dead)
             .map(String::as_str)
             .take(NAMED)
             .collect();
@@ -100,8 +114,8 @@ impl Tasks {
             String::new()
         };
         format!(
-            "- {}{title}: {} active, {} dead ({}{more})",
-            session.name,
+            "- {}: {} active, {} dead ({}{more})",
+            named(session),
             self.active.len(),
             self.dead.len(),
             names.join(", "),
@@ -116,50 +130,182 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
     let look = tmux::look(&mut connection, &target, &mut captures, Extent::Whole).await?;
     Ok(look.map(|look| {
         let mut observer = Observer::new(&look.session.name);
+        let life = look.session.life.clone();
         let look = observer
             .observe(Some(&look), &Evidence::default(), now())
             .snapshot;
-        let names = |alive: bool| {
-            let tasks = look.tasks.values().filter(|task| task.is_alive() == alive);
-            tasks.map(|task| task.name.clone()).collect()
-        };
+        let tasks = look.tasks.values();
+        let active = tasks.clone().filter(|task| task.is_alive());
+        let dead = tasks.filter(|task| !task.is_alive());
         Tasks {
-            active: names(true),
-            dead: names(false),
+            life,
+            active: active.map(|task| task.name.clone()).collect(),
+            dead: dead.map(|task| Task::clone(task)).collect(),
         }
     }))
 }
 
-/// Whether nobody has this session in view: no terminal shows it, and nobody has read its feed
-/// lately.
-async fn is_forgotten(hub: &mut Hub, session: &SessionListed) -> bool {
-    match tmux::list_clients(&mut hub.watch.connection(), session.id).await {
-        Ok(clients) if clients.iter().all(|client| client.is_control) => {}
-        Ok(_) | Err(_) => return false,
-    }
+/// Ends a session in which nothing runs if it is of no more use to anybody; returns whether it did.
+async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Duration) -> bool {
     let env: Env<'_> = &|name| std::env::var_os(name);
     let name = session.supervised_as.as_ref().unwrap_or(&session.name);
     let Ok(place) = Place::locate(hub.watch.server().socket(), name, env) else {
         return false;
     };
-    let read_at = std::fs::symlink_metadata(place.last_reader()).and_then(|found| found.modified());
-    read_at.map_or(true, |at| {
-        SystemTime::now()
-            .duration_since(at)
-            .is_ok_and(|ago| ago >= READER_LATELY)
-    })
-}
-
-async fn end(hub: &mut Hub, session: &SessionListed) -> bool {
+    let Some(use_of_it) = use_of(session, tasks, &place).await else {
+        return false;
+    };
+    if !use_of_it.is_over(after, SystemTime::now(), now().wall) {
+        return false;
+    }
+    for task in &tasks.dead {
+        if let Err(error) = keeping::keep_of(hub, &tasks.life, &place, task).await {
+            tracing::warn!(%error, session = session.name, "its output cannot be kept: it stays");
+            return false;
+        }
+    }
     let _lock = hub.place.lock_server().await;
-    match tmux::kill_session(&mut hub.watch.connection(), session.id).await {
-        Ok(()) => {
+    let mut connection = hub.watch.connection();
+    match tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen).await {
+        Ok(true) => {
             tracing::info!(session = session.name, "ended an inactive task session");
             true
         }
+        Ok(false) => false,
         Err(error) => {
             tracing::warn!(%error, session = session.name, "could not end it");
             false
         }
+    }
+}
+
+/// What a session in which nothing runs may still be used for.
+#[derive(Debug, Clone)]
+struct UseOf {
+    /// How many read its feed at this moment.
+    readers: usize,
+    /// What was last read of its feed.
+    read: Option<LastRead>,
+    /// What its feed holds.
+    feed: Holdings,
+    /// When the last of its runs that tmux knows of ended.
+    last_end: Option<Millis>,
+}
+
+impl UseOf {
+    /// Whether nobody has used it for as long as `after`, and nothing is left to read.
+    fn is_over(&self, after: Duration, now: SystemTime, wall: Millis) -> bool {
+        let is_past = |at: Millis| {
+            u64::try_from(wall - at).is_ok_and(|ago| Duration::from_millis(ago) >= after)
+        };
+        // A time that is still to come is no time past.
+        let read_lately = self.read.as_ref().is_some_and(|read| {
+            !now.duration_since(read.at)
+                .is_ok_and(|since| since >= after)
+        });
+        self.readers == 0
+            && !read_lately
+            && !self.feed.has_unread(self.read.as_ref())
+            && [self.feed.last_run, self.last_end]
+                .into_iter()
+                .flatten()
+                .all(is_past)
+    }
+}
+
+/// Finds out what it may be used for; `None` where that cannot be known.
+async fn use_of(session: &SessionListed, tasks: &Tasks, place: &Place) -> Option<UseOf> {
+    // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
+    if session.has_record && !place.feed().exists() {
+        return None;
+    }
+    let readers = match tokio::time::timeout(ANSWERS_WITHIN, readers_of(place)).await {
+        Ok(Ok(readers)) => readers,
+        Ok(Err(ClientError::NoDaemon)) => 0,
+        Ok(Err(_)) | Err(_) => return None,
+    };
+    let feed = match holdings(&place.feed()) {
+        Ok(feed) => feed,
+        Err(error) => {
+            tracing::warn!(%error, session = session.name, "its feed cannot be read: it stays");
+            return None;
+        }
+    };
+    Some(UseOf {
+        readers,
+        read: last_read(&place.last_reader()),
+        feed,
+        last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
+    })
+}
+
+async fn readers_of(place: &Place) -> Result<usize, ClientError> {
+    let mut daemon = Client::connect(&place.socket()).await?;
+    let Response::Status(status) = daemon.ask(&Request::Status).await? else {
+        return Err(ClientError::Unexpected);
+    };
+    Ok(status.readers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const WALL: Millis = 100 * 3_600_000;
+
+    fn unused() -> UseOf {
+        UseOf {
+            readers: 0,
+            read: None,
+            feed: Holdings::default(),
+            last_end: Some(0),
+        }
+    }
+
+    #[track_caller]
+    fn check(is_over: bool, change: fn(&mut UseOf, SystemTime)) {
+        let now = SystemTime::now();
+        let mut used = unused();
+        change(&mut used, now);
+        assert_eq!(used.is_over(HOUR, now, WALL), is_over, "{used:?}");
+    }
+
+    fn read(seq: u64, at: SystemTime) -> Option<LastRead> {
+        Some(LastRead {
+            epoch: "e".to_owned(),
+            seq,
+            at,
+        })
+    }
+
+    #[test]
+    fn a_session_is_over_when_it_is_of_no_use_to_anybody() {
+        check(true, |_, _| {});
+        check(false, |used, _| used.readers = 1);
+        check(false, |used, now| used.read = read(0, now));
+        check(false, |used, now| {
+            used.read = read(0, now - HOUR + Duration::from_secs(1));
+        });
+        check(true, |used, now| used.read = read(0, now - HOUR));
+        // The clock was set back.
+        check(false, |used, now| used.read = read(0, now + HOUR));
+        let follow_up = |used: &mut UseOf| {
+            used.feed.epoch = "e".to_owned();
+            used.feed.last_follow_up = Some(7);
+        };
+        let mut used = unused();
+        follow_up(&mut used);
+        let now = SystemTime::now();
+        assert!(!used.is_over(HOUR, now, WALL), "nobody has read it");
+        used.read = read(6, now - HOUR);
+        assert!(!used.is_over(HOUR, now, WALL), "nobody has read that far");
+        used.read = read(7, now - HOUR);
+        assert!(used.is_over(HOUR, now, WALL));
+        check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
+        check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
+        check(false, |used, _| used.last_end = Some(WALL + 1));
+        // Of a run whose window is gone the feed alone knows.
+        check(false, |used, _| used.feed.last_run = Some(WALL - 1000));
     }
 }

@@ -1,6 +1,8 @@
 //! Serving one reader of the live feed, from the disk and at its own pace.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::broadcast;
@@ -8,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
-use crate::wire::{Filter, LiveRecord};
+use crate::wire::{Filter, Kind, LiveRecord};
 
 /// What readers are told as it happens. A reader that falls behind by more than the channel holds
 /// skips to the newest: records are read from the disk anyway, and of the counts only the newest
@@ -37,6 +39,20 @@ pub(super) struct Extent {
     pub file: u64,
 }
 
+/// What all readers of the feed have in common: each holds it for as long as it reads.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    /// The number of the last follow-up that was written to one of them.
+    last_follow_up: AtomicU64,
+}
+
+impl Readers {
+    /// Returns the number of the last follow-up that one of them has had; 0 for none.
+    pub(super) fn last_follow_up(&self) -> Seq {
+        self.last_follow_up.load(Ordering::Relaxed)
+    }
+}
+
 /// How many news a reader may fall behind before it skips to the newest.
 pub(super) const NEWS_KEPT: usize = 256;
 
@@ -57,6 +73,8 @@ pub(super) struct Subscription {
     pub extent: Extent,
     /// What happens from here on.
     pub news: broadcast::Receiver<News>,
+    /// Shared by all readers. How many have it is how many there are.
+    pub readers: Arc<Readers>,
 }
 
 /// Why a stream ended early.
@@ -115,6 +133,10 @@ async fn records_until(
                 write_gap(subscription.sequence.read(record.seq), writer).await?;
                 if wanted {
                     write_line(writer, &record).await?;
+                    if record.body.kind() == Kind::FollowUp {
+                        let last = &subscription.readers.last_follow_up;
+                        last.fetch_max(record.seq, Ordering::Relaxed);
+                    }
                 }
             }
             Line::Unknown(frame) => {

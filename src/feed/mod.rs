@@ -5,11 +5,13 @@
 
 mod journal;
 mod read;
+mod readers;
 mod recover;
 mod saved;
 
 pub use journal::{FeedError, Journal};
 pub use read::{Frame, Kept, Line, Position, Reader, Sequence, read_all};
+pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{RecordedLook, Recovered, recover};
 pub use saved::{load_saved, store_saved};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::server::Server;
-use crate::model::{PaneId, SessionId, WindowId, text};
-use crate::protocol::{Command, Frame, control_line, literal_format};
+use crate::model::{SessionId, WindowId, text};
+use crate::protocol::{Command, Frame, literal_format};
 
 /// The session option that holds the last notice, for status lines that want to show it.
 pub const NOTICE_OPTION: &str = "@tmux_task_notice";
@@ -33,6 +33,8 @@ pub struct SessionListed {
     pub supervised_as: Option<String>,
     /// Its name, proven text.
     pub name: String,
+    /// Whether deaths were ever recorded in it, so that it has had a daemon.
+    pub has_record: bool,
     /// `@tmux_task_root`.
     pub root: Option<String>,
     /// `@tmux_task_title`.
@@ -57,35 +59,6 @@ pub async fn kill_windows(
             Err(TmuxError::Closed) => {}
             Err(error) if error.is_missing() => {}
             answer => drop(answer?),
-        }
-    }
-    Ok(())
-}
-
-/// Ends those windows whose primary pane, given with each, is dead. Whether it is, is asked in the
-/// server itself: a task that was rerun in the last instant stays.
-///
-/// # Errors
-///
-/// When tmux refuses.
-pub async fn prune_windows(
-    connection: &mut Connection<'_>,
-    windows: &[(WindowId, PaneId)],
-) -> Result<(), TmuxError> {
-    for (window, pane) in windows {
-        let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
-        let kill_dead = Command::new("if-shell").args([
-            "-F",
-            "-t",
-            &pane.to_string(),
-            "#{pane_dead}",
-            &control_line(&[kill]),
-        ]);
-        match connection.run(&[kill_dead]).await {
-            Ok(_) | Err(TmuxError::Closed) => {}
-            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {}
-            Err(error) if error.is_missing() => {}
-            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -187,7 +160,7 @@ pub async fn list_sessions(
     let list = Command::new("list-sessions").args([
         "-F",
         "#{session_id} #{session_created} #{?@tmux_task_daemon,#{=20:@tmux_task_daemon},-} \
-         #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t\
+         #{?@tmux_task_death_count,1,0} #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t\
          #{=200:@tmux_task_name}",
     ]);
     let frames = match connection.run(&[list]).await {
@@ -201,10 +174,11 @@ pub async fn list_sessions(
 }
 
 fn read_session(line: &str) -> Option<SessionListed> {
-    let mut numbers = line.splitn(4, ' ');
+    let mut numbers = line.splitn(5, ' ');
     let id = numbers.next()?.parse().ok()?;
     let created = numbers.next()?.parse().ok()?;
     let daemon = numbers.next()?.parse().ok();
+    let has_record = numbers.next()? == "1";
     let mut texts = numbers.next()?.split('\t');
     let name = texts.next()?;
     let mut some = || {
@@ -215,6 +189,7 @@ fn read_session(line: &str) -> Option<SessionListed> {
         id,
         created,
         daemon,
+        has_record,
         name: text::one_line(name.as_bytes(), 200),
         root: some(),
         title: some(),

@@ -8,6 +8,7 @@ mod control;
 mod control_client;
 mod error;
 mod hooks;
+mod idle;
 mod keys;
 mod launch;
 mod look;
@@ -29,11 +30,11 @@ mod waiter;
 pub use client::{Client, Connection, Told};
 pub use control::{
     ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_windows, list_clients,
-    list_sessions, prune_windows, set_session_option, show_notice, signal_channel, wait_for,
-    where_is, write_runs,
+    list_sessions, set_session_option, show_notice, signal_channel, wait_for, where_is, write_runs,
 };
 pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
+pub use idle::{Unless, end_idle_session, prune_windows};
 pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Extent, Memory, Target, look};

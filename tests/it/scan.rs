@@ -1,15 +1,23 @@
 //! The start-up scan: what other conversations of the project have left over.
 
-use std::fs::File;
-use std::time::{Duration, SystemTime};
+use std::fs;
 
 use crate::support::{Output, World, content, deliveries, story, window_of};
 
-/// A world in which nothing starts a daemon unasked.
+/// A world in which nothing starts a daemon unasked, daemons are started for a conversation, and
+/// sessions may be cleaned as soon as they are of no use.
 fn quiet() -> World {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.set("TMUX_TASK_OWNER", "test:1");
+    clean_at_once(&world);
     world
+}
+
+fn clean_at_once(world: &World) {
+    let folder = world.path("conf").join("tmux-task");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "clean-after = '0s'\n").unwrap();
 }
 
 /// Runs a task to its end in a session.
@@ -27,10 +35,13 @@ fn sessions(world: &World) -> Vec<String> {
     listed.lines().map(str::to_owned).collect()
 }
 
-fn cleaned(world: &World, n: usize) -> String {
+fn cleaned(world: &World, names: &[&str]) -> String {
+    let n = names.len();
+    let project = world.project();
+    let names: String = names.iter().map(|name| format!("\n- {name}")).collect();
     format!(
-        "Cleaned {n} inactive task session(s) of {}.",
-        world.project().display()
+        "Cleaned {n} inactive task session(s) of {}.{names}",
+        project.display()
     )
 }
 
@@ -58,7 +69,7 @@ fn inactive_sessions_are_cleaned_and_active_ones_reported() {
     assert_eq!(
         story(&records),
         [
-            format!("notice of [] [info] {}", cleaned(&world, 2)),
+            format!("notice of [] [info] {}", cleaned(&world, &["old", "older"])),
             format!(
                 "notice of [] [info] Task session(s) of {} still have active tasks:\n\
                  - busy (Fix the § thing): 2 active, 1 dead (api, web, +1 more)\n\
@@ -77,7 +88,7 @@ fn a_session_that_is_not_there_yet_is_of_the_project_one_stands_in() {
     live(&world, "busy", "b");
     world.daemon();
     let records = world.until_deliveries(2);
-    assert_eq!(content(deliveries(&records)[0]), cleaned(&world, 1));
+    assert_eq!(content(deliveries(&records)[0]), cleaned(&world, &["old"]));
     assert_eq!(sessions(&world), ["busy"]);
 }
 
@@ -114,7 +125,7 @@ fn other_projects_and_other_sessions_are_left_alone() {
     live(&world, "work", "mine");
     world.daemon();
     let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
     assert_eq!(sessions(&world), ["elsewhere", "nested", "users", "work"]);
     assert_eq!(world.finish().len(), 1);
 }
@@ -134,36 +145,134 @@ fn what_somebody_has_in_view_is_never_cleaned() {
     });
     world.daemon();
     let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
     assert_eq!(sessions(&world), ["watched", "work"]);
     world.tmux(["-L", "terminal", "kill-server"]);
 }
 
+/// Supervises a session until its task has ended and that is recorded.
+fn dead_and_told(world: &World, session: &str, name: &str) {
+    world.run_in(session, name, "echo the output; exit 1");
+    world.until_of(&["-s", session], "a follow-up", |records| {
+        records.iter().any(|record| record["kind"] == "followUp")
+    });
+    world.task(["-s", session, "daemon", "stop"]).ok();
+}
+
+/// Takes back that the feed was read: the test has done that.
+fn unread(world: &World, session: &str) {
+    fs::remove_file(world.state(session).join("last-reader")).unwrap();
+}
+
 #[test]
-fn what_was_read_within_the_hour_is_never_cleaned() {
-    let mut world = World::new();
-    for session in ["read", "forgotten"] {
-        dead(&world, session, "a");
-        let follow = world.start(["-s", session, "feed", "--follow"]);
-        follow.records_until(|record| record["kind"] == "sync");
-        drop(follow);
-        world.task(["-s", session, "ls"]).ok();
-        world.task(["-s", session, "daemon", "stop"]).ok();
+fn what_holds_something_to_read_is_never_cleaned() {
+    let mut world = quiet();
+    // A person's daemons clean nothing.
+    world.set("TMUX_TASK_OWNER", "");
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    for session in ["unread", "old", "read"] {
+        dead_and_told(&world, session, "a");
     }
-    let mark = world.state("forgotten").join("last-reader");
-    let long_ago = SystemTime::now() - Duration::from_secs(3601);
-    File::options()
-        .write(true)
-        .open(mark)
-        .unwrap()
-        .set_modified(long_ago)
-        .unwrap();
+    unread(&world, "unread");
+    let reader = world.start(["-s", "read", "daemon", "--stdout"]);
+    reader.records_until(|record| record["kind"] == "sync");
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.set("TMUX_TASK_OWNER", "test:1");
     live(&world, "work", "mine");
     world.daemon();
     let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, 1));
-    assert_eq!(sessions(&world), ["read", "work"]);
+    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
+    assert_eq!(sessions(&world), ["read", "unread", "work"]);
+    // What its run wrote is there.
+    let logs = world.task(["-s", "old", "logs", "a", "--run", "1"]);
+    assert_eq!(logs.ok(), "the output\n");
+}
+
+#[test]
+fn what_no_daemon_has_kept_is_kept_before_the_session_goes() {
+    let world = quiet();
+    let window = world.run_in("old", "a", "echo the output");
+    world.until_ended(&window);
+    live(&world, "work", "mine");
+    world.daemon();
+    world.until_deliveries(1);
+    assert_eq!(sessions(&world), ["work"]);
+    let logs = world.task(["-s", "old", "logs", "a", "--run", "1"]);
+    assert_eq!(logs.ok(), "the output\n");
+}
+
+#[test]
+fn what_ended_within_the_hour_is_never_cleaned() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.set("TMUX_TASK_OWNER", "test:1");
+    dead(&world, "old", "a");
+    live(&world, "work", "mine");
+    world.daemon();
+    world.look();
+    assert_eq!(world.finish().len(), 0);
+    assert_eq!(sessions(&world), ["old", "work"]);
+}
+
+#[test]
+fn a_persons_daemon_cleans_nothing() {
+    let mut world = quiet();
+    world.set("TMUX_TASK_OWNER", "");
+    dead(&world, "old", "a");
+    live(&world, "work", "mine");
+    world.daemon();
+    world.look();
+    assert_eq!(world.finish().len(), 0);
+    assert_eq!(sessions(&world), ["old", "work"]);
+    // One that a harness starts does.
+    world.daemon_with(&["--session-id", "7"]);
+    world.until_deliveries(1);
+    assert_eq!(sessions(&world), ["work"]);
+}
+
+#[test]
+fn a_users_pane_in_a_dead_tasks_window_keeps_the_session() {
+    let world = quiet();
+    dead(&world, "old", "a");
+    world.tmux(["split-window", "-d", "-t", "=old:a", "exec sleep 1000"]);
+    live(&world, "work", "mine");
+    world.daemon();
+    world.look();
+    assert_eq!(sessions(&world), ["old", "work"]);
+    for args in [["prune", ""], ["daemon", "stop"]] {
+        let mut line = vec!["-s", "old"];
+        line.extend(args.iter().filter(|word| !word.is_empty()));
+        line.extend((args[0] == "daemon").then_some("--cleanup"));
+        world.task(line).ok();
+        assert_eq!(sessions(&world), ["old", "work"], "{args:?}");
+    }
+}
+
+#[test]
+fn a_mistyped_session_starts_nothing_and_ends_nothing() {
+    let mut world = quiet();
+    dead(&world, "old", "a");
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    for command in [
+        &["wait", "a"][..],
+        &["logs", "a"],
+        &["logs", "-f", "a"],
+        &["search", "x"],
+    ] {
+        let output = world.task([&["-s", "typo"], command].concat());
+        assert_eq!(output.code, 3, "{command:?}: {}", output.err);
+    }
+    assert_eq!(sessions(&world), ["old"]);
+    for folder in ["state", "run"] {
+        let left: Vec<_> = fs::read_dir(world.path(folder)).unwrap().collect();
+        assert!(
+            left.iter().all(|entry| {
+                let name = entry.as_ref().unwrap().file_name();
+                !name.to_string_lossy().contains("typo")
+            }),
+            "{left:?}"
+        );
+    }
 }
 
 #[test]
@@ -177,16 +286,17 @@ fn with_nothing_left_over_nothing_is_said() {
 
 #[test]
 fn a_daemon_alone_does_not_have_a_session_in_view() {
-    let mut world = World::new();
+    let mut world = quiet();
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
     dead(&world, "old", "a");
     world.until_of(&["-s", "old"], "its end", |records| {
-        records.iter().any(|record| record["type"] == "exited")
+        records.iter().any(|record| record["kind"] == "followUp")
     });
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     live(&world, "work", "mine");
     world.daemon();
     let records = world.until_deliveries(1);
-    assert_eq!(content(&records[0]), cleaned(&world, 1));
+    assert_eq!(content(&records[0]), cleaned(&world, &["old"]));
     assert_eq!(sessions(&world), ["work"]);
 }
 

@@ -1,0 +1,144 @@
+//! How far a feed was read, and what of it is left for somebody to read: for those who ask whether a
+//! session is still of use to anybody.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::FeedError;
+use super::read::{Line, Reader};
+use crate::files;
+use crate::model::{Millis, Seq};
+use crate::wire::{EventType, RecordBody, parse_rfc3339};
+
+/// How far a feed was read by anybody, and when last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRead {
+    /// The feed's epoch.
+    pub epoch: String,
+    /// The number of the last follow-up that was read; 0 for none.
+    pub seq: Seq,
+    /// When it was last read.
+    pub at: SystemTime,
+}
+
+/// Notes in the file at `path` that the feed is being read, and up to which follow-up. What was
+/// noted of the same feed before is not taken back.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
+    let before = last_read(path).filter(|before| before.epoch == epoch);
+    let seq = before.map_or(seq, |before| before.seq.max(seq));
+    let fresh = path.with_extension(format!("new-{}", std::process::id()));
+    files::replace(path, &fresh, format!("{epoch} {seq}\n").as_bytes())
+}
+
+/// Returns what was noted last; `None` when the feed was never read.
+#[must_use]
+pub fn last_read(path: &Path) -> Option<LastRead> {
+    let at = fs::symlink_metadata(path).ok()?.modified().ok()?;
+    // Of a note that cannot be read, the time is known.
+    let text = files::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let (epoch, seq) = text.trim_end().split_once(' ').unwrap_or_default();
+    Some(LastRead {
+        epoch: epoch.to_owned(),
+        seq: seq.parse().unwrap_or_default(),
+        at,
+    })
+}
+
+/// What a feed holds for others than its daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// The feed's epoch; empty when it has no record.
+    pub epoch: String,
+    /// The number of the last follow-up.
+    pub last_follow_up: Option<Seq>,
+    /// When a run last began or ended.
+    pub last_run: Option<Millis>,
+}
+
+/// Returns what the feed at `path` holds. Without a file it is nothing.
+///
+/// # Errors
+///
+/// When the file cannot be read.
+pub fn holdings(path: &Path) -> Result<Holdings, FeedError> {
+    let mut reader = Reader::new(path, 0);
+    let mut holdings = Holdings::default();
+    while let Some(position) = reader.next(u64::MAX)? {
+        let Line::Record(record) = position.line else {
+            continue;
+        };
+        match &record.body {
+            RecordBody::FollowUp { .. } => holdings.last_follow_up = Some(record.seq),
+            RecordBody::Event(fields) => match fields.event_type {
+                EventType::Started | EventType::Exited | EventType::Disappeared => {
+                    holdings.last_run = parse_rfc3339(&record.time).or(holdings.last_run);
+                }
+                EventType::Notify | EventType::Input | EventType::InputResolved => {}
+            },
+            RecordBody::Notice { .. } => {}
+        }
+        holdings.epoch = record.epoch;
+    }
+    Ok(holdings)
+}
+
+impl Holdings {
+    /// Whether there is a follow-up that nobody has read.
+    #[must_use]
+    pub fn has_unread(&self, read: Option<&LastRead>) -> bool {
+        let read = read.filter(|read| read.epoch == self.epoch);
+        let read = read.map_or(0, |read| read.seq);
+        self.last_follow_up.is_some_and(|last| last > read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_up_to(epoch: &str, seq: Seq) -> LastRead {
+        LastRead {
+            epoch: epoch.to_owned(),
+            seq,
+            at: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_follow_up_is_unread_until_somebody_has_read_that_far() {
+        let holds = |last| Holdings {
+            epoch: "e".to_owned(),
+            last_follow_up: last,
+            last_run: None,
+        };
+        assert!(!holds(None).has_unread(None));
+        assert!(holds(Some(4)).has_unread(None));
+        assert!(holds(Some(4)).has_unread(Some(&read_up_to("e", 3))));
+        assert!(!holds(Some(4)).has_unread(Some(&read_up_to("e", 4))));
+        assert!(holds(Some(4)).has_unread(Some(&read_up_to("other", 9))));
+    }
+
+    #[test]
+    fn what_was_read_is_not_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("last-reader");
+        assert_eq!(last_read(&path), None);
+        let noted = |epoch: &str, seq| {
+            note_read(&path, epoch, seq).unwrap();
+            let read = last_read(&path).unwrap();
+            (read.epoch, read.seq)
+        };
+        assert_eq!(noted("e", 7), ("e".to_owned(), 7));
+        assert_eq!(noted("e", 0), ("e".to_owned(), 7));
+        assert_eq!(noted("f", 2), ("f".to_owned(), 2));
+        fs::write(&path, b"").unwrap();
+        assert_eq!(last_read(&path).unwrap().seq, 0);
+    }
+}

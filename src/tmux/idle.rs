@@ -1,0 +1,115 @@
+//! Ending what nobody uses. Whether it is used is asked in the line that ends it: between a look and
+//! a line anything can happen.
+
+use super::client::Connection;
+use super::error::TmuxError;
+use crate::model::{PaneId, SessionLife, WindowId};
+use crate::protocol::{Command, Frame, control_line};
+
+/// Holds where every process of a window's panes has ended, those of panes that a user split off
+/// included.
+const WINDOW_IS_DEAD: &str = "#{==:#{P:#{?pane_dead,,1}},}";
+
+/// The same for all windows of a session.
+const SESSION_IS_DEAD: &str = "#{==:#{W:#{P:#{?pane_dead,,1}}},}";
+
+/// Holds where no terminal shows the session. Clients without a terminal, which programs like ours
+/// are, have names without a slash.
+const IS_UNSEEN: &str = "#{?#{m:*/*,#{session_attached_list}},0,1}";
+
+/// Holds where a launcher of ours made the session.
+const IS_OURS: &str = "#{?@tmux_task_root,1,0}";
+
+/// What is printed when the session is ended.
+const ENDED: &str = "tmux-task-ended";
+
+/// What must hold for an idle session to be ended, besides that nothing runs in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unless {
+    /// Nothing: the user has asked for it.
+    Active,
+    /// A launcher of ours made it, and no terminal shows it.
+    ActiveOrSeen,
+}
+
+/// Ends this life of a session if nothing runs in any of its panes; returns whether it did.
+///
+/// # Errors
+///
+/// When tmux fails; [`TmuxError::Closed`] as well when the connection was attached to the session
+/// that ended. A session that has gone is no error.
+pub async fn end_idle_session(
+    connection: &mut Connection<'_>,
+    life: &SessionLife,
+    unless: Unless,
+) -> Result<bool, TmuxError> {
+    let SessionLife {
+        server_pid,
+        server_started: _,
+        id,
+        created,
+    } = life;
+    let is_same = format!(
+        "#{{==:#{{pid}} #{{session_id}} #{{session_created}},{server_pid} {id} {created}}}"
+    );
+    let conditions: &[&str] = match unless {
+        Unless::Active => &[SESSION_IS_DEAD],
+        Unless::ActiveOrSeen => &[SESSION_IS_DEAD, IS_UNSEEN, IS_OURS],
+    };
+    let condition = conditions
+        .iter()
+        .fold(is_same, |all, next| format!("#{{&&:{all},{next}}}"));
+    let end = [
+        Command::new("display-message").args(["-p", ENDED]),
+        Command::new("kill-session").args(["-t", &id.to_string()]),
+    ];
+    let end_if_idle = Command::new("if-shell").args([
+        "-F",
+        "-t",
+        &format!("{id}:"),
+        &condition,
+        &control_line(&end),
+    ]);
+    match connection.run(&[end_if_idle]).await {
+        Ok(frames) => Ok(frames
+            .iter()
+            .map(Frame::text)
+            .any(|said| said.contains(ENDED))),
+        Err(error) if is_gone(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends those windows in which nothing runs any more; each is given with its primary pane. A task
+/// that was rerun in the last instant stays, and so does a window in which the user has a pane.
+///
+/// # Errors
+///
+/// When tmux refuses.
+pub async fn prune_windows(
+    connection: &mut Connection<'_>,
+    windows: &[(WindowId, PaneId)],
+) -> Result<(), TmuxError> {
+    for (window, pane) in windows {
+        let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
+        let kill_dead = Command::new("if-shell").args([
+            "-F",
+            "-t",
+            &pane.to_string(),
+            WINDOW_IS_DEAD,
+            &control_line(&[kill]),
+        ]);
+        match connection.run(&[kill_dead]).await {
+            Ok(_) | Err(TmuxError::Closed) => {}
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn is_gone(error: &TmuxError) -> bool {
+    let is_unknown_target =
+        matches!(error, TmuxError::Rejected { reply, .. } if reply.starts_with("can't find"));
+    error.is_missing() || is_unknown_target
+}
