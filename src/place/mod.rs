@@ -189,11 +189,12 @@ impl Place {
             .into_iter()
             .flatten()
         {
-            // One that the user has named may be open for reading.
-            let open = if folder == tmp_root() {
-                OPEN_TO_OTHERS
-            } else {
+            // One of the system's, such as root might name, may be open for reading.
+            let is_of_system = folder.parent().is_none_or(|above| above.parent().is_none());
+            let open = if is_of_system {
                 WRITABLE_BY_OTHERS
+            } else {
+                OPEN_TO_OTHERS
             };
             files::make_folder(folder, open)
                 .map_err(|error| place_error(folder, RUNTIME_DIR, error))?;

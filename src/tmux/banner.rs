@@ -1,5 +1,6 @@
 //! What tmux itself writes into the last row of a dead pane: no output of its program.
 
+use super::quoted::is_dropped;
 use crate::model::text;
 
 /// Asks for the banner as the user's `remain-on-exit-format` makes it (from tmux 3.3), of dead
@@ -59,9 +60,13 @@ fn is_drawn_from(row: &str, banner: &str) -> bool {
     (front == length && length >= 4) || (front + back >= length && is_most)
 }
 
-/// Without blanks: tmux aligns the parts of a banner to the pane's width.
+/// Without blanks, as tmux aligns the parts of a banner to the pane's width, and without what is
+/// lost of a banner on its way here.
 fn squeezed(shown: &str) -> String {
-    text::row(shown.as_bytes()).split_whitespace().collect()
+    let row = text::row(shown.as_bytes());
+    row.chars()
+        .filter(|c| !c.is_whitespace() && !is_dropped(*c))
+        .collect()
 }
 
 /// Without styles, `#[...]`.
@@ -96,6 +101,7 @@ mod tests {
             true,
         );
         check("\x1b[31m[done: 3]\x1b[m", "#[fg=red][done: 3]", true);
+        check("<a|b> \\ c", "ab  c", true);
         // Cut, or drawn before the status was known.
         check("[done", "[done: 3]", true);
         check("[done: ]", "[done: 3]", true);

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use super::control_client::ControlClient;
 use super::error::TmuxError;
+use super::nonce::nonce;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
@@ -23,6 +24,8 @@ pub struct Client {
     told: VecDeque<Told>,
     /// How many lines were sent: names the mark that ends each answer.
     calls: u64,
+    /// What else is in that mark: a screen that is captured may show any other word.
+    nonce: String,
     /// How many commands were said whose frames are still to come: nobody waits for them.
     said: usize,
     life: Life,
@@ -66,6 +69,7 @@ impl Server {
             control: self.attach_control(session)?,
             told: VecDeque::new(),
             calls: 0,
+            nonce: nonce(),
             said: 0,
             life: Life::Usable,
         };
@@ -108,7 +112,7 @@ impl Client {
         self.calls += 1;
         // A line of its own answers also when the one before it failed half-way: it tells where
         // that one's frames end.
-        let mark = format!("end-of-call-{}", self.calls);
+        let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
         let Self {
             control,

@@ -23,8 +23,9 @@ const DEATHS: &str = "@tmux_task_deaths";
 const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// The control clients of the session's daemon, for the next one should this one be killed.
 const CLIENTS: &str = "@tmux_task_clients";
-/// The bells of a window.
-const BELL_COUNT: &str = "@tmux_task_bell_count";
+/// The bells of a window, on the window: its id, a blank and how often it has rung. The id tells it
+/// from an option of this name that is set for a session or for all windows.
+pub(super) const BELLS: &str = "@tmux_task_bells";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
@@ -69,13 +70,9 @@ pub async fn install(
         each(connection, noting.map(|command| [command])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
-    let on_bell = [
-        count(&["-wF", BELL_COUNT]),
-        note_caller.clone(),
-        call.clone(),
-    ];
+    let on_bell = [count_bell(), note_caller.clone(), call.clone()];
     let on_death = [
-        count(&["-F", DEATH_COUNT]),
+        count_death(),
         record_death(),
         Command::new("set-option").args(["-puq", PROCESS]),
         note_caller,
@@ -324,13 +321,16 @@ fn keep_dead_panes() -> Command {
     Command::new("if-shell").args(["-F", IS_BARE, "", &control_line(&[keep])])
 }
 
-/// Adds one to an option.
-fn count([flags, option]: &[&str; 2]) -> Command {
-    Command::new("set-option").args([
-        *flags,
-        *option,
-        &format!("#{{e|+:#{{?{option},#{{{option}}},0}},1}}"),
-    ])
+/// Counts a bell of the window that rang.
+fn count_bell() -> Command {
+    let count = "#{?#{m:#{window_id} *,#{@tmux_task_bells}},#{s/^[^ ]* //:@tmux_task_bells},0}";
+    let next = format!("#{{window_id}} #{{e|+:{count},1}}");
+    Command::new("set-option").args(["-wF", BELLS, &next])
+}
+
+fn count_death() -> Command {
+    let next = format!("#{{e|+:#{{?{DEATH_COUNT},#{{{DEATH_COUNT}}},0}},1}}");
+    Command::new("set-option").args(["-F", DEATH_COUNT, &next])
 }
 
 /// Notes a pane's process on the pane, that of the hook's own pane by default.

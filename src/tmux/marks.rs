@@ -3,7 +3,7 @@
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hooks::{MARK, SUPERVISED_AS};
-use super::rows::{read_rows, row_format};
+use super::quoted::{quoted, read_rows, row_format};
 use crate::model::{SessionId, SessionLife};
 use crate::protocol::{Command, Frame, control_line};
 
@@ -38,9 +38,9 @@ pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<Marked>, 
         "#{start_time}",
         "#{session_id}",
         "#{session_created}",
-        "#{session_name}",
-        &format!("#{{{MARK}}}"),
-        &format!("#{{{SUPERVISED_AS}}}"),
+        &quoted("session_name"),
+        &quoted(MARK),
+        &quoted(SUPERVISED_AS),
     ]);
     let list = Command::new("list-sessions").args(["-F", &format]);
     let frames = match connection.run(&[list]).await {

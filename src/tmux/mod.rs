@@ -17,6 +17,7 @@ mod nonce;
 mod one_shot;
 mod output;
 mod probe;
+mod quoted;
 mod rows;
 mod script;
 mod server;

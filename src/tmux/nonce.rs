@@ -1,11 +1,11 @@
-//! A word that nobody else can know.
+//! Words that nobody else can know.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
 
-/// What no name, title or option can contain: it frames rows and fields. Its randomness is that
-/// of the standard library's hash keys, which come from the system.
-pub(super) fn nonce() -> &'static str {
-    static NONCE: OnceLock<String> = OnceLock::new();
-    NONCE.get_or_init(|| format!("{:016x}", RandomState::new().hash_one(std::process::id())))
+/// Returns a word that no output, name or option can contain, a new one each time. Its randomness is
+/// that of the standard library's hash keys, which come from the system.
+///
+/// One that was on a command line or in an option is known to others from then on.
+pub(super) fn nonce() -> String {
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }

@@ -98,11 +98,13 @@ impl Server {
             .map_or(0, |since| {
                 i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
             });
+        // It stands on a command line for as long as the client lives: no other call knows it.
+        let nonce = nonce();
         let marked: Vec<Command> = commands
             .iter()
             .enumerate()
             .flat_map(|(index, command)| {
-                let say = Command::new("display-message").args(["-p", &mark(index)]);
+                let say = Command::new("display-message").args(["-p", &mark(&nonce, index)]);
                 [command.clone(), say]
             })
             .collect();
@@ -128,7 +130,7 @@ impl Server {
             .stderr(Stdio::piped());
         let mut child = self.spawn(&mut process)?;
         match tokio::time::timeout(TIME_LIMIT, talk(&mut child, input)).await {
-            Ok(said) => self.frames(&said?, commands.len(), time),
+            Ok(said) => self.frames(&said?, &nonce, commands.len(), time),
             Err(_) => {
                 // The client stays behind as an orphan that tokio reaps.
                 terminate(&child);
@@ -173,7 +175,13 @@ impl Server {
         ))
     }
 
-    fn frames(&self, said: &Said, commands: usize, time: i64) -> Result<Vec<Frame>, TmuxError> {
+    fn frames(
+        &self,
+        said: &Said,
+        nonce: &str,
+        commands: usize,
+        time: i64,
+    ) -> Result<Vec<Frame>, TmuxError> {
         let frame = |number: usize, ok: bool, body: Vec<Vec<u8>>| Frame {
             time,
             number: number as u64,
@@ -189,7 +197,7 @@ impl Server {
             .unwrap_or(&said.out)
             .split(|b| *b == b'\n')
         {
-            if line == mark(frames.len()).as_bytes() {
+            if line == mark(nonce, frames.len()).as_bytes() {
                 frames.push(frame(frames.len(), true, std::mem::take(&mut body)));
             } else {
                 body.push(line.to_vec());
@@ -217,8 +225,8 @@ struct Said {
     err: Vec<u8>,
 }
 
-fn mark(index: usize) -> String {
-    format!("{}-{index}", nonce())
+fn mark(nonce: &str, index: usize) -> String {
+    format!("{nonce}-{index}")
 }
 
 async fn talk(child: &mut Child, input: Option<String>) -> Result<Said, TmuxError> {

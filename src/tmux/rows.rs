@@ -9,8 +9,9 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
-use super::nonce::nonce;
-use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId, text};
+use super::hooks::BELLS;
+use super::quoted::{Fields, bounded, counter, expanded, first_of, quoted, read_rows, row_format};
+use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
@@ -160,85 +161,31 @@ pub(super) fn read_session(text: &str) -> Option<(SessionRow, String)> {
     read_rows(text, session_row)?.pop()
 }
 
-/// A row is `NONCE! field NONCE| field NONCE.`, without the blanks.
-pub(super) fn row_format(fields: &[&str]) -> String {
-    let nonce = nonce();
-    let fields = fields.join(&format!("{nonce}|"));
-    format!("{nonce}!{fields}{nonce}.")
-}
+/// The bells that the hook of Pi's own helper counts, on the window.
+const BELLS_OF_PI: &str = "@pi_tmux_task_bell_count";
 
-pub(super) fn read_rows<T>(
-    text: &str,
-    read: impl Fn(&mut Fields<'_>) -> Option<T>,
-) -> Option<Vec<T>> {
-    let nonce = nonce();
-    let (start, end, separator) = (
-        format!("{nonce}!"),
-        format!("{nonce}."),
-        format!("{nonce}|"),
-    );
-    text.split(&start)
-        .skip(1)
-        .map(|row| {
-            let (row, _) = row.split_once(&end)?;
-            let fields: Vec<&str> = row.split(separator.as_str()).collect();
-            read(&mut Fields(fields.into_iter()))
-        })
-        .collect()
-}
-
-pub(super) struct Fields<'a>(std::vec::IntoIter<&'a str>);
-
-impl Fields<'_> {
-    fn text(&mut self) -> Option<String> {
-        self.0
-            .next()
-            .map(|field| text::one_line(field.as_bytes(), 4096))
-    }
-
-    /// A text as it is.
-    pub(super) fn raw(&mut self) -> Option<String> {
-        self.0.next().map(str::to_owned)
-    }
-
-    /// A text that may be empty, which says nothing.
-    fn some_text(&mut self) -> Option<Option<String>> {
-        self.text().map(|text| (!text.is_empty()).then_some(text))
-    }
-
-    pub(super) fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
-        self.0.next()?.parse().ok()
-    }
-
-    /// A number that may be missing; what is no number is missing.
-    pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
-        self.0.next().map(|field| field.trim().parse().ok())
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        self.0.next().map(|field| field == "1")
-    }
-}
-
-/// An option's text. `=` bounds it but changes runs of `#` and drops newlines, so it is used
-/// only where the bound is passed.
-fn bounded(option: &str) -> String {
-    format!("#{{?#{{e|>:#{{n:{option}}},4096}},#{{=4096:{option}}},#{{{option}}}}}")
-}
-
-fn first_of(ours: &str, other: &str) -> String {
-    format!("#{{?{ours},{},{}}}", bounded(ours), bounded(other))
+/// Reads the window's own count of bells, as our hook writes it.
+fn own_count(window: WindowId, counted: &str) -> Option<u64> {
+    let (id, count) = counted.trim().split_once(' ')?;
+    (id.parse() == Ok(window)).then_some(())?;
+    count.parse().ok()
 }
 
 /// What a sign is made of: no free text but for what somebody may have set the counters to.
-const SIGN: &str = "#{pane_pid} #{pane_dead} #{window_activity} #{window_bell_flag} \
-                    #{@tmux_task_bell_count} #{@pi_tmux_task_bell_count} #{pane_in_mode}";
+static SIGN: LazyLock<String> = LazyLock::new(|| {
+    let (bells, of_pi) = (counter(BELLS), counter(BELLS_OF_PI));
+    format!(
+        "#{{pane_pid}} #{{pane_dead}} #{{window_activity}} #{{window_bell_flag}} {bells}{of_pi}\
+         #{{pane_in_mode}}"
+    )
+});
 
 static SIGN_FORMAT: LazyLock<String> =
-    LazyLock::new(|| row_format(&[&format!("#{{window_id}} #{{pane_id}} {SIGN}")]));
+    LazyLock::new(|| row_format(&[&format!("#{{window_id}} #{{pane_id}} {}", *SIGN)]));
 
-fn read_sign(fields: &mut Fields<'_>) -> Option<(WindowId, PaneId, String)> {
-    let mut words = fields.0.next()?.splitn(3, ' ');
+fn read_sign(fields: &mut Fields) -> Option<(WindowId, PaneId, String)> {
+    let sign = fields.raw()?;
+    let mut words = sign.splitn(3, ' ');
     Some((
         words.next()?.parse().ok()?,
         words.next()?.parse().ok()?,
@@ -256,17 +203,17 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
         "#{pane_id}",
-        SIGN,
+        &SIGN,
         "#{window_bell_flag}",
         "#{window_activity}",
-        "#{=20:@tmux_task_bell_count}",
-        "#{=20:@pi_tmux_task_bell_count}",
-        "#{=20:@tmux_task_run}",
-        "#{=20:@tmux_task_started}",
-        "#{=20:@tmux_task_replaced}",
+        &counter(BELLS),
+        &counter(BELLS_OF_PI),
+        &counter("@tmux_task_run"),
+        &counter("@tmux_task_started"),
+        &counter("@tmux_task_replaced"),
         &bounded("@tmux_task_owner"),
         IS_BARE,
-        "#{window_name}",
+        &quoted("window_name"),
         &first_of("@tmux_task_command", "@pi_task_command"),
         &first_of("@tmux_task_cwd", "@pi_task_cwd"),
         "#{pane_pid}",
@@ -282,20 +229,20 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{alternate_on}",
         "#{pane_in_mode}",
         "#{pane_tty}",
-        "#{pane_title}",
+        &quoted("pane_title"),
         // Asked only where nothing is recorded: it makes the server read in /proc.
-        "#{?@tmux_task_command,,#{?@pi_task_command,,#{pane_current_command}}}",
-        BANNER,
+        "#{?@tmux_task_command,,#{?@pi_task_command,,#{q:pane_current_command}}}",
+        &expanded(BANNER),
     ])
 });
 
-fn read_found(fields: &mut Fields<'_>) -> Option<(PaneId, String, Found)> {
+fn read_found(fields: &mut Fields) -> Option<(PaneId, String, Found)> {
     let window = fields.parse()?;
     let pane = fields.parse()?;
     let sign = fields.raw()?;
     let bell = fields.flag()?;
     let activity = fields.maybe()?.unwrap_or_default();
-    let counts: [Option<u64>; 2] = [fields.maybe()?, fields.maybe()?];
+    let counts = [own_count(window, &fields.raw()?), fields.maybe()?];
     let mut window = WindowRow {
         window,
         bell,
@@ -316,7 +263,7 @@ fn read_found(fields: &mut Fields<'_>) -> Option<(PaneId, String, Found)> {
     let dead = DeadPane {
         exit: Exit {
             code: fields.maybe()?,
-            signal: Signal::parse(fields.0.next()?),
+            signal: Signal::parse(&fields.raw()?),
         },
         time: fields.maybe()?,
     };
@@ -356,14 +303,14 @@ static SESSION_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{start_time}",
         "#{session_id}",
         "#{session_created}",
-        "#{session_name}",
+        &quoted("session_name"),
         &bounded("@tmux_task_root"),
         &bounded("@tmux_task_title"),
-        "#{@tmux_task_deaths}",
+        &quoted("@tmux_task_deaths"),
     ])
 });
 
-fn session_row(fields: &mut Fields<'_>) -> Option<(SessionRow, String)> {
+fn session_row(fields: &mut Fields) -> Option<(SessionRow, String)> {
     let session = SessionRow {
         life: SessionLife {
             server_pid: fields.parse()?,
@@ -375,7 +322,7 @@ fn session_row(fields: &mut Fields<'_>) -> Option<(SessionRow, String)> {
         root: fields.some_text()?,
         title: fields.some_text()?,
     };
-    Some((session, fields.0.next()?.to_owned()))
+    Some((session, fields.raw()?))
 }
 
 #[cfg(test)]
@@ -388,7 +335,9 @@ mod tests {
 
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
-        let of_window = ["0", "5", "2", "x", "3", "", "", "pi:7", "1", name, "", ""];
+        let of_window = [
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "1", name, "", "",
+        ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",
         ];
@@ -396,13 +345,26 @@ mod tests {
     }
 
     #[test]
+    fn only_the_windows_own_bells_count() {
+        let count = |counted| own_count(WindowId(12), counted);
+        assert_eq!(count("@12 7 "), Some(7));
+        for other in ["", "7", "@1 7", "12 7", "@12", "@12 x", "@12 1 2"] {
+            assert_eq!(count(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn a_field_cannot_make_rows_or_fields() {
-        let lists = [full("@1", "%1", "a\t\n@9|!."), full("@2", "%2", "web")].join("\n");
+        let lists = [
+            full("@1", "%1", "a\t\n\\<@9\\|!\\>"),
+            full("@2", "%2", "web"),
+        ]
+        .join("\n");
         let signs = [sign("@1", "%1"), sign("@2", "%2")].join("\n");
         let windows = read_lists(Some(&signs), &lists).unwrap();
         assert_eq!(windows.len(), 2);
         let found = |id: u32| windows[&WindowId(id)].found.as_ref().unwrap();
-        assert_eq!(found(1).window.name, "a  @9|!.");
+        assert_eq!(found(1).window.name, "a  <@9|!>");
         assert_eq!(found(1).window.bell_count, Some(2));
         assert_eq!(
             (found(2).window.run, found(2).window.started),
@@ -418,15 +380,9 @@ mod tests {
 
     #[test]
     fn a_row_that_cannot_be_read_is_told() {
-        let nonce = nonce();
-        let cut = [
-            format!("{nonce}!@1{nonce}."),
-            format!("{nonce}!@1"),
-            format!("{nonce}!@1 %1{nonce}."),
-        ];
-        for row in cut {
-            assert!(read_lists(Some(&row), "").is_none(), "{row}");
-            assert!(read_lists(None, &row).is_none(), "{row}");
+        for row in ["<@1>", "<@1", "<@1 %1>"] {
+            assert!(read_lists(Some(row), "").is_none(), "{row}");
+            assert!(read_lists(None, row).is_none(), "{row}");
         }
         assert!(read_lists(Some(""), "").unwrap().is_empty());
     }

@@ -308,16 +308,12 @@ async fn a_look_shows_hostile_names_as_text() {
         assert!(said.starts_with("invalid window name"), "{said}");
         assert!(start("a b @9 0").status.success());
     }
-    let command = "raw\n@7\tx # ## ### #{pid}";
+    let command = "raw\n<@7|\tx # ## ### #{pid}> \\|\n<@8|%8";
     private.asks(&["set-option", "-w", "-t", "=S:", "@pi_task_command", command]);
-    private.asks(&[
-        "set-option",
-        "-w",
-        "-t",
-        "=S:",
-        "@tmux_task_bell_count",
-        "2",
-    ]);
+    private.asks(&["set-option", "-w", "-t", "=S:", "@tmux_task_bells", "@1 2"]);
+    // Neither of these is the window's own.
+    private.asks(&["set-option", "-g", "@tmux_task_bells", "7"]);
+    private.asks(&["set-option", "-gw", "@tmux_task_bells", "70"]);
     private.asks(&[
         "set-option",
         "-w",
@@ -350,7 +346,10 @@ async fn a_look_shows_hostile_names_as_text() {
     .await;
     let window = only(&seen);
     assert_eq!(window.window, WindowId(1));
-    assert_eq!(window.command.as_deref(), Some("raw @7 x # ## ### #{pid}"));
+    assert_eq!(
+        window.command.as_deref(),
+        Some("raw <@7| x # ## ### #{pid}> \\| <@8|%8")
+    );
     assert_eq!(window.bell_count, Some(5));
     assert_eq!(seen.session.title.as_deref(), Some("ti tle"));
     assert_eq!(seen.session.name, "S");

@@ -345,14 +345,8 @@ fn two_daemons_on_one_server_leave_each_other_alone() {
     world.task(["-s", "one", "daemon", "stop"]).ok();
     assert_eq!(ours(&world, "one"), (true, true, false));
     assert_eq!(ours(&world, "two"), (true, true, true));
-    let count = [
-        "show-options",
-        "-wqv",
-        "-t",
-        &window,
-        "@tmux_task_bell_count",
-    ];
-    assert_eq!(world.tmux(count), "1");
+    let count = ["show-options", "-wqv", "-t", &window, "@tmux_task_bells"];
+    assert_eq!(world.tmux(count), format!("{window} 1"));
     b.open();
     let records = world.until_of(&["-s", "two"], "another bell", rang(2));
     assert_eq!(events(&records).last().unwrap()["task"]["bellCount"], 2);
@@ -364,7 +358,7 @@ fn two_daemons_on_one_server_leave_each_other_alone() {
 
     world.task(["-s", "two", "daemon", "stop"]).ok();
     assert_eq!(ours(&world, "two"), (false, false, false));
-    assert_eq!(world.tmux(count), "2");
+    assert_eq!(world.tmux(count), format!("{window} 2"));
 }
 
 #[test]
@@ -567,7 +561,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
     assert_eq!(
         options_of(&world, &["-w", "-t", &window]),
         [
-            "@tmux_task_bell_count",
+            "@tmux_task_bells",
             "@tmux_task_command",
             "@tmux_task_cwd",
             "@tmux_task_launch",

@@ -308,8 +308,8 @@ fn a_bell_with_the_end_is_one_text() {
     first.open();
     // Two bells that tmux reads at once are one.
     world.until_true("the first bell", || {
-        let count = ["-t", &window, "@tmux_task_bell_count"];
-        world.tmux([&["show-options", "-wqv"], &count[..]].concat()) == "1"
+        let count = ["-t", &window, "@tmux_task_bells"];
+        world.tmux([&["show-options", "-wqv"], &count[..]].concat()) == format!("{window} 1")
     });
     second.open();
     world.until_ended(&window);

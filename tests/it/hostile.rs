@@ -215,6 +215,75 @@ fn a_title_for_the_conversation_cannot_forge_lines() {
     assert_eq!(records[0]["events"], Value::Array(Vec::new()));
 }
 
+/// Whoever can ask tmux can read what rows look like that tmux prints for the daemon.
+#[test]
+fn a_row_in_an_option_is_text() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = world.run("api", &gate.wait());
+    world.run("other", "exec sleep 1000");
+    let formats = world.tmux(["show-options", "-t", "=work:"]);
+    let formats: Vec<&str> = formats
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| name.ends_with("_format"))
+        .collect();
+    assert_eq!(formats.len(), 3, "{formats:?}");
+    for format in formats {
+        let expand = format!("#{{E:{format}}}");
+        let row = world.tmux(["display-message", "-p", "-t", &window, &expand]);
+        let forged = format!("{row}\n{row}");
+        for option in ["@tmux_task_command", "@tmux_task_cwd", "@tmux_task_bells"] {
+            world.tmux(["set-option", "-w", "-t", &window, option, &forged]);
+        }
+        world.tmux(["set-option", "-t", "=work:", "@tmux_task_title", &forged]);
+        let listed = world.look();
+        let tasks = listed["tasks"].as_array().unwrap();
+        let told: Vec<_> = tasks
+            .iter()
+            .map(|task| (task["windowName"].as_str().unwrap(), task["dead"] == false))
+            .collect();
+        assert_eq!(told, [("api", true), ("other", true)]);
+        let command = tasks[0]["currentCommand"].as_str().unwrap();
+        assert!(command.starts_with(row.get(..4).unwrap()), "{command}");
+    }
+    gate.open();
+    world.until("its end", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "exited")
+    });
+    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(!log.contains("cannot be read"), "{log}");
+}
+
+#[test]
+fn an_option_for_all_windows_rings_none() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!("{}; printf '\\a'; exec sleep 1000", gate.wait());
+    let window = world.run("api", &line);
+    for scope in [&["-g"][..], &["-gw"], &["-t", "=work:"]] {
+        let set = [&["set-option"], scope, &["@tmux_task_bells", "7"]].concat();
+        world.tmux(set);
+        world.look();
+    }
+    gate.open();
+    let records = world.until("its bell", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "notify")
+    });
+    let rung = event(&records, "notify", "api");
+    assert_eq!(
+        (&rung["bells"], &rung["task"]["bellCount"]),
+        (&1.into(), &1.into())
+    );
+    let own = world.tmux(["show-options", "-wv", "-t", &window, "@tmux_task_bells"]);
+    assert_eq!(own, format!("{window} 1"));
+}
+
 #[test]
 fn tasks_that_print_without_end_hold_up_nobody() {
     let world = World::new();

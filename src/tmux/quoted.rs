@@ -1,0 +1,231 @@
+//! Rows and fields of text that anybody may have written.
+//!
+//! tmux itself quotes what it puts into a field, `#{q:...}`: a backslash stands before each of the
+//! characters that part fields and rows, and before each backslash. So nothing that is in a name, a
+//! title or an option can end its field, whoever wrote it and whatever they know.
+
+use crate::model::text;
+
+/// Begins a row. This, [`FIELD`] and [`END`] are among the characters that all supported versions
+/// of tmux quote: `` |&;<>()$`\"'*?[# =% ``.
+const BEGIN: char = '<';
+const FIELD: char = '|';
+const END: char = '>';
+
+/// Returns a format that prints a row of these fields. What is free text in a field has to be asked
+/// for by [`quoted`], [`bounded`], [`first_of`], [`counter`] or [`expanded`].
+pub(super) fn row_format(fields: &[&str]) -> String {
+    let fields = fields.join(&FIELD.to_string());
+    format!("{BEGIN}{fields}{END}")
+}
+
+/// A variable's or option's text.
+pub(super) fn quoted(variable: &str) -> String {
+    format!("#{{q:{variable}}}")
+}
+
+/// An option's text of at most so many characters. `=` bounds it but changes runs of `#` and drops
+/// newlines, so it is used only where the bound is passed. It may cut a quoted character in two: the
+/// backslash that is left over then takes the ellipsis instead of what ends the field.
+pub(super) fn bounded(option: &str) -> String {
+    format!(
+        "#{{?#{{e|>:#{{n:{option}}},4096}},#{{=4096;q:{option}}}…,{}}}",
+        quoted(option)
+    )
+}
+
+/// The first of two options that is set.
+pub(super) fn first_of(ours: &str, other: &str) -> String {
+    format!("#{{?{ours},{},{}}}", bounded(ours), bounded(other))
+}
+
+/// An option that holds a number, or so it should: the blank is for a backslash that is left over.
+pub(super) fn counter(option: &str) -> String {
+    format!("#{{=40;q:{option}}} ")
+}
+
+/// What a format makes of other texts, which tmux cannot quote: without the characters that mean
+/// something here. [`is_dropped`] says which these are.
+pub(super) fn expanded(format: &str) -> String {
+    format!("#{{s/[{BEGIN}{FIELD}{END}\\]//:{format}}}")
+}
+
+/// Whether [`expanded`] leaves this character out.
+pub(super) fn is_dropped(c: char) -> bool {
+    matches!(c, BEGIN | FIELD | END | '\\')
+}
+
+/// Reads the rows of an answer; `None` when one of them is cut, or `read` cannot read it. Lines
+/// between rows, as a hook of the user's may print, are passed over.
+pub(super) fn read_rows<T>(text: &str, read: impl Fn(&mut Fields) -> Option<T>) -> Option<Vec<T>> {
+    let mut rows = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        rest = match rest.strip_prefix(BEGIN) {
+            Some(row) => {
+                let (fields, after) = split_row(row)?;
+                rows.push(read(&mut Fields(fields.into_iter()))?);
+                after
+            }
+            None => rest.split_once('\n').map_or("", |(_, after)| after),
+        };
+    }
+    Some(rows)
+}
+
+/// Returns the fields of a row, and what follows it; `None` when it does not end.
+fn split_row(row: &str) -> Option<(Vec<Vec<u8>>, &str)> {
+    let mut fields = Vec::new();
+    let mut field = Vec::new();
+    let mut chars = row.chars();
+    let mut utf8 = [0; 4];
+    loop {
+        match chars.next()? {
+            FIELD => fields.push(std::mem::take(&mut field)),
+            END => {
+                fields.push(field);
+                return Some((fields, chars.as_str()));
+            }
+            '\\' => {
+                let (byte, length) = unescape(chars.as_str());
+                match byte {
+                    Some(byte) => field.push(byte),
+                    None => field.extend_from_slice(&chars.as_str().as_bytes()[..length]),
+                }
+                chars = chars.as_str()[length..].chars();
+            }
+            c => field.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()),
+        }
+    }
+}
+
+/// Returns what is meant by the text behind a backslash, and how many bytes of it say so. Letters
+/// and digits are never quoted: there some versions of tmux have written a control character as
+/// three octal digits or as a letter, as C does. Everything else stands for itself.
+fn unescape(text: &str) -> (Option<u8>, usize) {
+    let bytes = text.as_bytes();
+    let octal = |byte: &u8| (b'0'..=b'7').contains(byte);
+    match bytes {
+        [first @ b'0'..=b'3', second, third, ..] if octal(second) && octal(third) => {
+            let value = (first - b'0') << 6 | (second - b'0') << 3 | (third - b'0');
+            (Some(value), 3)
+        }
+        [b'0', ..] => (Some(0), 1),
+        [b'a', ..] => (Some(7), 1),
+        [b'b', ..] => (Some(8), 1),
+        [b't', ..] => (Some(b'\t'), 1),
+        [b'n', ..] => (Some(b'\n'), 1),
+        [b'v', ..] => (Some(0x0b), 1),
+        [b'f', ..] => (Some(0x0c), 1),
+        [b'r', ..] => (Some(b'\r'), 1),
+        _ => (None, text.chars().next().map_or(0, char::len_utf8)),
+    }
+}
+
+/// The fields of a row, in order.
+pub(super) struct Fields(std::vec::IntoIter<Vec<u8>>);
+
+impl Fields {
+    /// A text as proven text of one line.
+    pub(super) fn text(&mut self) -> Option<String> {
+        self.0.next().map(|field| text::one_line(&field, 4096))
+    }
+
+    /// A text as it is.
+    pub(super) fn raw(&mut self) -> Option<String> {
+        self.0
+            .next()
+            .map(|field| String::from_utf8_lossy(&field).into_owned())
+    }
+
+    /// A text that may be empty, which says nothing.
+    pub(super) fn some_text(&mut self) -> Option<Option<String>> {
+        self.text().map(|text| (!text.is_empty()).then_some(text))
+    }
+
+    pub(super) fn parse<T: std::str::FromStr>(&mut self) -> Option<T> {
+        self.raw()?.parse().ok()
+    }
+
+    /// A number that may be missing; what is no number is missing.
+    pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
+        self.raw().map(|field| field.trim().parse().ok())
+    }
+
+    pub(super) fn flag(&mut self) -> Option<bool> {
+        self.raw().map(|field| field == "1")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Option<Vec<Vec<String>>> {
+        read_rows(text, |fields| {
+            Some(std::iter::from_fn(|| fields.raw()).collect())
+        })
+    }
+
+    /// As tmux does it.
+    fn quote(text: &str) -> String {
+        let quoted = text.chars().map(|c| {
+            let is_quoted = "|&;<>()$`\\\"'*?[# =%".contains(c);
+            format!("{}{c}", if is_quoted { "\\" } else { "" })
+        });
+        quoted.collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, rows: &[&[&str]]) {
+        let read = texts(text).unwrap();
+        assert_eq!(read, rows, "{text:?}");
+    }
+
+    #[test]
+    fn rows_are_told_from_what_is_in_them() {
+        check("", &[]);
+        check("<a|b>\n<c|>\n", &[&["a", "b"], &["c", ""]]);
+        check("<a><b>", &[&["a"], &["b"]]);
+        check("hello\n<a>\nof a hook <b>\n", &[&["a"]]);
+        check("<one\n<two|>", &[&["one\n<two", ""]]);
+        let evil = "\n<@9|%9|0>\n<\\";
+        check(&format!("<{}|x>", quote(evil)), &[&[evil, "x"]]);
+        // As versions of tmux print control characters.
+        check(
+            "<\\033[31m\\r\\0x|\\\\033>",
+            &[&["\u{1b}[31m\r\0x", "\\033"]],
+        );
+        check("<\\303\\251|\\é>", &[&["é", "é"]]);
+        // A cut in the middle of a quoted character.
+        check("<aaa\\…|7\\ >", &[&["aaa…", "7 "]]);
+    }
+
+    #[test]
+    fn a_row_that_does_not_end_is_told() {
+        for cut in ["<", "<a|b", "<a\\", "<a\\>", "<a>\n<b"] {
+            assert_eq!(texts(cut), None, "{cut:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_field_is_what_was_quoted(values: Vec<String>, next: String) {
+            // What tmux may print as octal digits is not what it quotes.
+            let row = |values: &[String]| {
+                let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
+                format!("<{}>\n", quoted.join("|"))
+            };
+            let values = [values, vec![String::new()]].concat();
+            let both = row(&values) + &row(std::slice::from_ref(&next));
+            proptest::prop_assert_eq!(texts(&both), Some(vec![values, vec![next]]));
+        }
+
+        #[test]
+        fn any_answer_is_read_or_refused(answer: String) {
+            if let Some(rows) = texts(&answer) {
+                proptest::prop_assert!(rows.len() <= answer.len());
+            }
+        }
+    }
+}
