@@ -349,11 +349,37 @@ create_window() {
     tell
 }
 
+# control_clients: sets `clients`, the names of the server's control clients.
+control_clients() {
+    local mode name
+    clients=()
+    # Without any there may be no list.
+    ask list-clients -F '#{client_control_mode} #{client_name}' || return 0
+    while read -r mode name; do
+        if [ "$mode" = 1 ]; then clients+=("$name"); fi
+    done <<END
+$reply
+END
+}
+
+# for_clients STATE: adds what sets the pane's output to STATE for them.
+for_clients() {
+    local client
+    for client in ${clients[@]+"${clients[@]}"}; do
+        add refresh-client -t "$client" -A "$primary:$1"
+    done
+}
+
 # Reruns the task in the window that it has.
 rerun() {
-    local window=$1 rerun
+    local window=$1 rerun clients
     format_literal "$cwd"
+    control_clients
     list=''
+    # tmux up to 3.7c crashes when a pane is respawned of whose output a control
+    # client has not consumed all, unless it is paused for that client. First in
+    # the line: a client that has gone meanwhile fails it.
+    for_clients pause
     # A live run that we replace is marked, so that its end is told as that.
     add if-shell -F -t "$primary" '#{pane_dead}' \
         "set-option -wu -t $window @tmux_task_replaced" \
@@ -363,6 +389,7 @@ rerun() {
         '#{e|+:#{?@tmux_task_run,#{@tmux_task_run},0},1}'
     add set-option -t "$session_id:" bell-action any
     add respawn-pane -k -t "$primary" -c "$literal" "${environment[@]}" bash -lc "$script"
+    for_clients continue
     add clear-history -t "$primary"
     call_daemon
     add display-message -p "window $window"

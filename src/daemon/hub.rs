@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::acceptor::Acceptor;
-use super::clients::Change;
 use super::connection::{self, Ask};
+use super::control_clients::Change;
 use super::looking::{Looked, Why};
 use super::notices::Sinks;
 use super::pace::Pace;
@@ -68,10 +68,10 @@ pub(super) struct Hub {
     pub(super) backlog: VecDeque<Change>,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
     pub(super) is_layout_changed: bool,
+    /// Whether the client that follows output has gone since the last look.
+    pub(super) is_follower_lost: bool,
     /// Panes that somebody hears and that were paused: what they print is to be taken up again.
     pub(super) paused: Vec<PaneId>,
-    /// Those of them that a launch is about to use, and when it must be over.
-    pub(super) held: BTreeMap<PaneId, Instant>,
     /// The connection that waits hear by.
     pub(super) heard_connection: u64,
     started_at: Millis,
@@ -121,8 +121,8 @@ impl Hub {
             kept: limits(&options.config.logs),
             backlog: VecDeque::new(),
             is_layout_changed: false,
+            is_follower_lost: false,
             paused: Vec::new(),
-            held: BTreeMap::new(),
             heard_connection: 0,
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
@@ -145,7 +145,7 @@ impl Hub {
     ) {
         let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
         loop {
-            if let Some(pane) = self.next_paused() {
+            if let Some(pane) = self.paused.pop() {
                 waiting::take_up(self, pane).await;
                 continue;
             }
@@ -193,18 +193,6 @@ impl Hub {
         }
     }
 
-    /// Takes a pane that is to be taken up again.
-    fn next_paused(&mut self) -> Option<PaneId> {
-        let now = Instant::now();
-        self.held.retain(|_, until| *until > now);
-        let held = &self.held;
-        let at = self
-            .paused
-            .iter()
-            .position(|pane| !held.contains_key(pane))?;
-        Some(self.paused.swap_remove(at))
-    }
-
     fn next_deadline(&self) -> Instant {
         [
             Some(self.pace.next_look()),
@@ -214,7 +202,6 @@ impl Hub {
             self.recorder.retry_at(),
             self.save_at,
             self.nudges.map(|(next, _)| next),
-            self.held.values().min().copied(),
             self.waits.next_deadline().map(Instant::from_std),
         ]
         .into_iter()
@@ -233,17 +220,8 @@ impl Hub {
             }
             Change::Windows => drop(self.look_at_told().await),
             Change::Output => self.on_output().await,
-            Change::Printed {
-                pane,
-                bytes,
-                is_first,
-            } => {
-                waiting::printed(self, pane, &bytes).await;
-                if is_first {
-                    self.on_output().await;
-                }
-            }
-            Change::Paused(_) => {
+            Change::Printed { pane, bytes } => waiting::printed(self, pane, &bytes).await,
+            Change::Paused(_) | Change::Unfollowed | Change::FollowerLost => {
                 let done = waiting::hear(self, vec![change]);
                 waiting::finish(self, done).await;
             }
@@ -252,7 +230,7 @@ impl Hub {
     }
 
     async fn on_output(&mut self) {
-        self.watch.hush().await;
+        self.watch.pause_busy().await;
         self.pace.printed();
         if self.pace.next_look() <= Instant::now() {
             self.look_at_told().await;
@@ -426,12 +404,8 @@ impl Hub {
             Request::Status => (Response::Status(self.status()), Next::GoOn),
             Request::Look { launching } => {
                 self.look_at_all().await;
-                match launching {
-                    Some(name) => {
-                        keeping::keep_replaced(self, &name).await;
-                        waiting::hold(self, &name).await;
-                    }
-                    None => self.held.clear(),
+                if let Some(name) = launching {
+                    keeping::keep_replaced(self, &name).await;
                 }
                 (Response::Done, Next::GoOn)
             }

@@ -106,8 +106,8 @@ impl Hub {
             News::NoneOfTold
         };
         self.pace.looked(found, news, unsettled);
-        if self.watch.is_hushed() {
-            self.pace.unheard();
+        if self.watch.is_any_paused() {
+            self.pace.paused();
         }
         // Readers are served before anything that can wait.
         tokio::task::yield_now().await;

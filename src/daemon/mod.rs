@@ -1,11 +1,10 @@
 //! The daemon: one per task session. It owns the engine and lets two edges meet.
 
 mod acceptor;
-mod clients;
 mod commands;
 mod connection;
+mod control_clients;
 mod descriptors;
-mod ears;
 mod hang_up;
 mod hub;
 mod keeping;
@@ -13,7 +12,9 @@ mod lock;
 mod log;
 mod looking;
 mod notices;
+mod output_follower;
 mod pace;
+mod pane_activity;
 mod presence;
 mod processes;
 mod recorder;

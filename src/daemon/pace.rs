@@ -9,9 +9,9 @@ use tokio::time::Instant;
 /// prompt is told well within half a second.
 const WHILE_PRINTING: Duration = Duration::from_millis(200);
 
-/// While panes print on and on, unheard, looks alone see what they print: a prompt at the end of it
-/// is told within some half a second.
-const WHILE_UNHEARD: Duration = Duration::from_millis(400);
+/// While panes are paused for our client, looks alone see what they print: a prompt at the end of
+/// it is reported within some half a second.
+const WHILE_PAUSED: Duration = Duration::from_millis(400);
 
 /// A run has ended and tmux has not said how: look again this soon at first, and then half as often
 /// each time.
@@ -88,9 +88,9 @@ impl Pace {
         self.want(self.last + WHILE_PRINTING);
     }
 
-    /// Panes print without telling.
-    pub(super) fn unheard(&mut self) {
-        self.want(self.last + WHILE_UNHEARD);
+    /// Panes are paused for our client.
+    pub(super) fn paused(&mut self) {
+        self.want(self.last + WHILE_PAUSED);
     }
 
     /// Something has changed during a look.
@@ -178,7 +178,7 @@ mod tests {
         let safety = pace.next_look();
         assert_eq!(in_ms(&pace), 800);
         tokio::time::advance(Duration::from_millis(400)).await;
-        pace.unheard();
+        pace.paused();
         pace.looked(Found::Told, News::NoneOfTold, false);
         assert_eq!(pace.next_look(), safety);
         pace.looked(Found::Told, News::Some, false);

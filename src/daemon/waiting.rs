@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::clients::Change;
+use super::control_clients::Change;
 use super::hub::Hub;
 use super::waits::{self, Active, Done};
 use crate::clock::now;
@@ -17,8 +17,8 @@ use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
 /// How long tmux may take to read what a run wrote last, once the kernel has told of its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// A launch that takes longer has failed: its task is heard again.
-const LAUNCH_TAKES: Duration = Duration::from_secs(5);
+/// How often a pane is read again that was respawned between a look and the reading.
+const READINGS: usize = 5;
 
 /// Begins a wait; the answer comes when it has ended, which may be at once.
 pub(super) async fn begin(hub: &mut Hub, request: WaitRequest, reply: oneshot::Sender<Response>) {
@@ -54,17 +54,18 @@ async fn try_begin(
     let mut done = Vec::new();
     let mut output = None;
     if let (true, Some(pane)) = (spec.needs_output(), task.pane) {
-        match hub.watch.hear_output(pane, History::Whole).await {
+        let is_over = !task.is_alive();
+        match hub.watch.follow_output(pane, History::Whole, is_over).await {
             Ok(heard) => {
                 done.extend(hear_until(hub, heard.before));
                 since = hub.waits.hear(pane, &heard.output);
-                hub.watch.follow(hub.waits.panes());
+                hub.watch.follow_only(hub.waits.panes()).await;
                 hub.backlog.extend(heard.after);
                 matched_at_entry = waits::stands_there(&spec, &heard.output);
                 output = Some(heard.output);
             }
             Err(error) => {
-                hub.watch.follow(hub.waits.panes());
+                hub.watch.follow_only(hub.waits.panes()).await;
                 let message = format!("cannot hear the task's output: {error}");
                 return Err((
                     reply,
@@ -149,23 +150,22 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
     let mut done = Vec::new();
     for change in changes {
         match change {
-            Change::Printed {
-                pane,
-                bytes,
-                is_first,
-            } => {
+            Change::Printed { pane, bytes } => {
                 done.extend(hub.waits.printed(pane, &bytes, now()));
-                if is_first {
-                    hub.pace.printed();
-                }
             }
             Change::Output => hub.pace.printed(),
             Change::Task | Change::Windows => hub.pace.at_once(),
             Change::Paused(pane) => {
-                hub.pace.printed();
-                if hub.waits.broke_off(pane) {
+                if hub.waits.broke_off(pane) && !hub.paused.contains(&pane) {
                     hub.paused.push(pane);
                 }
+            }
+            // The caller finishes with `finish`, which pauses it.
+            Change::Unfollowed => {}
+            Change::FollowerLost => {
+                // Whether the session has gone as well is for a look to say.
+                hub.is_follower_lost = true;
+                hub.pace.at_once();
             }
             Change::Layout => hub.is_layout_changed = true,
         }
@@ -192,7 +192,7 @@ pub(super) async fn looked(hub: &mut Hub) {
         && hub.waits.is_over(look)
     {
         // What the run wrote last was told by another client: it comes before its end.
-        hub.watch.hear_out().await;
+        hub.watch.drain_output().await;
     }
     let told = hub.watch.take_changes().await;
     let mut done = Vec::new();
@@ -207,6 +207,9 @@ pub(super) async fn looked(hub: &mut Hub) {
         let prompt_of = |window| engine.prompt_of(window);
         done.extend(hub.waits.looked(look, prompt_of));
     }
+    if std::mem::take(&mut hub.is_follower_lost) {
+        done.extend(hub.waits.lost());
+    }
     finish(hub, done).await;
 }
 
@@ -218,22 +221,27 @@ async fn hear_last_words(hub: &mut Hub) -> Vec<Done> {
         .before()
         .into_iter()
         .flat_map(|look| look.tasks.values());
-    let ended: Vec<(PaneId, Option<u32>)> = tasks
+    let ended: Vec<(PaneId, Arc<Task>)> = tasks
         .filter(|task| !task.is_alive())
-        .filter_map(|task| Some((task.pane?, task.run)))
+        .filter_map(|task| Some((task.pane?, Arc::clone(task))))
         .filter(|(pane, _)| heard.contains(pane))
         .collect();
     let mut done = Vec::new();
-    for (pane, run) in ended {
+    for (pane, task) in ended {
         let began = tokio::time::Instant::now();
         loop {
-            match hub.watch.hear_output(pane, History::Whole).await {
+            match hub.watch.follow_output(pane, History::Whole, true).await {
                 Ok(heard) => {
                     done.extend(hear_until(hub, heard.before));
                     hub.backlog.extend(heard.after);
+                    if is_other_run(&heard.output, &task) {
+                        tracing::debug!(%pane, "a run was replaced before its end was read");
+                        hub.pace.at_once();
+                        break;
+                    }
                     // The kernel may have told of the end before tmux has read all.
                     if heard.output.is_dead || began.elapsed() >= LAST_WORDS {
-                        done.extend(hub.waits.ended(pane, run, &heard.output, now()));
+                        done.extend(hub.waits.ended(pane, task.run, &heard.output, now()));
                         break;
                     }
                     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -248,45 +256,50 @@ async fn hear_last_words(hub: &mut Hub) -> Vec<Done> {
     done
 }
 
+/// Whether the pane runs another process than the task did when it was looked at.
+fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
+    output.pid.is_some() && output.pid != task.pid
+}
+
 /// Takes account of the time.
 pub(super) async fn tick(hub: &mut Hub) {
     let done = hub.waits.tick(now());
     finish(hub, done).await;
 }
 
-/// Takes up the output of a pane that came faster than it was read: what was not told still stands
-/// in the pane's history, or is lost.
+/// Takes up the output of a pane that tmux has paused: what did not arrive is still in the pane's
+/// history, or is lost. A respawn pauses a pane as well, and then its waits end by the look.
 pub(super) async fn take_up(hub: &mut Hub, pane: PaneId) {
-    match hub.watch.hear_output(pane, History::Whole).await {
-        Ok(heard) => {
-            let mut done = hear_until(hub, heard.before);
-            done.extend(hub.waits.resumed(pane, &heard.output, now()));
-            hub.backlog.extend(heard.after);
-            finish(hub, done).await;
+    for _ in 0..READINGS {
+        hub.look_at_told().await;
+        if !hub.waits.panes().contains(&pane) {
+            return;
         }
-        Err(error) => tracing::debug!(%error, %pane, "could not read what a pane had printed"),
+        let task = task_in(hub, pane);
+        let is_over = task.as_ref().is_some_and(|task| !task.is_alive());
+        let heard = match hub.watch.follow_output(pane, History::Whole, is_over).await {
+            Ok(heard) => heard,
+            Err(error) => {
+                tracing::debug!(%error, %pane, "could not read what a pane had printed");
+                let done = hub.waits.lost_pane(pane);
+                finish(hub, done).await;
+                return;
+            }
+        };
+        let mut done = hear_until(hub, heard.before);
+        let is_current = task.is_none_or(|task| !is_other_run(&heard.output, &task));
+        if is_current {
+            done.extend(hub.waits.resumed(pane, &heard.output, now()));
+        }
+        hub.backlog.extend(heard.after);
+        finish(hub, done).await;
+        if is_current {
+            return;
+        }
+        hub.look().await;
     }
-}
-
-/// Stops hearing the task of this name, if somebody hears it, for a launch that is about to use its
-/// pane. tmux up to 3.7c ends, with all its sessions, when a pane is respawned of whose output it has
-/// still something to tell.
-pub(super) async fn hold(hub: &mut Hub, name: &str) {
-    let heard = hub.waits.panes();
-    let tasks = hub
-        .engine
-        .before()
-        .into_iter()
-        .flat_map(|look| look.tasks.values());
-    let panes = tasks
-        .filter(|task| task.name == name)
-        .filter_map(|task| task.pane)
-        .filter(|pane| heard.contains(pane));
-    for pane in panes.collect::<Vec<_>>() {
-        hub.watch.pause(pane).await;
-        let until = tokio::time::Instant::now() + LAUNCH_TAKES;
-        hub.held.insert(pane, until);
-    }
+    let done = hub.waits.lost_pane(pane);
+    finish(hub, done).await;
 }
 
 /// Takes up the sizes of panes that may have changed.
@@ -294,7 +307,12 @@ pub(super) async fn relayout(hub: &mut Hub) {
     hub.is_layout_changed = false;
     let mut done = Vec::new();
     for pane in hub.waits.panes() {
-        match hub.watch.hear_output(pane, History::LastRow).await {
+        let is_over = task_in(hub, pane).is_some_and(|task| !task.is_alive());
+        match hub
+            .watch
+            .follow_output(pane, History::LastRow, is_over)
+            .await
+        {
             Ok(heard) => {
                 done.extend(hear_until(hub, heard.before));
                 hub.waits.resized(pane, &heard.output);
@@ -309,7 +327,7 @@ pub(super) async fn relayout(hub: &mut Hub) {
 /// Answers waits that have ended.
 pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
     // Also when nobody is to be answered: an asker may have left.
-    hub.watch.follow(hub.waits.panes());
+    hub.watch.follow_only(hub.waits.panes()).await;
     for done in done {
         let task = task_of(hub, done.window).filter(|task| task.run == done.run);
         let end = match &task {
@@ -351,18 +369,23 @@ pub(super) async fn follow(
     let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
         return failed(RefusalKind::Missing, format!("no task {window}"));
     };
-    match hub.watch.hear_output(pane, History::LastRow).await {
+    let is_over = !task.is_alive();
+    match hub
+        .watch
+        .follow_output(pane, History::LastRow, is_over)
+        .await
+    {
         Ok(heard) => {
             let done = hear_until(hub, heard.before);
             hub.waits.hear(pane, &heard.output);
             let lines = hub.waits.follow(pane, &task, raw);
-            hub.watch.follow(hub.waits.panes());
+            hub.watch.follow_only(hub.waits.panes()).await;
             hub.backlog.extend(heard.after);
             finish(hub, done).await;
             Ok(lines)
         }
         Err(error) => {
-            hub.watch.follow(hub.waits.panes());
+            hub.watch.follow_only(hub.waits.panes()).await;
             failed(
                 RefusalKind::Failed,
                 format!("cannot hear the task's output: {error}"),
@@ -401,4 +424,9 @@ async fn end_of(hub: &mut Hub, task: &Task, rows: usize) -> Option<(Cursor, Pane
 
 fn task_of(hub: &Hub, window: WindowId) -> Option<Arc<Task>> {
     hub.engine.before()?.tasks.get(&window).cloned()
+}
+
+fn task_in(hub: &Hub, pane: PaneId) -> Option<Arc<Task>> {
+    let tasks = &hub.engine.before()?.tasks;
+    tasks.values().find(|task| task.pane == Some(pane)).cloned()
 }

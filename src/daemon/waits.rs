@@ -418,6 +418,13 @@ impl Waits {
         self.take_done(|active| active.pane.map(|_| Verdict::anchor_lost()))
     }
 
+    /// The pane could not be read, so some of its output is missing.
+    pub(super) fn lost_pane(&mut self, pane: PaneId) -> Vec<Done> {
+        self.streams.remove(&pane);
+        self.followers.retain(|follower| follower.pane != pane);
+        self.take_done(|active| (active.pane == Some(pane)).then(Verdict::anchor_lost))
+    }
+
     /// Returns when [`Waits::tick`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.waits

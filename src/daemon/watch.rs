@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::clients::{Change, Clients, Heard};
+use super::control_clients::{Change, ControlClients, Heard};
 use super::processes::Processes;
 use super::supervisor::{self, Claim};
 use super::terminals::Terminals;
@@ -70,7 +70,7 @@ enum Link {
         pause: Duration,
     },
     /// By control clients.
-    Attached(Box<Clients>),
+    Attached(Box<ControlClients>),
 }
 
 /// What a look tells of the session besides its tasks.
@@ -158,7 +158,7 @@ impl Watch {
     /// Returns a way to run commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.link {
-            Link::Attached(clients) => Connection::Attached(&mut clients.asker),
+            Link::Attached(clients) => Connection::Attached(&mut clients.main),
             Link::Apart { .. } => Connection::OneShot(&self.server),
         }
     }
@@ -174,7 +174,7 @@ impl Watch {
         let told = async {
             match link {
                 Link::Apart { .. } => std::future::pending().await,
-                Link::Attached(clients) => clients.told().await,
+                Link::Attached(clients) => clients.changed().await,
             }
         };
         tokio::select! {
@@ -190,12 +190,12 @@ impl Watch {
         }
     }
 
-    /// Lets panes that print on and on do so without telling, until the next look.
-    pub(super) async fn hush(&mut self) {
+    /// Pauses busy panes for our client, until a look finds them quiet.
+    pub(super) async fn pause_busy(&mut self) {
         let Link::Attached(clients) = &mut self.link else {
             return;
         };
-        if let Err(error) = clients.hush().await {
+        if let Err(error) = clients.pause_busy().await {
             tracing::info!(%error, "lost the control client");
             self.link = apart();
         }
@@ -209,24 +209,10 @@ impl Watch {
         }
     }
 
-    /// Stops hearing a pane, until it is read.
-    pub(super) async fn pause(&mut self, pane: PaneId) {
-        let Link::Attached(clients) = &mut self.link else {
-            return;
-        };
-        if let Err(error) = clients.pause(pane).await {
-            tracing::debug!(%error, %pane, "could not pause a pane");
-        }
-    }
-
-    /// Takes in all that has been told of panes by now.
-    pub(super) async fn hear_out(&mut self) {
-        let Link::Attached(clients) = &mut self.link else {
-            return;
-        };
-        if let Err(error) = clients.hear_out().await {
-            tracing::info!(%error, "lost the control client");
-            self.link = apart();
+    /// Waits until all output of followed panes has arrived.
+    pub(super) async fn drain_output(&mut self) {
+        if let Link::Attached(clients) = &mut self.link {
+            clients.drain_output().await;
         }
     }
 
@@ -269,28 +255,26 @@ impl Watch {
         tmux::read_output(&mut self.connection(), pane, history).await
     }
 
-    /// Reads a pane's output in line with what is told of it: all that it prints after the reading
-    /// will be told.
-    pub(super) async fn hear_output(
+    /// Reads a pane's output and follows it: all that it prints after the reading arrives as
+    /// changes. `is_over` says that the pane's run has ended, so that nothing more of it arrives.
+    pub(super) async fn follow_output(
         &mut self,
         pane: PaneId,
         history: History,
+        is_over: bool,
     ) -> Result<Heard, TmuxError> {
         let Link::Attached(clients) = &mut self.link else {
             return Err(TmuxError::Closed);
         };
-        let heard = clients.hear_output(pane, history).await;
-        if let Err(error @ (TmuxError::Closed | TmuxError::TimedOut)) = &heard {
-            tracing::info!(%error, "lost the control client");
-            self.link = apart();
-        }
-        heard
+        clients
+            .follow_output(&self.server, &self.place, pane, history, is_over)
+            .await
     }
 
-    /// Tells all output of exactly these panes from here on.
-    pub(super) fn follow(&mut self, panes: Vec<PaneId>) {
+    /// Follows the output of exactly these panes from here on.
+    pub(super) async fn follow_only(&mut self, panes: Vec<PaneId>) {
         if let Link::Attached(clients) = &mut self.link {
-            clients.ears.follow(panes);
+            clients.follow_only(panes.into_iter().collect()).await;
         }
     }
 
@@ -299,10 +283,10 @@ impl Watch {
         self.connections
     }
 
-    /// Whether panes print without telling, so that only looks can see what they print.
-    pub(super) fn is_hushed(&self) -> bool {
+    /// Whether panes are paused for our client, so that only looks can see what they print.
+    pub(super) fn is_any_paused(&self) -> bool {
         match &self.link {
-            Link::Attached(clients) => clients.ears.is_hushed(),
+            Link::Attached(clients) => clients.activity.is_any_paused(),
             Link::Apart { .. } => false,
         }
     }
@@ -398,24 +382,27 @@ impl Watch {
         };
         // The look answers what it is that calls for it.
         let is_told = clients.catch_up().await.is_some();
-        let resumed = clients.resume().await;
+        let continued = clients.continue_quiet().await;
         let target = Target::Own(life.id);
-        let Clients { asker, ears, .. } = &mut **clients;
-        let is_anywhere = ears.take_anywhere();
-        let extent = if self.processes.take_hung_up() || is_anywhere {
+        let ControlClients { main, activity, .. } = &mut **clients;
+        let is_any_changed = activity.take_any_changed();
+        let extent = if self.processes.take_hung_up() || is_any_changed {
             Extent::Whole
         } else {
             extent
         };
-        let moved = ears.take_moved();
-        self.memory
-            .expect(ears.printed(), &self.processes.ended_in_place(), moved);
-        let mut connection = Connection::Attached(asker);
+        let changed = activity.take_changed();
+        self.memory.expect(
+            activity.printed(),
+            &self.processes.ended_in_place(),
+            changed,
+        );
+        let mut connection = Connection::Attached(main);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
-        match resumed.and(look) {
+        match continued.and(look) {
             Ok(look) => {
-                // Each look asks for the windows of those that print without telling.
-                ears.looked(look.iter().flat_map(Look::quietness));
+                // Each look asks for the windows of paused panes.
+                activity.record_look(look.iter().flat_map(Look::quietness));
                 Some((look, is_told))
             }
             Err(error) => {
@@ -532,8 +519,8 @@ impl Watch {
         let panes = panes.map(|pane| pane.pane);
         tmux::install(&mut apart, id, panes, std::process::id()).await?;
         let rang = self.one_shot(Target::Id(id), Extent::Rows).await?;
-        let mut clients = Clients::attach(&self.server, &self.place, id).await?;
-        let mut connection = Connection::Attached(&mut clients.asker);
+        let mut clients = ControlClients::attach(&self.server, &self.place, id).await?;
+        let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
         let memory = &mut self.memory;
         let mut whole = tmux::look(&mut connection, &target, memory, Extent::Whole).await?;

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use super::control_client::ControlClient;
+use super::control_client::{ControlClient, Output};
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::one_shot::TIME_LIMIT;
@@ -34,6 +34,10 @@ pub struct Client {
 /// How many things are taken in at once: in a flood of output there is no end to them.
 const AT_ONCE: usize = 256;
 
+/// How many bytes of output are kept that arrive before an answer does. Panes that print more count
+/// as paused from there on: whoever follows them reads them again.
+const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
+
 /// What a client was told, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
@@ -43,10 +47,6 @@ pub enum Told {
     Answer,
 }
 
-/// How old untold output may be, in seconds, before tmux pauses its pane. Without a bound tmux would
-/// store it for five minutes and then drop the client.
-const BEHIND_SECS: u32 = 10;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
     Usable,
@@ -55,18 +55,17 @@ enum Life {
 }
 
 impl Server {
-    /// Attaches a control client to the session. It asks for no output and does not count for
-    /// the size of windows.
+    /// Attaches a control client to the session. It does not count for the size of windows.
     ///
-    /// Not to be done often: tmux up to 3.3a at least crashes when a session is made or ended in
-    /// the moment in which a control client connects.
+    /// Not to be done often: tmux up to 3.3a at least crashes when a session is made or ended, or
+    /// the current window changes, in the moment in which a control client connects.
     ///
     /// # Errors
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
-    pub async fn attach(&self, session: SessionId) -> Result<Client, TmuxError> {
+    pub async fn attach(&self, session: SessionId, output: Output) -> Result<Client, TmuxError> {
         let mut client = Client {
-            control: self.attach_control(session)?,
+            control: self.attach_control(session, output)?,
             told: VecDeque::new(),
             calls: 0,
             nonce: nonce(),
@@ -121,6 +120,7 @@ impl Client {
             ..
         } = self;
         let mut frames = Vec::new();
+        let mut output = 0;
         let talk = control.talk(&line, |item| {
             match item {
                 Item::Frame(frame) if frame.flags & 1 == 0 => {}
@@ -135,7 +135,7 @@ impl Client {
                     }
                     frames.push(frame);
                 }
-                Item::Notice(notice) => told.push_back(Told::Notice(notice)),
+                Item::Notice(notice) => told.push_back(Told::Notice(bounded(notice, &mut output))),
             }
             None
         });
@@ -153,6 +153,9 @@ impl Client {
     ///
     /// [`TmuxError::Closed`] when the connection has gone.
     async fn say(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
+        if commands.is_empty() {
+            return Ok(());
+        }
         let lines: String = commands
             .iter()
             .map(|command| format!("{}\n", control_line(std::slice::from_ref(command))))
@@ -217,51 +220,53 @@ impl Client {
         std::mem::take(&mut self.told)
     }
 
-    /// From here on tells what panes print, as [`Notice::ExtendedOutput`]; [`Client::hush`] and
-    /// [`Client::resume`] say of which. A pane whose output is not read in time is paused by tmux,
-    /// which says [`Notice::Pause`]: what it prints from then on is not told.
-    ///
-    /// # Errors
-    ///
-    /// When tmux refuses or has gone.
-    pub async fn listen(&mut self) -> Result<(), TmuxError> {
-        let flags = format!("pause-after={BEHIND_SECS},!no-output");
-        let listen = Command::new("refresh-client").args(["-f", &flags]);
-        Connection::Attached(self).run(&[listen]).await.map(drop)
-    }
-
-    /// Lets these panes print without telling. They are paused, never turned off: a pane that is off
-    /// is not read by tmux, and its program would stand still.
+    /// Lets the client fall behind a pane by this many seconds before tmux pauses the pane for it;
+    /// 0 pauses it at once when it prints faster than tmux reports.
     ///
     /// # Errors
     ///
     /// When tmux has gone.
-    pub async fn hush(&mut self, panes: impl IntoIterator<Item = PaneId>) -> Result<(), TmuxError> {
+    pub async fn set_max_lag(&mut self, secs: u32) -> Result<(), TmuxError> {
+        let flags = format!("pause-after={secs}");
+        let set = Command::new("refresh-client").args(["-f", &flags]);
+        self.say(&[set]).await
+    }
+
+    /// Pauses these panes for the client, which discards their pending output. They are never turned
+    /// off: tmux does not read a pane that is off, and its program would block.
+    ///
+    /// # Errors
+    ///
+    /// When tmux has gone.
+    pub async fn pause_panes(
+        &mut self,
+        panes: impl IntoIterator<Item = PaneId>,
+    ) -> Result<(), TmuxError> {
         let pauses: Vec<Command> = panes.into_iter().map(pause_command).collect();
         self.say(&pauses).await
     }
 
-    /// The same for one pane; that is so when this returns.
-    ///
-    /// # Errors
-    ///
-    /// When tmux refuses or has gone.
-    pub async fn pause(&mut self, pane: PaneId) -> Result<(), TmuxError> {
-        let pause = [pause_command(pane)];
-        Connection::Attached(self).run(&pause).await.map(drop)
-    }
-
-    /// Lets these panes tell what they print.
+    /// Continues these panes for the client.
     ///
     /// # Errors
     ///
     /// When tmux has gone.
-    pub async fn resume(
+    pub async fn continue_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
     ) -> Result<(), TmuxError> {
         let continues: Vec<Command> = panes.into_iter().map(continue_command).collect();
         self.say(&continues).await
+    }
+
+    /// Waits until everything that tmux has for the client by now has arrived.
+    ///
+    /// # Errors
+    ///
+    /// When tmux does not answer in time or has gone.
+    pub async fn sync(&mut self) -> Result<(), TmuxError> {
+        let mark = Command::new("display-message").args(["-p", ""]);
+        self.call(&[mark]).await.map(drop)
     }
 
     /// Returns the client's process.
@@ -339,6 +344,23 @@ fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Frame>, TmuxEr
     }
 }
 
+/// Returns the notification to keep of this one, when so many bytes of output were kept before it.
+fn bounded(notice: Notice, output: &mut usize) -> Notice {
+    let (Notice::Output { pane, ref bytes }
+    | Notice::ExtendedOutput {
+        pane, ref bytes, ..
+    }) = notice
+    else {
+        return notice;
+    };
+    *output = output.saturating_add(bytes.len());
+    if *output <= MAX_OUTPUT_BEFORE_ANSWER {
+        notice
+    } else {
+        Notice::Pause(pane)
+    }
+}
+
 /// Returns what a future has to say right now, if anything.
 pub(super) async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|context| match future.as_mut().poll(context) {
@@ -348,12 +370,12 @@ pub(super) async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> O
     .await
 }
 
-/// Lets the pane print without telling, and throws away what it has not told yet.
+/// Pauses the pane for the client and discards its pending output.
 pub(super) fn pause_command(pane: PaneId) -> Command {
     Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])
 }
 
-/// Tells what the pane prints from now on.
+/// Lets the client get what the pane prints from now on.
 pub(super) fn continue_command(pane: PaneId) -> Command {
     Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:continue")])
 }

@@ -24,6 +24,17 @@ pub(super) struct ControlClient {
     running: Option<Running>,
 }
 
+/// What a control client gets of what the session's panes print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Nothing.
+    None,
+    /// Notifications that a pane has printed. tmux pauses a pane that prints faster than it can
+    /// report (`pause-after=0`), so the client is never behind: tmux up to 3.7c crashes when a pane
+    /// is respawned of which a client has output to consume.
+    Reported,
+}
+
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -33,12 +44,20 @@ struct Running {
 }
 
 impl Server {
-    /// Starts a control client that is attached to the session, wants no output and does not count
-    /// for the size of windows.
-    pub(super) fn attach_control(&self, session: SessionId) -> Result<ControlClient, TmuxError> {
+    /// Starts a control client that is attached to the session and does not count for the size of
+    /// windows.
+    pub(super) fn attach_control(
+        &self,
+        session: SessionId,
+        output: Output,
+    ) -> Result<ControlClient, TmuxError> {
+        let flags = match output {
+            Output::None => "no-output,ignore-size",
+            Output::Reported => "pause-after=0,ignore-size",
+        };
         let mut process = self.client_process();
         process
-            .args(["-C", "attach-session", "-f", "no-output,ignore-size", "-t"])
+            .args(["-C", "attach-session", "-f", flags, "-t"])
             .arg(session.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
@@ -150,9 +151,12 @@ pub async fn launch(
                 }
                 done => done?,
             },
-            Found::Windows(windows) => match windows.as_slice() {
+            Found::Windows {
+                slots,
+                control_clients,
+            } => match slots.as_slice() {
                 [] => plan.create_window(connection).await?,
-                [slot] => plan.run_again(connection, slot).await?,
+                [slot] => plan.run_again(connection, slot, &control_clients).await?,
                 [first, second, ..] => {
                     return Err(LaunchError::Ambiguous {
                         name: launch.name.clone(),
@@ -173,7 +177,11 @@ pub async fn launch(
 /// The answer to: which windows have the name?
 enum Found {
     NoSession,
-    Windows(Vec<Slot>),
+    Windows {
+        slots: Vec<Slot>,
+        /// The names of the server's control clients.
+        control_clients: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -253,14 +261,17 @@ impl<'a> Plan<'a> {
     }
 
     async fn find(&self, connection: &mut Connection<'_>) -> Result<Found, TmuxError> {
-        match connection.run(&[self.list_command()]).await {
+        let ask = [list_control_clients(), self.list_command()];
+        match connection.run(&ask).await {
             Err(error) if error.is_missing() => Ok(Found::NoSession),
             answer => {
-                let text = answer?.last().map(crate::protocol::Frame::text);
+                let frames = answer?;
+                let text = frames.last().map(crate::protocol::Frame::text);
                 let slots = read_slots(&text.unwrap_or_default());
-                Ok(Found::Windows(
-                    slots.into_iter().map(|(slot, _)| slot).collect(),
-                ))
+                Ok(Found::Windows {
+                    slots: slots.into_iter().map(|(slot, _)| slot).collect(),
+                    control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
+                })
             }
         }
     }
@@ -346,23 +357,28 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Runs the task again in its window; `None` when the window has gone.
+    /// Runs the task again in its window; `None` when the window or one of the control clients has
+    /// gone.
     async fn run_again(
         &self,
         connection: &mut Connection<'_>,
         slot: &Slot,
+        control_clients: &[String],
     ) -> Result<Option<Launched>, TmuxError> {
         let pane = slot.pane.to_string();
-        let mut commands = vec![
+        // First in the line: one that fails must leave nothing half done.
+        let mut commands: Vec<Command> = pause_for(control_clients, slot.pane).collect();
+        commands.push(
             // Said before the run ends, with the pane's own process: the window's active pane
             // may be another.
             Command::new("set-option")
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
-        ];
+        );
         commands.extend(self.window_options(&pane, Count::Next));
         let respawn = Command::new("respawn-pane").args(["-k", "-t", &pane]);
         commands.push(self.with_process(respawn));
+        commands.extend(continue_for(control_clients, slot.pane));
         commands.push(Command::new("clear-history").args(["-t", &pane]));
         commands.push(self.list_command());
         let frames = match connection.run_unseen(&commands).await {

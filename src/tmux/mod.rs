@@ -18,6 +18,7 @@ mod one_shot;
 mod output;
 mod probe;
 mod quoted;
+mod respawn;
 mod rows;
 mod script;
 mod server;
@@ -33,6 +34,7 @@ pub use control::{
     ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_windows, list_clients,
     list_sessions, set_session_option, show_notice, signal_channel, wait_for, where_is, write_runs,
 };
+pub use control_client::Output;
 pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};
@@ -40,7 +42,7 @@ pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, check_name, launch};
 pub use look::{Extent, Memory, Target, look};
 pub use marks::{Mark, Marked, claim, list_marks};
-pub use output::{History, Log, PaneOutput, Style, Untold, hear_output, read_log, read_output};
+pub use output::{History, Log, PaneOutput, Pending, Style, follow_output, read_log, read_output};
 pub use probe::Probe;
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};

@@ -12,7 +12,7 @@ use crate::terminal::{columns_of, split_at_column};
 fn shape_format() -> String {
     format!(
         "#{{history_size}} #{{history_limit}} #{{pane_width}} #{{pane_height}} #{{cursor_x}} \
-         #{{cursor_y}} #{{alternate_on}} #{{pane_dead}} {BANNER}"
+         #{{cursor_y}} #{{alternate_on}} #{{pane_dead}} p#{{pane_pid}} {BANNER}"
     )
 }
 
@@ -36,6 +36,9 @@ pub struct PaneOutput {
     pub is_alternate: bool,
     /// Whether the pane's process has ended.
     pub is_dead: bool,
+    /// The process that tmux started in the pane: tells one run from another. `None` where tmux
+    /// does not say it of a dead pane.
+    pub pid: Option<u32>,
 }
 
 impl PaneOutput {
@@ -90,13 +93,14 @@ pub enum History {
     LastRows(usize),
 }
 
-/// What becomes of output that tmux has not told yet when the pane is read.
+/// What becomes of output that tmux has not passed on yet when the pane is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Untold {
-    /// It is told before the answer.
+pub enum Pending {
+    /// It arrives before the answer.
     Kept,
-    /// It is thrown away: a pane that prints faster than anybody reads does not hold its own answer
-    /// up.
+    /// tmux discards it, so that a pane that prints faster than anybody reads does not delay its
+    /// own answer. Of a pane whose run is over nothing arrives any more, and discarding makes the
+    /// pane safe to respawn (tmux up to 3.7c).
     Dropped,
 }
 
@@ -114,22 +118,23 @@ pub async fn read_output(
     read_frames(&frames)
 }
 
-/// The same by the client that is told of the pane's output: it is told from that very instant on,
-/// also when it was paused before. The answer stands between what is told before it and after.
+/// The same by the client that gets the pane's output: it gets all of it from that very instant on,
+/// also when the pane was paused for it before. Of what arrives, the answer separates what was
+/// printed before the reading from what is printed after it.
 ///
 /// # Errors
 ///
 /// When the pane is missing or tmux fails.
-pub async fn hear_output(
+pub async fn follow_output(
     client: &mut Client,
     pane: PaneId,
     history: History,
-    untold: Untold,
+    pending: Pending,
 ) -> Result<PaneOutput, TmuxError> {
     // A line runs in one piece: between these two the pane prints nothing.
-    let pause = match untold {
-        Untold::Kept => None,
-        Untold::Dropped => Some(pause_command(pane)),
+    let pause = match pending {
+        Pending::Kept => None,
+        Pending::Dropped => Some(pause_command(pane)),
     };
     let n_before = pause.iter().len();
     let mut commands: Vec<Command> = pause.into_iter().collect();
@@ -223,12 +228,14 @@ pub async fn read_log(
 
 fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxError> {
     let shape = shape.text();
-    let mut fields = shape.splitn(9, ' ');
+    let mut fields = shape.splitn(10, ' ');
     let numbers: Vec<usize> = fields
         .by_ref()
         .take(8)
         .map_while(|number| number.parse().ok())
         .collect();
+    let pid = fields.next().and_then(|pid| pid.strip_prefix('p'));
+    let pid = pid.and_then(|pid| pid.parse().ok());
     let banner = fields.next().unwrap_or_default();
     let [history, limit, width, height, x, y, alternate, dead] = numbers[..] else {
         return Err(unreadable());
@@ -246,6 +253,7 @@ fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxE
         cursor: (x, y),
         is_alternate: alternate != 0,
         is_dead: dead != 0,
+        pid,
     };
     Ok((output, banner.to_owned()))
 }

@@ -138,7 +138,11 @@ const HOSTILE: [&str; 17] = [
 #[tokio::test]
 async fn words_arrive_as_they_are() {
     let private = Private::started().await;
-    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let mut client = private
+        .server
+        .attach(SessionId(0), Output::None)
+        .await
+        .unwrap();
     for word in HOSTILE {
         let set = |option: &str| Command::new("set-option").args(["-g", option, word]);
         let nested = control_line(&[Command::new("if-shell").args([
@@ -166,12 +170,20 @@ async fn what_is_missing_is_told_apart() {
     let list = [Command::new("list-windows").args(["-t", "=nope"])];
     let error = private.connection().run(&list).await.unwrap_err();
     assert!(matches!(error, TmuxError::NoServer { .. }), "{error}");
-    let error = private.server.attach(SessionId(0)).await.unwrap_err();
+    let error = private
+        .server
+        .attach(SessionId(0), Output::None)
+        .await
+        .unwrap_err();
     assert!(error.is_missing(), "{error}");
     let private = Private::started().await;
     let error = private.connection().run(&list).await.unwrap_err();
     assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
-    let error = private.server.attach(SessionId(9)).await.unwrap_err();
+    let error = private
+        .server
+        .attach(SessionId(9), Output::None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, TmuxError::NoSuchSession { .. }), "{error}");
     let wrong = [Command::new("no-such-command")];
     let error = private.connection().run(&wrong).await.unwrap_err();
@@ -195,7 +207,11 @@ async fn what_is_missing_is_told_apart() {
 #[tokio::test]
 async fn a_client_answers_and_tells() {
     let private = Private::started().await;
-    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let mut client = private
+        .server
+        .attach(SessionId(0), Output::None)
+        .await
+        .unwrap();
     let say = |text: &str| Command::new("display-message").args(["-p", text]);
     private.asks(&[
         "set-hook",
@@ -267,7 +283,11 @@ async fn a_call_says_which_window_it_is_about() {
 async fn a_look_whose_formats_were_taken_away_is_no_answer() {
     let private = Private::started().await;
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
-    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let mut client = private
+        .server
+        .attach(SessionId(0), Output::None)
+        .await
+        .unwrap();
     let target = Target::Own(SessionId(0));
     for (name, _) in super::rows::noted_formats() {
         for extent in [Extent::Whole, Extent::Told, Extent::Rows] {
@@ -364,7 +384,11 @@ async fn a_look_shows_hostile_names_as_text() {
 #[tokio::test]
 async fn an_attached_look_is_the_same_look() {
     let private = Private::started().await;
-    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let mut client = private
+        .server
+        .attach(SessionId(0), Output::None)
+        .await
+        .unwrap();
     let one_shot = private.look("keep", &mut Memory::default()).await;
     let mut apart = private.connection();
     let daemon = std::process::id();
@@ -763,7 +787,11 @@ async fn two_windows_of_a_name_are_an_error() {
 #[tokio::test]
 async fn lists_and_ends() {
     let private = Private::started().await;
-    let mut client = private.server.attach(SessionId(0)).await.unwrap();
+    let mut client = private
+        .server
+        .attach(SessionId(0), Output::None)
+        .await
+        .unwrap();
     private.asks(&["new-session", "-d", "-s", "S 1", "--", "sleep", "1000"]);
     private.asks(&["set-option", "-t", "=S 1:", "@tmux_task_root", "/a\tb"]);
     let mut connection = private.connection();

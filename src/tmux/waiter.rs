@@ -9,7 +9,7 @@
 use std::pin::pin;
 
 use super::client::ready;
-use super::control_client::ControlClient;
+use super::control_client::{ControlClient, Output};
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
@@ -84,7 +84,7 @@ impl Server {
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
     pub async fn wait_on(&self, session: SessionId) -> Result<Waiter, TmuxError> {
-        let control = self.attach_control(session)?;
+        let control = self.attach_control(session, Output::None)?;
         let target = format!("{session}:");
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
         let mark = |text: &str| Command::new("display-message").args(["-p", "-t", &target, text]);

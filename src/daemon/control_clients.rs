@@ -1,0 +1,310 @@
+//! The control clients of a session, and what they report.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::output_follower::OutputFollower;
+use super::pane_activity::PaneActivity;
+use crate::model::{PaneId, SessionId};
+use crate::place::Place;
+use crate::protocol::Notice;
+use crate::tmux::{
+    self, Callers, Client, Connection, History, Output, PaneOutput, Server, TmuxError, Told, Waiter,
+};
+
+/// How many changes may wait for the hub before more are left in the clients' pipes, where tmux
+/// sees that they are not read.
+const MAX_QUEUED: usize = 4096;
+
+/// The control clients of a session. As few as can be, attached as seldom as can be: tmux 3.3a can
+/// crash when the current window changes while one is attaching.
+#[derive(Debug)]
+pub(super) struct ControlClients {
+    /// Runs commands, and reports windows, sessions and that panes print. It is never behind the
+    /// output of a pane, so its answers are not late either.
+    pub(super) main: Client,
+    /// Gets all output of the panes that somebody follows. Attached when the first one is.
+    follower: Option<OutputFollower>,
+    /// Is woken by hooks.
+    waiter: Waiter,
+    pub(super) activity: PaneActivity,
+    /// What was taken from the clients and not handed to the hub yet, in order.
+    queued: VecDeque<Change>,
+    session: SessionId,
+}
+
+/// What makes a look worth taking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A run ended, a bell rang, a window came or went: look now.
+    Task,
+    /// The same of windows that are known: there is no need to look at others.
+    Windows,
+    /// A pane printed something: look soon.
+    Output,
+    /// A pane that somebody follows printed this.
+    Printed { pane: PaneId, bytes: Vec<u8> },
+    /// A pane that nobody follows sends its output to the follower: pause it.
+    Unfollowed,
+    /// tmux has paused a pane that somebody follows: what it prints from here on does not arrive.
+    Paused(PaneId),
+    /// The client that follows output has gone, and some of the output with it.
+    FollowerLost,
+    /// Windows have other sizes than before.
+    Layout,
+}
+
+/// A pane's output at one instant.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) output: PaneOutput,
+    /// What arrived until then; where not all of the pane's output did, it is paused in it.
+    pub(super) before: Vec<Change>,
+    /// What has arrived since.
+    pub(super) after: Vec<Change>,
+}
+
+impl ControlClients {
+    /// Attaches to the session: from here on no change is missed.
+    pub(super) async fn attach(
+        server: &Server,
+        place: &Place,
+        session: SessionId,
+    ) -> Result<Self, TmuxError> {
+        // tmux can crash when a session comes or goes while a control client connects.
+        let lock = place.lock_server().await;
+        let (waiter, main) = tokio::try_join!(
+            server.wait_on(session),
+            server.attach(session, Output::Reported),
+        )?;
+        drop(lock);
+        let mut clients = Self {
+            main,
+            follower: None,
+            waiter,
+            activity: PaneActivity::default(),
+            queued: VecDeque::new(),
+            session,
+        };
+        clients.note_own().await?;
+        Ok(clients)
+    }
+
+    /// Notes in tmux which clients are ours, for a daemon that has to clean up behind this one.
+    async fn note_own(&mut self) -> Result<(), TmuxError> {
+        let follower = self.follower.as_ref().and_then(OutputFollower::pid);
+        let pids = [self.main.pid(), self.waiter.pid(), follower];
+        let pids: Vec<u32> = pids.into_iter().flatten().collect();
+        let mut connection = Connection::Attached(&mut self.main);
+        tmux::own_clients(&mut connection, self.session, &pids).await
+    }
+
+    /// Resolves when a hook calls or tmux reports something that is worth a reaction.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: what was not returned is returned next.
+    pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
+        if let Some(change) = self.queued.pop_front() {
+            return Ok(change);
+        }
+        let Self {
+            main,
+            follower,
+            waiter,
+            activity,
+            ..
+        } = self;
+        loop {
+            let followed = async {
+                match follower {
+                    Some(follower) => follower.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let change = tokio::select! {
+                woken = waiter.woken() => Some(of_call(woken?, activity)),
+                notice = main.next_notice() => of_notice(&notice?, activity),
+                change = followed => {
+                    if let Ok(change) = change {
+                        Some(change)
+                    } else {
+                        *follower = None;
+                        Some(Change::FollowerLost)
+                    }
+                }
+            };
+            if let Some(change) = change {
+                return Ok(change);
+            }
+        }
+    }
+
+    /// Takes what has arrived by now, so that a look asks for the windows that it is about. Returns
+    /// what of it a look answers, the most urgent.
+    pub(super) async fn catch_up(&mut self) -> Option<Change> {
+        if self.queued.len() >= MAX_QUEUED {
+            return None;
+        }
+        self.main.catch_up().await;
+        let activity = &mut self.activity;
+        let mut changes = Vec::new();
+        while let Some(callers) = self.waiter.called().await {
+            changes.push(of_call(callers, activity));
+        }
+        for told in self.main.take_told() {
+            match told {
+                Told::Notice(notice) => changes.extend(of_notice(&notice, activity)),
+                Told::Answer => {}
+            }
+        }
+        if let Some(follower) = &mut self.follower {
+            changes.extend(follower.take_changes().await);
+        }
+        let mut answered = None;
+        for change in changes {
+            match change {
+                Change::Task => answered = Some(Change::Task),
+                Change::Windows => {
+                    if answered != Some(Change::Task) {
+                        answered = Some(Change::Windows);
+                    }
+                }
+                Change::Output => answered = answered.or(Some(Change::Output)),
+                Change::Printed { .. }
+                | Change::Unfollowed
+                | Change::Paused(_)
+                | Change::FollowerLost
+                | Change::Layout => self.queued.push_back(change),
+            }
+        }
+        answered
+    }
+
+    /// Returns what has arrived by now, without waiting.
+    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
+        let answered = self.catch_up().await;
+        self.queued.drain(..).chain(answered).collect()
+    }
+
+    /// Pauses busy panes, until a look finds them quiet.
+    pub(super) async fn pause_busy(&mut self) -> Result<(), TmuxError> {
+        let busy = self.activity.take_busy();
+        self.main.pause_panes(busy).await
+    }
+
+    /// Continues the panes that the last look found quiet. A look by the same client, behind this,
+    /// sees what they have printed until then.
+    pub(super) async fn continue_quiet(&mut self) -> Result<(), TmuxError> {
+        let quiet: Vec<PaneId> = self.activity.to_continue().collect();
+        self.main.continue_panes(quiet).await
+    }
+
+    /// Reads a pane's output and follows it: all that it prints after the reading arrives.
+    pub(super) async fn follow_output(
+        &mut self,
+        server: &Server,
+        place: &Place,
+        pane: PaneId,
+        history: History,
+        is_over: bool,
+    ) -> Result<Heard, TmuxError> {
+        if self.follower.is_none() {
+            let lock = place.lock_server().await;
+            let client = server.attach(self.session, Output::Reported).await?;
+            drop(lock);
+            self.follower = Some(OutputFollower::new(client));
+            self.note_own().await?;
+        }
+        let Some(follower) = &mut self.follower else {
+            return Err(TmuxError::Closed);
+        };
+        let read = follower.read(pane, history, is_over).await;
+        if let Err(TmuxError::Closed | TmuxError::TimedOut) = read {
+            self.follower = None;
+            self.queued.push_back(Change::FollowerLost);
+        }
+        let mut heard = read?;
+        let mut before: Vec<Change> = self.queued.drain(..).collect();
+        before.append(&mut heard.before);
+        heard.before = before;
+        Ok(heard)
+    }
+
+    /// Follows exactly these panes from here on.
+    pub(super) async fn follow_only(&mut self, panes: BTreeSet<PaneId>) {
+        if let Some(follower) = &mut self.follower
+            && follower.follow_only(panes).await.is_err()
+        {
+            self.follower = None;
+            self.queued.push_back(Change::FollowerLost);
+        }
+    }
+
+    /// Waits until all output of followed panes has arrived, unless that is late.
+    pub(super) async fn drain_output(&mut self) {
+        if let Some(follower) = &mut self.follower
+            && follower.drain().await.is_err()
+        {
+            self.follower = None;
+            self.queued.push_back(Change::FollowerLost);
+        }
+    }
+
+    /// Detaches.
+    pub(super) async fn close(self) {
+        let follower = async {
+            if let Some(follower) = self.follower {
+                follower.close().await;
+            }
+        };
+        tokio::join!(self.main.close(), follower, self.waiter.close());
+    }
+}
+
+/// Returns what a hook's call calls for.
+fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
+    match callers {
+        Callers::Windows(windows) => {
+            for window in windows {
+                activity.record_window(window);
+            }
+            Change::Windows
+        }
+        Callers::Unknown => {
+            activity.record_any();
+            Change::Task
+        }
+    }
+}
+
+/// Returns what a notification calls for.
+fn of_notice(notice: &Notice, activity: &mut PaneActivity) -> Option<Change> {
+    match notice {
+        Notice::WindowAdd(window) | Notice::WindowRenamed(window) => {
+            activity.record_window(*window);
+            Some(Change::Task)
+        }
+        Notice::LayoutChange(window) => {
+            activity.record_window(*window);
+            Some(Change::Layout)
+        }
+        Notice::WindowClose(_) => {
+            // tmux does not report what went with it.
+            activity.record_any();
+            Some(Change::Task)
+        }
+        Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => {
+            activity.record_any();
+            Some(Change::Task)
+        }
+        Notice::Output { pane, .. } | Notice::ExtendedOutput { pane, .. } => {
+            activity.record_output(*pane).then_some(Change::Output)
+        }
+        Notice::Pause(pane) => activity.record_pause(*pane).then_some(Change::Output),
+        Notice::UnlinkedWindowAdd(_)
+        | Notice::SessionsChanged
+        | Notice::Continue(_)
+        | Notice::Message(_)
+        | Notice::Other(_) => None,
+    }
+}

@@ -1,0 +1,208 @@
+//! The control client that gets every byte of the panes that somebody follows.
+//!
+//! tmux up to 3.7c crashes when a pane is respawned while a control client has not consumed all of
+//! its output. So this client may fall behind only while somebody follows a pane, only for such
+//! panes, and a pane is paused for it as soon as nobody follows it any more: what a client has
+//! paused cannot crash the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::PaneId;
+use crate::protocol::Notice;
+use crate::tmux::{self, Client, History, Pending, TmuxError, Told};
+
+use super::control_clients::{Change, Heard};
+
+/// How far this client may fall behind a pane that somebody follows, in seconds, before tmux pauses
+/// the pane for it.
+const MAX_LAG_SECS: u32 = 10;
+
+/// Output that arrives this late, in milliseconds, will arrive ever later: the pane prints faster
+/// than tmux passes output on.
+const BEHIND_MS: u64 = 1000;
+
+/// A control client and the panes whose output it passes on.
+#[derive(Debug)]
+pub(super) struct OutputFollower {
+    client: Client,
+    /// Panes whose output somebody wants, every byte of it.
+    followed: BTreeSet<PaneId>,
+    /// Panes that are not followed and have sent output: to be paused.
+    unfollowed: BTreeSet<PaneId>,
+    /// How old the output of followed panes was when it arrived last, in milliseconds.
+    age: BTreeMap<PaneId, u64>,
+    /// Whether the client may fall behind.
+    may_lag: bool,
+}
+
+impl OutputFollower {
+    /// Takes over a client that gets output.
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            followed: BTreeSet::new(),
+            unfollowed: BTreeSet::new(),
+            age: BTreeMap::new(),
+            may_lag: false,
+        }
+    }
+
+    /// Resolves when a followed pane has printed or was paused.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
+        loop {
+            let notice = self.client.next_notice().await?;
+            if let Some(change) = self.on_notice(notice) {
+                return Ok(change);
+            }
+        }
+    }
+
+    /// Takes what has arrived by now, without waiting.
+    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
+        self.client.catch_up().await;
+        let told = self.client.take_told();
+        self.on_told(told)
+    }
+
+    /// Reads a pane and follows it: what it prints after the reading arrives as changes. `Heard`
+    /// has the changes before and after the reading.
+    pub(super) async fn read(
+        &mut self,
+        pane: PaneId,
+        history: History,
+        is_over: bool,
+    ) -> Result<Heard, TmuxError> {
+        let is_followed = self.followed.contains(&pane);
+        // Output that arrives too late, and ever later, would hold up everybody else until it has
+        // arrived. Of a run that is over tmux passes nothing on any more.
+        let is_late = is_over || self.is_behind(pane);
+        let pending = if is_followed && !is_late {
+            Pending::Kept
+        } else {
+            Pending::Dropped
+        };
+        if !self.may_lag {
+            self.may_lag = true;
+            self.client.set_max_lag(MAX_LAG_SECS).await?;
+        }
+        // Before the reading: what arrives right behind its answer is part of what follows.
+        self.followed.insert(pane);
+        self.unfollowed.remove(&pane);
+        let output = tmux::follow_output(&mut self.client, pane, history, pending).await?;
+        let mut told: Vec<Told> = self.client.take_told().into();
+        if pending == Pending::Dropped {
+            // The reading itself pauses the pane and continues it. (tmux 3.8 reports that, earlier
+            // versions write it inside the answer.)
+            let own = Told::Notice(Notice::Pause(pane));
+            told.retain(|told| *told != own);
+        }
+        // The last answer is that of the reading.
+        let at = told
+            .iter()
+            .rposition(|told| *told == Told::Answer)
+            .unwrap_or(0);
+        let after = told.split_off(at);
+        let mut before = self.on_told(told);
+        if is_followed && pending == Pending::Dropped {
+            before.push(Change::Paused(pane));
+        }
+        self.age.remove(&pane);
+        let after = self.on_told(after);
+        Ok(Heard {
+            output,
+            before,
+            after,
+        })
+    }
+
+    /// Follows exactly these panes from here on; all others that have sent output are paused.
+    pub(super) async fn follow_only(&mut self, panes: BTreeSet<PaneId>) -> Result<(), TmuxError> {
+        let dropped: Vec<PaneId> = self.followed.difference(&panes).copied().collect();
+        if dropped.is_empty() && self.unfollowed.is_empty() {
+            return Ok(());
+        }
+        let unfollowed = std::mem::take(&mut self.unfollowed);
+        self.followed.retain(|pane| panes.contains(pane));
+        let followed = &self.followed;
+        self.age.retain(|pane, _| followed.contains(pane));
+        self.client
+            .pause_panes(dropped.into_iter().chain(unfollowed))
+            .await?;
+        if self.followed.is_empty() && self.may_lag {
+            self.may_lag = false;
+            self.client.set_max_lag(0).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all output that tmux has for us by now has arrived, unless that is late.
+    pub(super) async fn drain(&mut self) -> Result<(), TmuxError> {
+        if self.age.keys().any(|pane| self.is_behind(*pane)) {
+            return Ok(());
+        }
+        self.client.sync().await
+    }
+
+    /// Returns the client's process.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.client.pid()
+    }
+
+    /// Detaches.
+    pub(super) async fn close(self) {
+        self.client.close().await;
+    }
+
+    fn is_behind(&self, pane: PaneId) -> bool {
+        self.age.get(&pane).is_some_and(|age| *age >= BEHIND_MS)
+    }
+
+    fn on_told(&mut self, told: impl IntoIterator<Item = Told>) -> Vec<Change> {
+        let notices = told.into_iter().filter_map(|told| match told {
+            Told::Notice(notice) => Some(notice),
+            Told::Answer => None,
+        });
+        notices
+            .filter_map(|notice| self.on_notice(notice))
+            .collect()
+    }
+
+    fn on_notice(&mut self, notice: Notice) -> Option<Change> {
+        let (pane, bytes, age_ms) = match notice {
+            Notice::Output { pane, bytes } => (pane, bytes, 0),
+            Notice::ExtendedOutput {
+                pane,
+                bytes,
+                age_ms,
+            } => (pane, bytes, age_ms),
+            Notice::Pause(pane) => {
+                return self
+                    .followed
+                    .contains(&pane)
+                    .then_some(Change::Paused(pane));
+            }
+            // The other client reports windows and sessions.
+            Notice::WindowAdd(_)
+            | Notice::WindowClose(_)
+            | Notice::UnlinkedWindowAdd(_)
+            | Notice::WindowRenamed(_)
+            | Notice::LayoutChange(_)
+            | Notice::SessionChanged(_)
+            | Notice::SessionRenamed
+            | Notice::SessionsChanged
+            | Notice::Continue(_)
+            | Notice::Exit(_)
+            | Notice::Message(_)
+            | Notice::Other(_) => return None,
+        };
+        if self.followed.contains(&pane) {
+            self.age.insert(pane, age_ms);
+            return Some(Change::Printed { pane, bytes });
+        }
+        self.unfollowed.insert(pane).then_some(Change::Unfollowed)
+    }
+}
