@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::model::{Reader, Screen, Snapshot, TtyEvidence, WindowId};
+use crate::model::{Now, ReadCall, Reader, Screen, Snapshot, TtyEvidence, WindowId};
 use crate::process::{self, Asked};
 use crate::prompt::{self, Teaching};
 use crate::protocol::rows::Look;
@@ -61,8 +61,18 @@ struct Pane {
     screen: Screen,
     /// What was last found out; `None` while its output moves.
     known: Option<Known>,
+    /// The call in which it was read, as the last look showed it.
+    shown: Option<ShownCall>,
     /// When it comes to rest, or takes part in a round.
     next: Instant,
+}
+
+/// A call in which a terminal is read, as it was shown.
+#[derive(Debug, Clone, Copy)]
+struct ShownCall {
+    read: ReadCall,
+    /// In which second, as tmux counts them.
+    second: i64,
 }
 
 /// What was found out about a pane that is at rest.
@@ -100,8 +110,9 @@ impl Terminals {
         look: Option<&Look>,
         waits: impl Fn(WindowId) -> bool,
         quiet: Duration,
-        now: Instant,
+        at: Now,
     ) {
+        let now = at.mono;
         self.panes.retain(|window, _| {
             snapshot
                 .tasks
@@ -124,6 +135,7 @@ impl Terminals {
                 tty: PathBuf::from(tty),
                 screen: task.screen.clone(),
                 known: None,
+                shown: None,
                 next: now + quiet,
             };
             let pane = self.panes.entry(row.window).or_insert_with(rests);
@@ -142,8 +154,8 @@ impl Terminals {
             if is_due {
                 pane.ask(is_told, now);
             }
-            if let Some(evidence) = pane.evidence() {
-                snapshot.terminals.insert(row.window, Arc::clone(evidence));
+            if let Some(evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
+                snapshot.terminals.insert(row.window, evidence);
             }
         }
     }
@@ -244,6 +256,30 @@ impl Terminals {
 impl Pane {
     fn evidence(&self) -> Option<&Arc<TtyEvidence>> {
         self.known.as_ref()?.asked.evidence.as_ref()
+    }
+
+    /// Returns what is known, as a look in this `second` shows it that found no output since
+    /// `activity`.
+    ///
+    /// Who has printed nothing has asked nothing: a signal may have interrupted the call, and its
+    /// handler may have read what it likes.
+    fn show(&mut self, activity: i64, second: i64) -> Option<Arc<TtyEvidence>> {
+        let evidence = Arc::clone(self.evidence()?);
+        let Some(read) = evidence.read else {
+            self.shown = None;
+            return Some(evidence);
+        };
+        let before = self.shown.filter(|shown| {
+            shown.read.thread == read.thread && activity < shown.second && shown.read != read
+        });
+        if let Some(shown) = before {
+            return Some(Arc::new(TtyEvidence {
+                read: Some(shown.read),
+                ..TtyEvidence::clone(&evidence)
+            }));
+        }
+        self.shown = Some(ShownCall { read, second });
+        Some(evidence)
     }
 
     /// Finds everything out.

@@ -333,7 +333,7 @@ impl Watch {
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
         self.terminals
-            .add_to(&mut snapshot, look.as_ref(), waits, quiet, now.mono);
+            .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
         self.alive = alive(&snapshot);
         self.processes.watch(&snapshot);
         let untidy = self.untidy(&snapshot, observed.write_runs);

@@ -17,10 +17,8 @@ impl Shown<'_> {
     /// time, where they are known and differ.
     pub(super) fn is_asked_again(&self, calls: Option<(ReadCall, ReadCall)>) -> bool {
         match calls {
-            // A line was read: that was the answer. Without it nothing but another signal shows.
-            Some((before, after)) if after.has_read_since(&before) => {
-                !self.has_same_rows() || self.stands_above()
-            }
+            // A line was read: that was the answer, also where the screen was cleared since.
+            Some((before, after)) if after.has_read_since(&before) => true,
             // Another call, of which it is not known what it came to.
             Some((before, after)) if before.thread != after.thread || after.bytes.is_none() => {
                 (!self.has_same_rows() && self.stands_above()) || self.is_written_again()
@@ -199,8 +197,8 @@ mod tests {
         check_read(answered, "s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
         check_read(answered, "a|b|c|Go?", "b|c|Go? y|Go?", true);
         check_read(answered, "a|b|c|Go?", "c|ok|Go?", true);
-        // Nothing was printed: no question.
-        check_read(answered, "a|Go?", "a|Go?", false);
+        // It was cleared and drawn as before.
+        check_read(answered, "a|Go?", "a|Go?", true);
 
         let interrupted = Some((call(1, 5, Some(10)), call(1, 6, Some(10))));
         check_read(interrupted, "a|b|c|Go?", "b|c|Go?|more", false);

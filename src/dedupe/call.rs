@@ -9,7 +9,11 @@ use crate::prompt::Found;
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     read: ReadCall,
-    /// The run that it belongs to, as far as runs are counted.
+    /// The task as it was first seen while this call went on for certain. A look shows the screen
+    /// first and then who reads, so the call may be younger than the screen that it is first
+    /// seen with; `None` until then.
+    during: Option<Arc<Task>>,
+    /// The task as it was when the call was first seen.
     task: Arc<Task>,
     /// Whether it was told as waiting.
     pub(super) is_told: bool,
@@ -19,7 +23,13 @@ impl Call {
     /// Whether the prompt that `screen` shows was not asked by who reads in this call: the call was
     /// told already, or the prompt was printed after the call had begun and does not ask by itself.
     pub(super) fn was_not_asked(&self, found: &Found, screen: &Screen) -> bool {
-        self.is_told || (!found.is_asked && !self.task.screen.has_rows_of(screen))
+        let is_later = |during: &Arc<Task>| !found.is_asked && !during.screen.has_rows_of(screen);
+        self.is_told || self.during.as_ref().is_some_and(is_later)
+    }
+
+    /// Returns the call, if the last look's screen was shown while it went on for certain.
+    pub(super) fn for_certain(&self) -> Option<ReadCall> {
+        self.during.is_some().then_some(self.read)
     }
 }
 
@@ -35,17 +45,32 @@ pub(super) fn follow(
     };
     let read = evidence.read?;
     let same = before.filter(|before| read.goes_on_from(&before.read));
-    Some(same.cloned().unwrap_or_else(|| Call {
-        read,
-        task: Arc::clone(task),
-        is_told: false,
-    }))
+    Some(match same {
+        Some(same) => Call {
+            during: same.during.clone().or_else(|| Some(Arc::clone(task))),
+            ..same.clone()
+        },
+        None => Call {
+            read,
+            during: None,
+            task: Arc::clone(task),
+            is_told: false,
+        },
+    })
 }
 
 /// Whether both are known and one and the same.
 pub(super) fn is_same(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
     let both = before.zip(after);
     both.is_some_and(|(before, after)| after.goes_on_from(&before))
+}
+
+/// Whether a call has ended without anything read, and the same thread reads again.
+pub(super) fn was_interrupted(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
+    let both = before.zip(after);
+    both.is_some_and(|(before, after)| {
+        before.thread == after.thread && before.bytes.is_some() && before.bytes == after.bytes
+    })
 }
 
 #[cfg(test)]
@@ -144,11 +169,12 @@ mod tests {
     fn a_call_that_began_before_the_words_is_told_when_they_ask_by_themselves() {
         let looks = |line: &str| {
             vec![
-                reads("@1 a running cursor=0,1 : listening|", 3, 50),
-                reads(&format!("@1 a running : listening|{line}"), 3, 50),
-                reads(&format!("@1 a running : listening|{line}"), 3, 50),
-                reads(&format!("@1 a running : listening|{line}|{line}"), 3, 50),
-                reads(&format!("@1 a running : listening|{line}|{line}"), 3, 50),
+                reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
+                reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
+                reads(&format!("@1 a running : loaded|{line}"), 3, 50),
+                reads(&format!("@1 a running : loaded|{line}"), 3, 50),
+                reads(&format!("@1 a running : {line}|{line}"), 3, 50),
+                reads(&format!("@1 a running : {line}|{line}"), 3, 50),
             ]
         };
         assert_eq!(told(QUIET, &looks("saved")), [""; 0]);
@@ -177,6 +203,52 @@ mod tests {
             })
             .collect();
         assert_eq!(told(QUIET, &twice(&by_screen)), expected);
+    }
+
+    #[test]
+    fn a_call_may_be_younger_than_the_screen_that_it_is_first_seen_with() {
+        let looks = [
+            reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
+            reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
+            // The answer is echoed, and before it is asked who reads the next question stands.
+            reads("@1 a running cursor=1,1 : Enter a name|x", 4, 52),
+            reads(
+                "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
+                4,
+                52,
+            ),
+            reads(
+                "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
+                4,
+                52,
+            ),
+        ];
+        assert_eq!(
+            told(QUIET, &looks),
+            [
+                "input @1: Enter a name",
+                "resolved @1: Enter a name",
+                "input @1: Enter a path"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_signal_is_no_answer_but_a_question_after_it_is_one() {
+        let asks = |rest: &str, switches| reads(&format!("@1 a running : {rest}"), switches, 50);
+        let looks = |then: &str| [asks("Enter a name", 3), asks(then, 4)];
+        // A child of the shell has printed, and its end was signalled.
+        let printed = looks("Enter a name built|done");
+        assert_eq!(told(QUIET, &twice(&printed)), ["input @1: Enter a name"]);
+        let gave_up = looks("Enter a name|Use the default? [y/n]");
+        assert_eq!(
+            told(QUIET, &twice(&gave_up)),
+            [
+                "input @1: Enter a name",
+                "resolved @1: Enter a name",
+                "input @1: Use the default? [y/n]"
+            ]
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{
-    Event, EventKind, Life, Now, Prompt, ReadCall, Screen, Snapshot, Task, TtyEvidence, WindowId,
+    Event, EventKind, Life, Now, Prompt, PromptKind, ReadCall, Screen, Snapshot, Task, TtyEvidence,
+    WindowId,
 };
 use crate::prompt::{self, Found, Judgement, Teaching};
 
@@ -46,6 +47,16 @@ impl Seen {
     /// The call in which the terminal is read, as this look shows it.
     fn read(&self) -> Option<ReadCall> {
         self.terminal.as_ref()?.read
+    }
+
+    /// Takes note that the call in which the terminal is read was told as waiting.
+    fn note_told(&mut self, watched: &Watched) {
+        let read = self.read();
+        if let (State::Told { .. }, Some(call)) = (watched.state, &mut self.call)
+            && call::is_same(watched.read, read)
+        {
+            call.is_told = true;
+        }
     }
 
     /// A call that goes on asks once at most, and only by what stood there when it began.
@@ -91,8 +102,11 @@ struct Watched {
     task: Arc<Task>,
     found: Found,
     state: State,
-    /// The call in which it is read, as the last look that knew it showed it.
+    /// The call in which the terminal was read when it was told, or a later one that goes on while
+    /// it stands.
     read: Option<ReadCall>,
+    /// Whether the terminal could be asked.
+    is_by_terminal: bool,
 }
 
 /// How far an episode has come.
@@ -159,9 +173,7 @@ impl Episodes {
                 now,
             };
             if let Some(watched) = turn.admit(before, &mut events) {
-                if let (State::Told { .. }, Some(call)) = (watched.state, &mut seen.call) {
-                    call.is_told = true;
-                }
+                seen.note_told(&watched);
                 self.watched.insert(task.window, watched);
             }
             self.seen.insert(task.window, seen);
@@ -196,6 +208,7 @@ impl Episodes {
                 found,
                 state: State::Told { since: None },
                 read: None,
+                is_by_terminal: false,
             },
         );
     }
@@ -343,12 +356,13 @@ impl Turn<'_> {
             }
             return unseen(before, self.task);
         };
-        let watch = |found: &Found, state| {
+        let watch = |found: &Found, state, read| {
             Some(Watched {
                 task: Arc::clone(self.task),
                 found: found.clone(),
                 state,
-                read: self.seen.read(),
+                read,
+                is_by_terminal: self.seen.terminal.is_some(),
             })
         };
         let told = match before {
@@ -359,7 +373,8 @@ impl Turn<'_> {
                         prompt: before.found.prompt,
                         ..found.clone()
                     };
-                    return watch(&found, before.state);
+                    let read = self.seen.call.as_ref().and_then(Call::for_certain);
+                    return watch(&found, before.state, read.or(before.read));
                 }
                 State::Candidate { .. } => self.is_due(),
             },
@@ -376,6 +391,7 @@ impl Turn<'_> {
                 State::Candidate {
                     since: self.seen.since,
                 },
+                None,
             );
         }
         let kind = EventKind::Input {
@@ -390,6 +406,7 @@ impl Turn<'_> {
             State::Told {
                 since: Some(self.now),
             },
+            self.seen.read(),
         )
     }
 
@@ -401,7 +418,7 @@ impl Turn<'_> {
         self.seen.is_still && self.now.mono >= self.seen.since + self.quiet.max(stands_for)
     }
 
-    /// Whether what was told as read by a known call can be neither confirmed nor denied: the
+    /// Whether what was told by what the terminal said can be neither confirmed nor denied: the
     /// terminal could not be asked, as while a person scrolls.
     fn is_unknown_reader(&self, before: &Watched) -> bool {
         let is_told = match before.state {
@@ -409,10 +426,20 @@ impl Turn<'_> {
             State::Candidate { .. } => false,
         };
         is_told
-            && before.read.is_some()
+            && before.is_by_terminal
             && self.seen.terminal.is_none()
             && self.task.is_alive()
             && !self.task.is_new_run_after(&before.task)
+    }
+
+    /// Whether a pager or an editor that fills the screen goes on: what its last row says is no
+    /// question of its own.
+    fn is_same_page(&self, before: &Watched, found: &Found) -> bool {
+        let kind = found.prompt.kind;
+        matches!(kind, PromptKind::Pager | PromptKind::Editor)
+            && before.found.prompt.kind == kind
+            && before.task.screen.alternate == Some(true)
+            && self.task.screen.alternate == Some(true)
     }
 
     /// Whether the prompt that the task shows is the one that stood there before, perhaps with a
@@ -427,7 +454,12 @@ impl Turn<'_> {
             State::Candidate { .. } => false,
         };
         // Nobody has answered, whatever was printed meanwhile.
-        if is_told && call::is_same(before.read, read) {
+        let goes_on = call::is_same(before.read, read)
+            || (call::was_interrupted(before.read, read) && !found.is_asked);
+        if is_told && goes_on {
+            return true;
+        }
+        if self.is_same_page(before, found) {
             return true;
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);

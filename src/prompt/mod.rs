@@ -35,6 +35,12 @@ const KEYS_STAND: Duration = Duration::from_secs(1);
 /// Programs that show text page by page.
 const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat"];
 
+/// Programs that edit text.
+const EDITORS: &[&str] = &[
+    "vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "emacs", "mg", "micro", "hx", "helix",
+    "kak", "joe", "jed", "ne", "mcedit", "tilde",
+];
+
 /// How many rows above a prompt tell which sort of answer it wants.
 const CONTEXT: usize = 12;
 
@@ -131,7 +137,8 @@ impl Case<'_> {
             (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
             (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true), false),
             (Some(false), Reader::Reading) => self.by_keys(terminal),
-            (Some(false), Reader::Polling | Reader::Elsewhere | Reader::Unknown)
+            (Some(false), Reader::Polling) => self.by_name(terminal),
+            (Some(false), Reader::Elsewhere | Reader::Unknown)
             | (None, Reader::Reading | Reader::Polling | Reader::Unknown) => {
                 self.by_text(terminal.canonical, terminal.may_relay)
             }
@@ -192,20 +199,32 @@ impl Case<'_> {
             return self.settled("an interpreter's prompt for commands");
         }
         let ask = row.and_then(|row| line::asks(&self.screen.rows[row]));
-        let is_pager = || {
-            let mut programs = terminal.programs.iter();
-            programs.any(|program| PAGERS.contains(&program.as_str()))
-        };
-        let kind = match ask {
-            Some(ask) => ask.kind,
-            None if is_pager() => PromptKind::Pager,
-            None => PromptKind::Key,
-        };
+        let kind = ask.map(|ask| ask.kind);
+        let kind = kind.or_else(|| kind_of_program(&terminal.programs));
+        let kind = kind.unwrap_or(PromptKind::Key);
         let judgement = self.waits(row, kind, false, "blocked reading keys");
         judgement.with_found(|found| {
             found.is_asked = ask.is_some_and(|ask| ask.is_plain);
             found.stands_for = KEYS_STAND;
         })
+    }
+
+    /// Keys are polled for. Editors and pagers are known by their names, whatever they show.
+    fn by_name(&self, terminal: &TtyEvidence) -> Judgement {
+        let by_text = self.by_text(Some(false), terminal.may_relay);
+        let kind = kind_of_program(&terminal.programs)
+            .filter(|_| self.screen.alternate == Some(true) && !terminal.may_relay);
+        match kind {
+            Some(kind) if by_text.found.is_none() && !by_text.is_settled => {
+                let last = self.screen.rows.iter().rposition(|row| !is_blank(row));
+                let judgement = self.waits(last, kind, false, "a program known by its name");
+                judgement.with_found(|found| {
+                    found.is_asked = false;
+                    found.stands_for = KEYS_STAND;
+                })
+            }
+            Some(_) | None => by_text,
+        }
     }
 
     /// By the text, where the terminal may or must say more: `canonical` is whether it gathers
@@ -366,6 +385,19 @@ impl Case<'_> {
             row: self.place.row(),
             is_settled: false,
         }
+    }
+}
+
+/// Returns what a program is known to be that takes a person: a pager or an editor.
+fn kind_of_program(programs: &[String]) -> Option<PromptKind> {
+    let is_among = |names: &[&str]| {
+        let mut programs = programs.iter();
+        programs.any(|program| names.contains(&program.as_str()))
+    };
+    if is_among(EDITORS) {
+        Some(PromptKind::Editor)
+    } else {
+        is_among(PAGERS).then_some(PromptKind::Pager)
     }
 }
 

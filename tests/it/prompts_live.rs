@@ -220,6 +220,7 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "git init -q r && cd r && git config user.email a@b.c && git config user.name a && touch f && git add f && EDITOR=vim git commit",
         "editor",
     ),
+    ("vim", "vim", "vim -u NONE file", "editor"),
     ("less", "less", "seq 500 | less", "pager"),
     (
         "whiptail",
@@ -294,7 +295,7 @@ const WORKING: &[(&str, &str, &str)] = &[
         "script",
         "script -qc 'echo Password:; sleep 1000' /dev/null",
     ),
-    // Each read ends by itself.
+    // Each read ends by itself, whatever is read in between.
     (
         "timed",
         "bash",
