@@ -9,12 +9,64 @@
 # so every change is one tmux command list that first tests, inside the server,
 # whether that look still holds; when it does not, the script looks again.
 #
-# The lists go to `tmux source-file -` on stdin: as arguments they could not be
-# longer than 16 KB, and a word ending in `;` would be taken for two.
+# The lists go to `tmux source-file -` on stdin: everybody can read arguments, and
+# those of the command that starts a server stay readable as long as it lives.
 set -euo pipefail
 
+# --- the caller's environment, before anything here hides a part of it -----------
+
+functions_of_caller=$(declare -fx)
+
+# exported_names: prints the names of all variables of the environment.
+exported_names() {
+    awk 'BEGIN { for (name in ENVIRON) print name }' </dev/null 2>/dev/null || compgen -e
+}
+
+# environment_text: prints what a shell reads to have our environment; called
+# before any variable of ours can hide one of the caller's, and without any of its
+# own. Read with the word `again` it leaves out what means something to bash itself:
+# that is set for a shell that starts, never in one that runs. Names that no shell
+# can have are left out.
+environment_text() (
+    set -f
+    # shellcheck disable=SC2046 # names are words
+    set -- $(exported_names)
+    if [ -n "${LC_ALL+x}" ]; then declare -p LC_ALL; fi
+    LC_ALL=C
+    for _ in "$@"; do
+        case $1 in
+            LC_ALL | '' | *[!A-Za-z0-9_]* | [0-9]*) ;;
+            # What belongs to the terminal.
+            TMUX | TMUX_PANE | TERM* | COLUMNS | LINES | SHLVL | PWD | OLDPWD | _) ;;
+            # What names or opens an agent's conversation.
+            PI_SESSION_ID | PI_SESSION_FILE | PI_TMUX_ROOT_CWD | CLAUDECODE | CLAUDE_CODE_* | CLAUDE_PID) ;;
+            CODEX_THREAD_ID | CODEX_SESSION_ID | CODEX_TOOL_CALL_ID | CODEX_MANAGED_*) ;;
+            OPENCODE | OPENCODE_PID | OPENCODE_SERVER_PASSWORD | AI_AGENT | AGENT | TMUX_TASK_OWNER) ;;
+            BASH* | ENV | IFS | UID | EUID | PPID | GROUPS | SHELLOPTS | POSIXLY_CORRECT) set -- "$@" "$1" ;;
+            OPTIND | OPTARG | OPTERR | RANDOM | SRANDOM | SECONDS | LINENO | EPOCHSECONDS) set -- "$@" "$1" ;;
+            EPOCHREALTIME | HISTCMD | FUNCNAME | FUNCNEST | DIRSTACK | PIPESTATUS) set -- "$@" "$1" ;;
+            GLOBIGNORE | EXECIGNORE) set -- "$@" "$1" ;;
+            *) declare -p "$1" 2>/dev/null || : ;;
+        esac
+        shift
+    done
+    # shellcheck disable=SC2016 # for the task's shell to expand
+    printf '%s\n' '[ "${1-}" != again ] || return 0' "$functions_of_caller"
+    while [ $# -gt 0 ]; do
+        declare -p "$1" 2>/dev/null || :
+        shift
+    done
+)
+
+environment_of_caller=$(environment_text)
+
+# --- words ---------------------------------------------------------------------
+
 # How often to look again when others change the session meanwhile.
-readonly ATTEMPTS=50
+ATTEMPTS=50
+
+# How many rows of history a task's pane keeps.
+HISTORY_LIMIT=50000
 
 usage() {
     cat <<'END'
@@ -27,8 +79,12 @@ an argv, each kept as one word.
   NAME          1 to 40 of A-Z a-z 0-9 . _ - , the first a letter or digit
   -h, --help    print this help
 
+The task runs in this environment, but for what belongs to the terminal and to
+an agent's conversation.
+
 Environment:
   TMUX_TASK_SESSION   the task session (else PI_TMUX_SESSION)
+  TMUX_TASK_OWNER     who asks (else what an agent's environment says)
   TMUX_TASK_TMUX      the tmux program (else tmux)
 END
 }
@@ -55,12 +111,29 @@ valid_task_name() (
 )
 
 # A dot or colon separates windows and panes in a target, a leading `$` marks an
-# id, and tmux rewrites backslashes and control characters in names.
+# id, and tmux rewrites backslashes, control characters and what is not UTF-8.
 valid_session_name() (
     LC_ALL=C
     case $1 in
         '$'* | *[.:\\]* | *[[:cntrl:]]*) return 1 ;;
     esac
+    is_utf8 "$1"
+)
+
+# is_utf8 TEXT
+is_utf8() (
+    LC_ALL=C
+    next=$'[\x80-\xbf]'
+    rest=$1
+    while [ -n "$rest" ]; do
+        case $rest in
+            [!$'\x80'-$'\xff']*) rest=${rest#?} ;;
+            [$'\xc2'-$'\xdf']$next*) rest=${rest#??} ;;
+            [$'\xe0'-$'\xef']$next$next*) rest=${rest#???} ;;
+            [$'\xf0'-$'\xf4']$next$next$next*) rest=${rest#????} ;;
+            *) return 1 ;;
+        esac
+    done
 )
 
 # shell_quote WORD: sets `quoted`, WORD in single quotes for a shell.
@@ -70,11 +143,14 @@ shell_quote() {
 }
 
 # tmux_quote WORD: sets `quoted`, WORD for tmux's own parser. In single quotes
-# it reads everything as it stands but a newline, whose indentation it eats.
+# it reads everything as it stands but a newline, whose indentation it eats, and
+# a byte 255, which it takes for the end of everything: what follows would be
+# read as commands.
 tmux_quote() {
-    local n=$'\n' r="'\"\\n\"'"
+    local LC_ALL=C n=$'\n' r="'\"\\n\"'" end=$'\xff' escape="'\"\\377\"'"
     shell_quote "$1"
     quoted=${quoted//$n/$r}
+    quoted=${quoted//$end/$escape}
 }
 
 # add COMMAND WORD...: appends one tmux command to `list`. Every word is quoted, so
@@ -142,7 +218,9 @@ display_command() {
     one_line "$shown"
 }
 
-# task_script WORD...: sets `script`, what `bash -lc` runs. `eval` ends the
+# task_script WORD...: sets `pane`, the words of a task's pane, whose last shell runs
+# the script with `bash -lc`. The pane keeps one process: each of its shells takes
+# the place of the one before. `eval` ends the
 # command where it ends, whatever its last character is. The last line keeps bash
 # from becoming the command's last process: the child's death by a signal would
 # then be the shell's own. The trap asks the terminal for a sign of life: tmux
@@ -158,12 +236,92 @@ task_script() {
             body="$body${body:+ }$quoted"
         done
     fi
+    local names=''
+    shell_quote "$session"
+    names="TMUX_TASK_SESSION=$quoted PI_TMUX_SESSION=$quoted TMUX_TASK_NAME=$task"
     shell_quote "$body"
-    script="unset PI_SESSION_ID PI_TMUX_ROOT_CWD
+    script="command unset -v $WITHHELD 2>/dev/null || :
+if [ -r \"\${1-}\" ]; then . \"\$1\" again 2>/dev/null; : >|\"\$1\"; command -p rm -f -- \"\$1\"; fi
+set --
+export $names
 set -euo pipefail
 trap 'IFS= read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT
 eval $quoted
 exit \"\$?\""
+    pane=(bash -pc "$CLEAR" bash "$script" "$environment_file" "$LOAD")
+}
+
+# --- the task's environment ----------------------------------------------------
+
+# What names or opens an agent's conversation: no task sees it, whoever set it.
+# shellcheck disable=SC2016 # for the task's shell to expand
+WITHHELD='PI_SESSION_ID PI_SESSION_FILE PI_TMUX_ROOT_CWD CLAUDECODE ${!CLAUDE_CODE_@} CLAUDE_PID CODEX_THREAD_ID CODEX_SESSION_ID CODEX_TOOL_CALL_ID ${!CODEX_MANAGED_@} OPENCODE OPENCODE_PID OPENCODE_SERVER_PASSWORD AI_AGENT AGENT TMUX_TASK_OWNER'
+
+# The first shell of a pane: keeps what tmux tells of the terminal and nothing
+# else of tmux's environment. Its words are the script, the environment's file and
+# `LOAD`. Where the file has been read already, somebody has respawned the pane by
+# hand: what tmux has is the best there is then.
+# shellcheck disable=SC2016
+CLEAR='[ -r "$2" ] || exec "$BASH" -lc "$1" bash
+for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS; do
+[ -z "${!n+x}" ] || set -- "$@" "$n=${!n}"
+done
+exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}"'
+
+# The second: sets the environment, so that the login shell's profile runs in it.
+# shellcheck disable=SC2016
+LOAD='export "${@:4}"; . "$2" 2>/dev/null; exec "$3" -lc "$1" bash "$2"'
+
+# Sets `environment_folder`: the user's own, where nobody else can lay anything.
+find_environment_folder() {
+    local folder listed
+    folder=/tmp/tmux-task-$(id -u)
+    if [ -n "${TMUX_TASK_RUNTIME_DIR-}" ]; then
+        folder=$TMUX_TASK_RUNTIME_DIR
+    elif [ -n "${XDG_RUNTIME_DIR-}" ]; then
+        folder=$XDG_RUNTIME_DIR/tmux-task
+    fi
+    case $folder in
+        /*) ;;
+        *) fail 1 "the folder $(one_line "$folder") for runtime files is not absolute" \
+            'set TMUX_TASK_RUNTIME_DIR to a folder of yours' ;;
+    esac
+    # shellcheck disable=SC2174 # what is above it need not be closed
+    mkdir -p -m 700 -- "$folder" 2>/dev/null || :
+    listed=$(LC_ALL=C ls -ldn -- "$folder" 2>/dev/null) || :
+    case $listed in
+        d????-??-?*) ;;
+        *) listed='' ;;
+    esac
+    if [ -z "$listed" ] || [ -L "$folder" ] || ! [ -O "$folder" ]; then
+        fail 1 "the folder $(one_line "$folder") is not there, or not ours alone to write to" \
+            'set TMUX_TASK_RUNTIME_DIR to a folder of yours'
+    fi
+    environment_folder=$folder
+}
+
+# Puts the environment into a file that the task's first shells read and remove;
+# sets `environment_file`. Nothing of it may stand in a command line, or in what
+# tmux keeps.
+write_environment() {
+    find_environment_folder
+    # What was left by tasks that ended before they read theirs.
+    find "$environment_folder" -name 'task-env-*' -mmin +10 -exec rm -f -- {} + 2>/dev/null || :
+    environment_file=$environment_folder/task-env-$mark
+    if ! (umask 077 && set -C && printf '%s\n' "$environment_of_caller" >"$environment_file") 2>/dev/null; then
+        environment_file=''
+        fail 1 "could not write the task's environment to $(one_line "$environment_folder")"
+    fi
+    trap '[ -z "$environment_file" ] || rm -f -- "$environment_file"' EXIT
+}
+
+# Sets `owner`: the conversation of the agent whose shell we run in, if any.
+find_owner() {
+    owner=$(one_line "${TMUX_TASK_OWNER-}")
+    [ -n "$owner" ] || owner=$(one_line "${CLAUDE_CODE_SESSION_ID:+claude:$CLAUDE_CODE_SESSION_ID}")
+    [ -n "$owner" ] || owner=$(one_line "${CODEX_THREAD_ID:+codex:$CODEX_THREAD_ID}")
+    [ -n "$owner" ] || owner=$(one_line "${PI_SESSION_ID:+pi:$PI_SESSION_ID}")
+    owner=${owner:0:200}
 }
 
 # work_tree DIRECTORY: prints the enclosing git work tree, else DIRECTORY.
@@ -199,8 +357,46 @@ now_ms() {
 # --- talking to tmux ---------------------------------------------------------
 
 # Both set `reply` to what tmux said on either stream and return its code.
-ask() { reply=$("$tmux" -u "$@" </dev/null 2>&1); }
-tell() { reply=$(printf '%s\n' "$list" | "$tmux" -u start-server \; source-file - 2>&1); }
+ask() { reply=$(client "$@" </dev/null 2>&1); }
+tell() { reply=$(printf '%s\n' "$list" | client start-server \; source-file - 2>&1); }
+
+# client WORD...: a client of the server, with no more of our environment than a
+# server may have: one that we start keeps all of it for every task and shell to
+# come.
+client() (
+    set -- "$tmux" -u ${socket:+-S "$socket"} "$@"
+    if [ "${#strange_names[@]}" -gt 0 ]; then
+        set -- env "${strange_names[@]}" "$@"
+    fi
+    # shellcheck disable=SC2086 # names are words
+    unset -f $foreign_functions 2>/dev/null || :
+    # shellcheck disable=SC2086
+    unset -v $foreign_names 2>/dev/null || :
+    exec "$@"
+)
+
+# Sets what of our environment no server may have: `foreign_names`,
+# `foreign_functions`, and `strange_names` for those that no shell can have.
+find_foreign() {
+    local name
+    foreign_names='' strange_names=()
+    foreign_functions=$(declare -Fx)
+    foreign_functions=${foreign_functions//declare -fx /}
+    while IFS= read -r name; do
+        case $name in
+            HOME | USER | LOGNAME | SHELL | PATH | HOSTNAME | MAIL | LANG | LANGUAGE | LC_* | LOCPATH) ;;
+            LOCALE_ARCHIVE | TZ | TZDIR | TMPDIR | TMUX_TMPDIR | TERM | TERMINFO | TERMINFO_DIRS) ;;
+            COLORTERM | XDG_* | DISPLAY | WAYLAND_DISPLAY | XAUTHORITY | WINDOWID) ;;
+            DBUS_SESSION_BUS_ADDRESS | SSH_AUTH_SOCK | SSH_AGENT_PID | SSH_CONNECTION | SSH_CLIENT) ;;
+            SSH_TTY | SSH_ASKPASS | KRB5CCNAME | EDITOR | VISUAL | LD_LIBRARY_PATH | LD_PRELOAD | DYLD_*) ;;
+            '' | BASH_FUNC_*) ;;
+            *[!A-Za-z0-9_]* | [0-9]*) strange_names+=(-u "$name") ;;
+            *) foreign_names="$foreign_names $name" ;;
+        esac
+    done <<END
+$(exported_names)
+END
+}
 
 # Whether `reply` says that what was asked for is not there (any more). A server
 # that is just starting has no session at all, and therefore no current target.
@@ -218,7 +414,7 @@ require_tmux() {
         fail 1 "could not start \`$tmux\`: no such program" \
             'install tmux 3.2 or newer, or name it in TMUX_TASK_TMUX'
     fi
-    if ! version=$("$tmux" -V </dev/null 2>&1); then
+    if ! version=$(client -V </dev/null 2>&1); then
         fail 1 "could not ask \`$tmux\` for its version: ${version##*$'\n'}"
     fi
     # "tmux 3.3a", "tmux next-3.6"; a version without a number is a newer one.
@@ -237,8 +433,9 @@ require_tmux() {
 }
 
 # Looks at the session. Sets `session_id` (empty when there is no such session),
-# `windows` (the ids of the task's windows) and `primary` (the lowest pane id of
-# the last of them: a user's split never takes its place).
+# `windows` (the ids of the task's windows), `primary` (the lowest pane id of the
+# last of them: a user's split never takes its place), `dead` (whether that has
+# ended) and `named` (what tmux says of all windows of that name).
 look() {
     list_windows
     if [ -z "$session_id" ] && follow_rename; then list_windows; fi
@@ -253,7 +450,7 @@ follow_rename() {
         if [ "$name" = "$session" ] && kill -0 "$pid" 2>/dev/null; then
             ask display-message -p -t "$id:" '#{session_name}' || return 1
             session=$reply
-            set_environment
+            task_script "${command[@]}"
             return 0
         fi
     done <<END
@@ -262,39 +459,48 @@ END
     return 1
 }
 
-# The task's own variables.
-set_environment() {
-    environment=(-e "TMUX_TASK_SESSION=$session" -e "PI_TMUX_SESSION=$session")
-}
-
 list_windows() {
-    local id window pane same name lowest=''
-    session_id='' windows='' primary=''
+    local id window pane same is_task is_dead seen name lowest='' others=''
+    # Whether the pane runs a shell that somebody opened without a command.
+    # shellcheck disable=SC2016 # tmux expands it
+    local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{==:#{pane_start_command},"#{default-command}"}}}'
+    session_id='' windows='' primary='' dead='' named=''
     if ! ask list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{session_name}"; then
+        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} +$NAMED #{session_name}"; then
         if nothing_there || [[ $reply == *'No such file or directory'* ]]; then return; fi
         fail 1 "could not look at session \`$session\`: ${reply##*$'\n'}"
     fi
-    while read -r id window pane same name; do
+    while read -r id window pane same is_task is_dead seen name; do
         # Where no session has the name, tmux takes the client of that name.
         [ "$name" = "$session" ] || continue
         session_id=$id
+        named=${seen#+}
         [ "$same" = 1 ] || continue
-        case " $windows " in
+        case " $windows $others " in
             *" $window "*) ;;
             *)
+                # A person's shell that tmux has named after what runs in it is no task.
+                if [ "$is_task" = 0 ]; then
+                    others="$others $window"
+                    continue
+                fi
                 windows="$windows${windows:+ }$window"
                 lowest=''
                 ;;
         esac
+        case " $windows " in *" $window "*) ;; *) continue ;; esac
         if [ -z "$lowest" ] || [ "${pane#%}" -lt "$lowest" ]; then
             lowest=${pane#%}
             primary=$pane
+            dead=$is_dead
         fi
     done <<END
-$reply
+$(sort_panes <<<"$reply")
 END
 }
+
+# Puts the panes of each window in the order of their ids: the first is the primary.
+sort_panes() { LC_ALL=C sort -s -t ' ' -k 3.2,3n; }
 
 # window_options TARGET: adds what marks a window as this task's.
 window_options() {
@@ -305,24 +511,52 @@ window_options() {
     add set-option -w -t "$1" @tmux_task_command "$shown"
     add set-option -w -t "$1" @tmux_task_cwd "$cwd"
     add set-option -w -t "$1" @tmux_task_started "$(now_ms)"
+    if [ -n "$owner" ]; then
+        add set-option -w -t "$1" @tmux_task_owner "$owner"
+    else
+        add set-option -wu -t "$1" @tmux_task_owner
+    fi
 }
 
-# Creates the session with the task as its only window.
-create_session() {
-    local literal_name
-    format_literal "$session"
-    literal_name=$literal
+# A window begins with a stand-in, which ends by itself, and gets the task when all
+# is set: hooks of the user may run in between, wait, print, rename and make
+# windows. The stand-in's last word says whose it is.
+#
+# add_stand_in COMMAND...: adds the tmux command that makes a window with one.
+add_stand_in() {
     format_literal "$cwd"
+    add "$@" -P -F "made-$mark #{window_id} #{pane_id}" -n "$task" -c "$literal" sh -c 'exec sleep 60' "window-$mark"
+}
+
+# is_stand_in WORD: prints the format that is true of a pane with the stand-in.
+is_stand_in() { printf '%s' "#{m:*$1*,#{pane_start_command}}"; }
+
+# add_task TARGET RUN COMMAND...: adds what turns the window into the task's and
+# starts it; RUN is the count's new value, a format.
+add_task() {
+    local target=$1 run=$2
+    window_options "$target"
+    add set-option -wF -t "$target" @tmux_task_run "$run"
+    add if-shell -F -t "$target" "#{==:#{window_name},$task}" '' "rename-window -t '$target' $task"
+    respawn "$target"
+}
+
+# respawn TARGET: adds what starts the task in the pane.
+respawn() {
+    format_literal "$cwd"
+    add respawn-pane -k -t "$1" -c "$literal" "${pane[@]}"
+    add clear-history -t "$1"
+}
+
+# add_first_run TARGET: adds the first run in a window of ours, if TARGET is it.
+add_first_run() {
+    local before=$list task_list
     list=''
-    add new-session -d -P -F 'window #{window_id}' -s "$literal_name" -n "$task" -c "$literal" \
-        "${environment[@]}" bash -lc "$script"
-    window_options "=$session:{end}"
-    add set-option -w -t "=$session:{end}" @tmux_task_run 1
-    # It lives for its tasks, and not for whoever looks at it.
-    add set-option -t "=$session:" destroy-unattached off
-    add set-option -t "=$session:" @tmux_task_root "$(work_tree "$cwd")"
-    add set-option -t "=$session:" bell-action any
-    tell
+    add_task "$1" 1
+    add display-message -p -t "$1" "$STARTED"
+    task_list=$list
+    list=$before
+    add if-shell -F -t "$1" "$(is_stand_in "window-$mark")" "$task_list"
 }
 
 # Wakes the session's daemon, if it has one: it waits on this channel.
@@ -331,21 +565,56 @@ call_daemon() {
         "wait-for -S 'tmux-task-$session_id'"
 }
 
-# Creates the task's window, unless the session got one meanwhile.
+# Creates the session with the task as its only window.
+create_session() {
+    local replace make before
+    format_literal "$cwd"
+    local literal_cwd=$literal
+    format_literal "$session"
+    list=''
+    add new-session -d -s "$literal" -n "$task" -c "$literal_cwd" sh -c 'exec sleep 60' "session-$mark"
+    # The length of a history is fixed when its pane is made.
+    add set-option -t "=$session:" history-limit "$HISTORY_LIMIT"
+    # It lives for its tasks, and not for whoever looks at it.
+    add set-option -t "=$session:" destroy-unattached off
+    add set-option -t "=$session:" @tmux_task_root "$(work_tree "$cwd")"
+    add set-option -t "=$session:" bell-action any
+    before=$list
+    list=''
+    add_stand_in new-window -d -k -t "=$session:^"
+    replace=$list
+    list=''
+    add_stand_in new-window -d -a -t "=$session:{end}"
+    make=$list
+    list=$before
+    add if-shell -F -t "=$session:^" "$(is_stand_in "session-$mark")" "$replace" "$make"
+    add_first_run "=$session:^"
+    tell
+}
+
+# Creates the task's window, unless the windows of its name are others by now.
 create_window() {
     local create
-    format_literal "$cwd"
     list=''
-    add new-window -d -P -F 'window #{window_id}' -a -t "$session_id:{end}" -n "$task" -c "$literal" \
-        "${environment[@]}" bash -lc "$script"
-    window_options "$session_id:{end}"
-    add set-option -w -t "$session_id:{end}" @tmux_task_run 1
+    add set-option -t "$session_id:" history-limit "$HISTORY_LIMIT"
     add set-option -t "$session_id:" bell-action any
+    add_stand_in new-window -d -a -t "$session_id:{end}"
+    add_first_run "$session_id:{end}"
     call_daemon
     create=$list
     list=''
-    add if-shell -F -t "$session_id:" "#{W:#{?#{==:#{window_name},$task},1,}}" \
-        'display-message -p again' "$create"
+    add if-shell -F -t "$session_id:" "#{==:$NAMED,$named}" "$create" 'display-message -p again'
+    tell
+}
+
+# A hook of the user has made another window where ours was to be: starts the task
+# in the one that tmux said it made for us.
+start_in_made() {
+    local made=${reply##*"made-$mark @"}
+    made=${made#* %}
+    made=%${made%%[!0-9]*}
+    list=''
+    add_first_run "$made"
     tell
 }
 
@@ -373,7 +642,6 @@ for_clients() {
 # Reruns the task in the window that it has.
 rerun() {
     local window=$1 rerun clients
-    format_literal "$cwd"
     control_clients
     list=''
     # tmux up to 3.7c crashes when a pane is respawned of whose output a control
@@ -384,15 +652,11 @@ rerun() {
     add if-shell -F -t "$primary" '#{pane_dead}' \
         "set-option -wu -t $window @tmux_task_replaced" \
         "set-option -wF -t $primary @tmux_task_replaced '#{pane_pid}'"
-    window_options "$window"
-    add set-option -wF -t "$primary" @tmux_task_run \
-        '#{e|+:#{?@tmux_task_run,#{@tmux_task_run},0},1}'
     add set-option -t "$session_id:" bell-action any
-    add respawn-pane -k -t "$primary" -c "$literal" "${environment[@]}" bash -lc "$script"
+    add_task "$primary" '#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}'
     for_clients continue
-    add clear-history -t "$primary"
     call_daemon
-    add display-message -p "window $window"
+    add display-message -p -t "$primary" "$STARTED"
     rerun=$list
     list=''
     add if-shell -F -t "$primary" "#{==:#{window_id} #{window_name},$window $task}" \
@@ -402,7 +666,7 @@ rerun() {
 
 # Starts or reruns the task and sets `window_id`.
 launch() {
-    local attempt done_what
+    local attempt done_what ok unattached
     for ((attempt = 0; attempt < ATTEMPTS; attempt++)); do
         look
         case $windows in
@@ -418,20 +682,31 @@ launch() {
         else
             done_what="rerun $windows"
         fi
+        ok=yes
         # shellcheck disable=SC2086 # a function and the window's id
-        if $done_what; then
-            case $reply in
-                *'window @'*)
-                    window_id=@${reply##*window @}
-                    window_id=${window_id%%[!@0-9]*}
-                    return
-                    ;;
-            esac
-        else
-            # Else something came or went since the look.
-            nothing_there || [[ $reply == *'duplicate session'* ]] ||
-                fail 1 "could not start task \`$task\`: ${reply##*$'\n'}"
+        $done_what || ok=no
+        if [[ $reply == *"made-$mark @"* && $reply != *"started-$mark @"* ]]; then
+            ok=yes
+            start_in_made || ok=no
+            [[ $reply == *"started-$mark @"* ]] ||
+                fail 1 "could not start task \`$task\` in the window that was made for it${reply:+: ${reply##*$'\n'}}"
         fi
+        case $reply in
+            *"started-$mark @"*)
+                window_id=${reply##*"started-$mark "}
+                unattached=${window_id#* }
+                window_id=${window_id%%[!@0-9]*}
+                environment_file=''
+                if [ "${unattached%%[!01]*}" = 1 ]; then
+                    fail 1 "task \`$task\` ends as soon as it was started: tmux's option exit-unattached is on, and no client is attached" \
+                        'tmux set-option -s exit-unattached off'
+                fi
+                return
+                ;;
+        esac
+        # Else something came or went since the look.
+        [ "$ok" = yes ] || nothing_there || [[ $reply == *'duplicate session'* ]] ||
+            fail 1 "could not start task \`$task\`: ${reply##*$'\n'}"
     done
     fail 1 "could not start task \`$task\`: session \`$session\` kept changing${reply:+ (${reply##*$'\n'})}" \
         'try again'
@@ -439,7 +714,7 @@ launch() {
 
 # --- the call ----------------------------------------------------------------
 
-readonly usage_hint='tmux-task-run NAME -- COMMAND...'
+usage_hint='tmux-task-run NAME -- COMMAND...'
 case ${1-} in
     -h | --help)
         usage
@@ -480,10 +755,16 @@ fi
 
 program=$(type -P tmux-task || true)
 if [ -n "$program" ] && ! [ "$program" -ef "${BASH_SOURCE[0]}" ]; then
-    exec "$program" run --session "$session" "$task" -- "$@"
+    set -- "$program" run --session "$session" "$task" -- "$@"
+    # What our own variables have hidden is the caller's again.
+    eval "$environment_of_caller" 2>/dev/null || :
+    exec "$@"
 fi
 
 tmux=${TMUX_TASK_TMUX:-tmux}
+socket=${TMUX-}
+socket=${socket%%,*}
+find_foreign
 require_tmux
 
 # The `x` keeps a line break at the end of the directory's name.
@@ -492,9 +773,21 @@ cwd=${cwd%$'\n'x}
 case $cwd in
     *$'\n'*) fail 1 "could not use the current directory: its name has a line break" ;;
 esac
+is_utf8 "$cwd" || fail 1 "could not use the current directory: its name is not UTF-8"
+command=("$@")
 shown=$(display_command "$@")
+mark=$$-$RANDOM$RANDOM$RANDOM
+find_owner
+# What tmux knows of the windows of the task's name: as long as that is the same, so
+# are they.
+NAMED="#{W:#{?#{==:#{window_name},$task},#{window_id}+,}}"
+# What tmux says when the task runs; 1 at the end where the server is about to end.
+STARTED="started-$mark #{window_id} #{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}"
+write_environment
 task_script "$@"
-set_environment
 
 launch
+if [ "${dead-}" = 0 ] && [ -t 2 ]; then
+    printf '%s\n' "tmux-task-run: replaced the live run of task \`$task\`" >&2
+fi
 printf 'session=%s\nwindow_id=%s\ntask=%s\ncwd=%s\n' "$session" "$window_id" "$task" "$cwd"

@@ -14,7 +14,8 @@ helper=$root/hooks/tmux-task-run.sh
 # How long anything here may take, in seconds.
 readonly DEADLINE=10
 
-unset TMUX TMUX_PANE TMUX_TASK_SESSION TMUX_TASK_TMUX PI_TMUX_SESSION XDG_CONFIG_HOME
+unset TMUX TMUX_PANE TMUX_TASK_SESSION TMUX_TASK_TMUX PI_TMUX_SESSION XDG_CONFIG_HOME TMUX_TASK_RUNTIME_DIR
+unset TMUX_TASK_OWNER CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID PI_SESSION_ID
 export LC_ALL=C.UTF-8
 # A socket's path has room for some 100 bytes: /tmp, whatever TMPDIR says.
 dir=$(cd "$(mktemp -d /tmp/tmux-task-helper.XXXXXX)" && pwd -P)
@@ -29,7 +30,8 @@ trap 'exit 130' INT TERM
 
 real_tmux=$(type -P tmux) || { echo 'not ok: tmux is missing' >&2; exit 1; }
 ln -s "$real_tmux" "$dir/real-tmux"
-export TMUX_TMPDIR=$dir HOME=$dir/home
+export TMUX_TMPDIR=$dir HOME=$dir/home XDG_RUNTIME_DIR=$dir/run
+mkdir "$dir/run"
 mkdir "$dir/bin" "$dir/home" "$dir/code"
 
 # The tmux of these tests reads no configuration and notes that it was called.
@@ -165,7 +167,7 @@ is '... and prints nothing on stdout' "$out" ''
 TMUX_TASK_SESSION='' PI_TMUX_SESSION='' run api -- true
 is 'an empty session variable counts as unset' "$code" 1
 
-for bad in 'a.b' 'a:b' '=a.b' '$1' 'a\b' $'a\tb'; do
+for bad in 'a.b' 'a:b' '=a.b' '$1' 'a\b' $'a\tb' $'\xff' $'a\xff ; run-shell "touch owned" #' $'\xe9t\xe9'; do
     TMUX_TASK_SESSION=$bad run api -- true
     is "session name $(printf %q "$bad") is refused with 2" "$code" 2
 done
@@ -311,6 +313,44 @@ holds 'a task of a server with Pi variables runs' eventually exists "$dir/env2"
 is '... and does not see them' "$(cat "$dir/env2")" 'unset unset'
 tmux set-environment -gu PI_SESSION_ID \; set-environment -gu PI_TMUX_ROOT_CWD
 
+export TMUX_TASK_SESSION=variables
+fresh() { rm -f "$dir/seen"; }
+env0="env -0 >$dir/seen.part; mv $dir/seen.part $dir/seen"
+has() { tr '\0' '\n' <"$dir/seen" | grep -qxF -e "$1"; }
+lacks() { ! tr '\0' '\n' <"$dir/seen" | grep -q "^$1="; }
+fresh
+session=s task=t tmux=x name=n list=l cwd=c quoted=q LOAD=1 ATTEMPTS=2 run own -- "$env0"
+holds 'variables named like ours run' eventually exists "$dir/seen"
+for variable in session=s task=t tmux=x name=n list=l cwd=c quoted=q LOAD=1 ATTEMPTS=2; do
+    holds "... and reach the task: $variable" has "$variable"
+done
+fresh
+TMUX_TASK_RUNTIME_DIR=$dir/runtime run own -- "$env0"
+holds 'a named runtime folder is used' eventually exists "$dir/seen"
+is '... for us alone' "$(find "$dir/runtime" -prune -perm 700)" "$dir/runtime"
+is '... and nothing stays in it' "$(ls "$dir/runtime")" ''
+chmod 777 "$dir/runtime"
+TMUX_TASK_RUNTIME_DIR=$dir/runtime run own -- true
+is 'a runtime folder that others can write to is refused' "$code" 1
+ln -s "$dir/code" "$dir/linked"
+TMUX_TASK_RUNTIME_DIR=$dir/linked run own -- true
+is '... and a link' "$code" 1
+TMUX_TASK_RUNTIME_DIR=relative run own -- true
+is '... and one that is not absolute' "$code" 1
+
+owner() { option "$(window)" @tmux_task_owner; }
+run own -- true
+is 'a person owns nothing' "$(owner)" ''
+CLAUDE_CODE_SESSION_ID=c1 CODEX_THREAD_ID=x1 run own -- true
+is 'the conversation of the caller is the owner' "$(owner)" claude:c1
+PI_SESSION_ID=$'p1\n#{pid} #(touch owned)' run own -- true
+is '... as one line' "$(owner)" 'pi:p1 #{pid} #(touch owned)'
+TMUX_TASK_OWNER=me CODEX_THREAD_ID=x1 run own -- true
+is 'TMUX_TASK_OWNER goes before it' "$(owner)" me
+run own -- true
+is 'a rerun by a person has no owner' "$(owner)" ''
+holds '... and nothing of it is run' test ! -e owned
+
 # --- how runs end -------------------------------------------------------------
 
 export TMUX_TASK_SESSION=codes
@@ -335,7 +375,16 @@ ends_with 'an argv that begins like an assignment is a command' 127 A=b true
 export TMUX_TASK_SESSION=words
 long=$(printf '%030000d' 0)
 awkward=('' ' ' "it's" '"' "'" "''" '\' '\\' 'a\' $'two\nlines' $'\n' $'a\n   # indented\n' $'tab\there' ';' 'x;' ';;' '\;' '#{pid}' '##' '#[x]' '#(id)'
-    '$(id)' '`id`' '$HOME' '~' '*' '{a,b}' '}' '%1' '!!' '-x' '--' 'ünï→日本' 'A=b' '#' '&&' '|' "$long")
+    '$(id)' '`id`' '$HOME' '~' '*' '{a,b}' '}' '%1' '!!' '-x' '--' 'ünï→日本' 'A=b' '#' '&&' '|' "$long"
+    $'a\xff ; run-shell "touch owned" #' $'\xff' $'\xff\xfe\xc3')
+every=''
+for ((byte = 1; byte < 256; byte++)); do
+    printf -v one '\\x%02x' "$byte"
+    printf -v one '%b' "$one"
+    every=$every$one
+    awkward+=("<$one>")
+done
+awkward+=("$every")
 printf '%s\0' "${awkward[@]}" >"$dir/expected"
 run words -- "$dir/bin/words" "$dir/new" "${awkward[@]}"
 is 'a launch with every awkward word' "$code" 0
@@ -347,6 +396,8 @@ same_bytes '... byte for byte' "$dir/window" "$dir/expected"
 run words -- "$dir/bin/words" "$dir/rerun" "${awkward[@]}"
 holds '... also in a rerun' eventually exists "$dir/rerun"
 same_bytes '... byte for byte' "$dir/rerun" "$dir/expected"
+
+holds '... and nothing of it is run by tmux' test ! -e owned
 
 line="$dir/bin/words $dir"'/line "a  b" '\''it'\''\'\'''\''s'\'' "#{pid}" "$(echo sub)" "${#HOME}x"
   '"$dir/bin/words $dir"'/line2 second\;;'
@@ -398,6 +449,15 @@ mkdir "$dir/code/"'#{pid} new;'
 cd "$dir/code/"'#{pid} new;'
 TMUX_TASK_SESSION=directories2 here 'directory of a new session' d
 is '@tmux_task_root outside a work tree is the directory' "$(tmux show-options -qv -t '=directories2:' @tmux_task_root)" "$PWD"
+for name in $'a\xff ; run-shell "touch owned" #' $'\xff' $'\xe9t\xe9'; do
+    mkdir -p "$dir/code/$name"
+    cd "$dir/code/$name"
+    run refused -- true
+    is "directory $(printf %q "$name") is refused with 1" "$code" 1
+    is '... one line says so' "$(cat "$dir/err")" \
+        'tmux-task-run: could not use the current directory: its name is not UTF-8'
+    holds '... and nothing of it is run by tmux' test ! -e owned
+done
 cd "$dir/code"
 ln -s "$dir/code/a b" "$dir/code/link"
 cd "$dir/code/link"
@@ -460,6 +520,63 @@ tmux kill-window -t "$two"
 tmux link-window -d -s "$one" -t '=twice:9'
 run api -- 'sleep 1000'
 is 'one window linked twice is one window' "$(window) $code" "$one 0"
+
+export TMUX_TASK_SESSION=shells
+tmux new-session -d -s shells -n node
+shell=$(show '=shells:' '#{window_id} #{pane_pid}')
+run node -- 'sleep 1000'
+is "a person's shell of that name is left alone" "$code $(windows shells)" '0 node node '
+is '... its process too' "$(show "${shell%% *}" '#{window_id} #{pane_pid}')" "$shell"
+slot=$(window)
+run node -- 'sleep 1000'
+is '... and the task is run again in its own' "$code $(window) $(option "$slot" @tmux_task_run)" "0 $slot 2"
+tmux kill-window -t "${shell%% *}"
+tmux set-option -g default-command 'exec /bin/sh'
+tmux new-window -d -t '=shells:' -n sh
+run sh -- 'sleep 1000'
+is '... also where shells are started by default-command' "$code $(windows shells | tr ' ' '\n' | sort | tr -s '\n' ' ')" '0 node sh sh '
+tmux set-option -gu default-command
+
+# --- with a configuration of the user's ---------------------------------------------
+
+# hooked STORY HOOK COMMAND: launches, launches again and makes a second task.
+hooked() {
+    local story=$1 first second other
+    tmux set-hook -g "$2" "$3"
+    export TMUX_TASK_SESSION=hooked
+    : >"$dir/runs"
+    run api -- "echo run >>$dir/runs"
+    first="$code $(window)"
+    eventually ended "$(window)" || true
+    run api -- "echo run >>$dir/runs"
+    second="$code $(window)"
+    eventually ended "$(window)" || true
+    run web -- 'exit 3'
+    eventually ended "$(window)" || true
+    other="$code $(show "$(window)" '#{window_name} #{pane_dead_status}')"
+    is "$story" "$first $other $(wc -l <"$dir/runs" | tr -d ' ')" "$second 0 web 3 2"
+    is '... a window each' "$(tmux list-windows -t '=hooked' -F '#{@tmux_task_command}' | grep -c .)" 2
+    tmux set-hook -gu "$2"
+    tmux kill-session -t '=hooked'
+}
+hooked 'a hook that renames new windows' after-new-window 'rename-window x#I'
+hooked 'a hook that waits after a new session' after-new-session 'run-shell "sleep 0.2"'
+hooked 'a hook that waits when a session is made' session-created 'run-shell "sleep 0.2"'
+hooked 'a hook that waits after a new window' after-new-window 'run-shell "sleep 0.2"'
+hooked 'a hook that prints after a new window' after-new-window 'run-shell "echo new"'
+hooked 'a hook that says something after a new window' after-new-window 'display-message -p "window @99"'
+hooked 'a hook that makes a window after a new window' after-new-window 'new-window -d "sleep 1000"'
+hooked 'a hook that splits a new window' after-new-window 'split-window -d "sleep 1000"'
+hooked 'a hook that splits before' after-new-window 'split-window -d -b "sleep 1000"'
+hooked 'a hook that waits after an option is set' after-set-option 'run-shell "sleep 0.02"'
+
+echo 'set-option -s exit-unattached on' >"$dir/unattached.conf"
+printf '#!/bin/sh\nexec "%s" -L unattached -f "%s" "$@"\n' "$real_tmux" "$dir/unattached.conf" >"$dir/unattached-tmux"
+chmod +x "$dir/unattached-tmux"
+TMUX_TASK_TMUX=$dir/unattached-tmux TMUX_TASK_SESSION=unattached run api -- 'sleep 1000'
+is 'exit-unattached: 1' "$code" 1
+is '... one line says so' "$(head -n 1 "$dir/err")" \
+    "tmux-task-run: task \`api\` ends as soon as it was started: tmux's option exit-unattached is on, and no client is attached"
 
 # --- a session that was renamed ------------------------------------------------
 

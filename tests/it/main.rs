@@ -9,6 +9,7 @@ mod commands;
 mod crashes;
 mod daemon;
 mod descriptors;
+mod environment;
 mod events;
 mod feed;
 mod helper;
