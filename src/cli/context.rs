@@ -1,5 +1,6 @@
 //! What every command needs to know first: which session, which server, where its files are.
 
+use std::cell::RefCell;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,12 @@ use tokio::time::timeout;
 
 use super::args::Global;
 use super::failure::{Failure, Kind};
+use super::liveness::Asked;
 use super::session_name;
+use super::time_limit::TimeLimit;
 use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
 use crate::clock;
-use crate::daemon::meant;
+use crate::daemon::{Meant, meant};
 use crate::model::{Snapshot, Task, WindowId, text};
 use crate::observe::{Evidence, Observer};
 use crate::place::{FileLock, Place, PlaceError};
@@ -26,8 +29,8 @@ use crate::wire::{RefusalKind, Request, Response};
 /// Set to anything but nothing, it forbids starting a daemon unasked.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 
-/// How long a daemon may take to say which session it has; one that does not is told of by the
-/// command itself.
+/// How long a daemon or tmux may take to say which session is meant. What the disk tells needs
+/// neither; any other command meets the silence again, and says whose it is.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long tmux gets to hear how a run ended.
@@ -38,6 +41,10 @@ const NUDGED: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Context {
     global: Global,
+    /// When the command finds out whether those it asks answer.
+    pub(super) limit: TimeLimit,
+    /// Who they are, once that is known.
+    asked: RefCell<Option<Asked>>,
 }
 
 /// A task session and where its files are.
@@ -55,7 +62,26 @@ pub(super) struct Session {
 
 impl Context {
     pub(super) fn new(global: Global) -> Self {
-        Self { global }
+        Self {
+            global,
+            limit: TimeLimit::new(),
+            asked: RefCell::new(None),
+        }
+    }
+
+    /// Resolves when one of those that the command asks does not answer, to the failure that this
+    /// is.
+    pub(super) async fn silence(&self) -> Failure {
+        loop {
+            self.limit.over().await;
+            let asked = self.asked.borrow().clone();
+            if let Some(asked) = asked
+                && let Some(failure) = asked.silence().await
+            {
+                return failure;
+            }
+            self.limit.renew();
+        }
     }
 
     /// Returns the task session that is meant, whichever of its names was given; `what` is the
@@ -63,6 +89,8 @@ impl Context {
     pub(super) async fn session(&self, what: &str) -> Result<Session, Failure> {
         let mut session = self.given(what)?;
         session.settle(what).await?;
+        // It may be supervised under another name.
+        self.asks(what, &session);
         Ok(session)
     }
 
@@ -90,13 +118,23 @@ impl Context {
         let server = Server::locate(&choice, &lookup).map_err(|error| tmux(what, &error))?;
         let place = Place::locate(server.socket(), &name, &lookup)
             .map_err(|error| self::place(what, &error))?;
-        Ok(Session {
+        let session = Session {
             asked: name.clone(),
             name,
             server,
             place,
             project,
-        })
+        };
+        self.asks(what, &session);
+        Ok(session)
+    }
+
+    fn asks(&self, what: &str, session: &Session) {
+        *self.asked.borrow_mut() = Some(Asked {
+            what: what.to_owned(),
+            server: session.server.clone(),
+            daemon: session.place.socket(),
+        });
     }
 }
 
@@ -111,8 +149,11 @@ impl Session {
                 timeout(ANSWERS_WITHIN, learnt).await.unwrap_or(Ok(()))
             }
             Err(ClientError::NoDaemon) => {
-                let meant = meant(&self.server, Some(&self.place), &self.name).await;
+                let meant = meant(&self.server, Some(&self.place), &self.name);
                 // What keeps tmux from answering is for the command itself to tell.
+                let meant = timeout(ANSWERS_WITHIN, meant)
+                    .await
+                    .unwrap_or_else(|_| Ok(Meant::default()));
                 let meant = meant.unwrap_or_default();
                 if let Some(mark) = meant.supervisor {
                     self.is_supervised_as(what, mark.name)?;
@@ -331,6 +372,35 @@ fn absolute(program: &Path) -> PathBuf {
         return program.to_owned();
     }
     std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+}
+
+/// The signals that end a command which has something to take along.
+#[derive(Debug)]
+pub(super) struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Ends {
+    /// From here on these signals are ours.
+    pub(super) fn listen(what: &str) -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::of(Kind::Failed, what, &error));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Resolves when one has come, to how the command ends then.
+    pub(super) async fn recv(&mut self) -> Kind {
+        tokio::select! {
+            _ = self.interrupt.recv() => Kind::Interrupted,
+            _ = self.terminate.recv() => Kind::Signalled(15),
+            _ = self.hangup.recv() => Kind::Signalled(1),
+        }
+    }
 }
 
 /// Looks up an environment variable.

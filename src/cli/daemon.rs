@@ -19,12 +19,15 @@ use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Filter, ReaderStart, Request, Response};
 
 /// How long a daemon that was told to stop may take.
-const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+const STOPPED_WITHIN: Duration = Duration::from_secs(9);
 
 pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> {
     match args.command {
         None if args.supervise.detach => detach(context, &args.supervise).await,
-        None => supervise(context, args.supervise).await,
+        None => {
+            context.limit.lift();
+            supervise(context, args.supervise).await
+        }
         Some(DaemonCommand::Status(json)) => status(context, json).await,
         Some(DaemonCommand::Stop { cleanup }) => stop(context, cleanup).await,
     }

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     RunFailed,
     /// The user interrupted it.
     Interrupted,
+    /// Another signal ended it.
+    Signalled(u8),
 }
 
 impl Kind {
@@ -48,6 +50,7 @@ impl Kind {
             Self::RunTimedOut => 124,
             Self::RunFailed => 125,
             Self::Interrupted => 130,
+            Self::Signalled(signal) => 128_u8.saturating_add(signal),
         }
     }
 }
@@ -108,7 +111,8 @@ impl Failure {
             | Kind::RunAsked
             | Kind::RunTimedOut
             | Kind::RunFailed
-            | Kind::Interrupted) => kind,
+            | Kind::Interrupted
+            | Kind::Signalled(_)) => kind,
         };
         self
     }

@@ -18,8 +18,10 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
         args.task,
     );
     if args.follow {
-        follow(&session, args.after, filter, args.format).await
+        follow(context, &session, args.after, filter, args.format).await
     } else {
+        // The disk has it.
+        context.limit.lift();
         print_kept(&session, args.after.as_ref(), filter, args.format)
     }
 }
@@ -105,6 +107,7 @@ fn missing(lost: &[(Seq, Seq)], first: Seq) -> Option<String> {
 }
 
 async fn follow(
+    context: &Context,
     session: &Session,
     after: Option<After>,
     filter: Filter,
@@ -120,6 +123,7 @@ async fn follow(
     let mut interrupts = context::interrupts("feed")?;
     let start = after.map_or(ReaderStart::Now, ReaderStart::After);
     let mut line = Some(client.subscribe(start, filter).await.map_err(failed)?);
+    context.limit.lift();
     while let Some(text) = line {
         print_live(&text, format)?;
         // Ends with the daemon. A closed stdout shows when nothing is written to it, too.

@@ -25,7 +25,7 @@ pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
         ));
     };
     if args.follow {
-        return follow(&session, &task, pane, &args).await;
+        return follow(context, &session, &task, pane, &args).await;
     }
     let (mut lines, cursor) = present(&session, &task, pane, &args).await?;
     if let Some(most) = args.lines {
@@ -104,7 +104,13 @@ async fn present(
 }
 
 /// Prints what stands there and goes on with what is written, until the run ends.
-async fn follow(session: &Session, task: &Task, pane: PaneId, args: &Logs) -> Result<(), Failure> {
+async fn follow(
+    context: &Context,
+    session: &Session,
+    task: &Task,
+    pane: PaneId,
+    args: &Logs,
+) -> Result<(), Failure> {
     let failed = |error| context::client("logs", &error);
     let Some(mut daemon) = session.daemon_or_start("logs").await? else {
         let why = format!("no daemon runs for session `{}`", session.name);
@@ -121,6 +127,7 @@ async fn follow(session: &Session, task: &Task, pane: PaneId, args: &Logs) -> Re
         lines.drain(..lines.len().saturating_sub(most));
     }
     output::lines(lines.iter().map(String::as_str))?;
+    context.limit.lift();
     // Also while output comes without a pause.
     let mut interrupts = context::interrupts("logs")?;
     loop {

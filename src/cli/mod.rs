@@ -7,6 +7,7 @@ mod explain;
 mod failure;
 mod feed;
 mod kill;
+mod liveness;
 mod logs;
 mod ls;
 mod output;
@@ -16,6 +17,7 @@ mod search;
 mod send;
 mod session_name;
 mod status;
+mod time_limit;
 mod until;
 mod wait;
 
@@ -66,22 +68,38 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn command(cli: Cli) -> Result<(), Failure> {
     let context = Context::new(cli.global);
-    match cli.command {
-        Command::Run(args) => run::run(&context, args).await,
-        Command::Daemon(args) => daemon::run(&context, args).await,
-        Command::Feed(args) => feed::run(&context, args).await,
-        Command::Ls(args) => ls::run(&context, args).await,
-        Command::Logs(args) => logs::run(&context, args).await,
-        Command::Search(args) => search::run(&context, args).await,
-        Command::Wait(args) => wait::wait(&context, args).await,
-        Command::Signal(args) => wait::signal(&context, args).await,
-        Command::Explain(args) => explain::run(&context, args).await,
-        Command::Send(args) => send::run(&context, args).await,
-        Command::Kill(args) => kill::kill(&context, args).await,
-        Command::KillAll(args) => kill::kill_all(&context, args).await,
-        Command::Prune(args) => kill::prune(&context, args).await,
-        Command::Status(args) => status::run(&context, args).await,
-        Command::Replay(args) => replay::run(&args),
+    let passes_code_through = matches!(&cli.command, Command::Run(run) if run.wait);
+    let outcome = tokio::select! {
+        outcome = dispatch(&context, cli.command) => outcome,
+        failure = context.silence() => Err(failure),
+    };
+    if passes_code_through {
+        outcome.map_err(Failure::of_run)
+    } else {
+        outcome
+    }
+}
+
+async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::run(context, args).await,
+        Command::Daemon(args) => daemon::run(context, args).await,
+        Command::Feed(args) => feed::run(context, args).await,
+        Command::Ls(args) => ls::run(context, args).await,
+        Command::Logs(args) => logs::run(context, args).await,
+        Command::Search(args) => search::run(context, args).await,
+        Command::Wait(args) => wait::wait(context, args).await,
+        Command::Signal(args) => wait::signal(context, args).await,
+        Command::Explain(args) => explain::run(context, args).await,
+        Command::Send(args) => send::run(context, args).await,
+        Command::Kill(args) => kill::kill(context, args).await,
+        Command::KillAll(args) => kill::kill_all(context, args).await,
+        Command::Prune(args) => kill::prune(context, args).await,
+        Command::Status(args) => status::run(context, args).await,
+        Command::Replay(args) => {
+            context.limit.lift();
+            replay::run(&args)
+        }
     }
 }
 

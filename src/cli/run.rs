@@ -19,16 +19,6 @@ use crate::wait::{Anchor, Cursor};
 use crate::wire::{Request, Response};
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
-    let passes_code_through = args.wait;
-    let outcome = launch(context, args).await;
-    if passes_code_through {
-        outcome.map_err(Failure::of_run)
-    } else {
-        outcome
-    }
-}
-
-async fn launch(context: &Context, args: Run) -> Result<(), Failure> {
     tmux::check_name(&args.name).map_err(|error| launch_failure(&error))?;
     if args.command.iter().all(|word| word.trim().is_empty()) {
         let why = format!("no command given for task `{}`", args.name);
@@ -112,6 +102,7 @@ async fn launch(context: &Context, args: Run) -> Result<(), Failure> {
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
             let since = start_of(&session, &launched).await?;
+            context.limit.wait(until.timeout);
             until
                 .follow(&mut daemon, &launch.name, &launched, since)
                 .await

@@ -13,11 +13,18 @@ use crate::wire::{
 };
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
-    let session = context.session("wait").await?;
+    context.limit.wait_from_begin(args.timeout);
+    if args.channel.as_deref() == Some("") {
+        let why = "a channel has a name of at least one character";
+        return Err(Failure::new(Kind::Usage, "wait", why));
+    }
     if let Some(channel) = &args.channel {
+        // tmux's channels are the server's: which session is meant does not matter.
+        let session = context.given("wait")?;
         let result = on_channel(&session, channel, args.timeout).await?;
         return tell(&result, channel, args.json.json);
     }
+    let session = context.session("wait").await?;
     let name = args.name.clone().unwrap_or_default();
     // First of all: where there is nothing to wait on, no daemon is started.
     let task = session.task("wait", &name).await?;
@@ -219,6 +226,7 @@ pub(super) fn bad(result: &WaitResult) -> String {
         }
         OutcomeName::Died => format!("the run ended ({}) before it came", exit(result)),
         OutcomeName::Respawned => "another run has taken its place".to_owned(),
+        OutcomeName::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
         OutcomeName::Disappeared => "the task has disappeared".to_owned(),
         OutcomeName::Stopped => format!("stopped by: {line}"),
         OutcomeName::AnchorLost => {
@@ -234,30 +242,45 @@ pub(super) fn bad(result: &WaitResult) -> String {
     }
 }
 
-/// tmux's own `wait-for`, with a time limit: one process waits, however long it takes.
+/// The condition of a wait on a channel.
+const CHANNEL: &str = "channel";
+
+fn is_on_channel(result: &WaitResult) -> bool {
+    result.condition.as_deref() == Some(CHANNEL)
+}
+
+/// tmux's own `wait-for`, with a time limit: one process waits, however long it takes. It goes with
+/// us when a signal ends us.
 async fn on_channel(
     session: &Session,
     channel: &str,
     timeout: Option<Duration>,
 ) -> Result<WaitResult, Failure> {
-    let mut interrupts = context::interrupts("wait")?;
+    let mut ends = context::Ends::listen("wait")?;
     let began = Instant::now();
     let limit = timeout.unwrap_or(Duration::MAX);
     let outcome = tokio::select! {
         waited = tmux::wait_for(&session.server, channel) => {
-            waited.map_err(|error| context::tmux("wait", &error))?;
-            OutcomeName::Signalled
+            match waited.map_err(|error| context::tmux("wait", &error))? {
+                true => OutcomeName::Signalled,
+                false => OutcomeName::Disappeared,
+            }
         }
         () = tokio::time::sleep(limit) => OutcomeName::Timeout,
-        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+        kind = ends.recv() => return Err(Failure::silent(kind)),
     };
     let mut result = WaitResult::new(outcome);
-    result.condition = (outcome == OutcomeName::Signalled).then(|| "channel".to_owned());
+    // Also when it is the server that has gone.
+    result.condition = (outcome != OutcomeName::Timeout).then(|| CHANNEL.to_owned());
     result.elapsed_ms = in_ms(began.elapsed());
     Ok(result)
 }
 
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failure> {
+    if args.name.is_empty() {
+        let why = "a channel has a name of at least one character";
+        return Err(Failure::new(Kind::Usage, "signal", why));
+    }
     let session = context.given("signal")?;
     tmux::signal_channel(&mut session.connection(), &args.name)
         .await

@@ -4,10 +4,12 @@ mod start;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::sleep;
 
 pub use start::{READY, Start, StartError, connect_or_start, start};
 
@@ -59,9 +61,14 @@ pub enum ClientError {
 #[derive(Debug)]
 pub struct Client {
     path: PathBuf,
+    /// The daemon's process, as the kernel tells.
+    pid: Option<u32>,
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
 }
+
+/// When to try again to connect to a daemon whose queue is full.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Client {
     /// Connects to the daemon that listens at `path`.
@@ -72,7 +79,14 @@ impl Client {
     /// listen there: nothing was said to them then.
     pub async fn connect(path: &Path) -> Result<Self, ClientError> {
         check_folder(path)?;
-        let stream = match UnixStream::connect(path).await {
+        let connected = loop {
+            match UnixStream::connect(path).await {
+                // More than it has taken yet want to talk to it.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(TRY_AGAIN).await,
+                connected => break connected,
+            }
+        };
+        let stream = match connected {
             Ok(stream) => stream,
             Err(error)
                 if matches!(
@@ -90,12 +104,20 @@ impl Client {
             }
         };
         check_peer(path, &stream)?;
+        let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
         let (reader, writer) = stream.into_split();
         Ok(Self {
             path: path.to_owned(),
+            pid: peer.and_then(|pid| u32::try_from(pid).ok()),
             lines: BufReader::new(reader).lines(),
             writer,
         })
+    }
+
+    /// Returns the daemon's process, where the kernel tells.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
     }
 
     /// Asks one thing. A connection serves as many requests as one likes, one after the other.

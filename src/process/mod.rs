@@ -67,6 +67,12 @@ pub fn exit_of_zombie(pid: u32) -> Option<Exit> {
     })
 }
 
+/// Whether a process is stopped, by a signal or a debugger.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| matches!(stat.field(3), Some("T" | "t")))
+}
+
 /// What `/proc/PID/stat` says, by the field numbers of proc(5).
 struct Stat {
     text: String,

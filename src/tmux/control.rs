@@ -86,13 +86,15 @@ pub async fn write_runs(
 }
 
 /// Waits on a channel, with a client of its own that sleeps inside the server. When the future is
-/// dropped, that client is told to go; it is a plain one, which may.
+/// dropped, that client is told to go; it is a plain one, which may. Returns whether the channel was
+/// signalled: the server may end before.
 ///
 /// # Errors
 ///
-/// When there is no server, or it goes.
-pub async fn wait_for(server: &Server, channel: &str) -> Result<(), TmuxError> {
-    server.plain_client(&["wait-for", channel]).await
+/// When there is no server.
+pub async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError> {
+    let wait = Command::new("wait-for").args(["--", channel]);
+    server.run_until_done(wait).await
 }
 
 /// Wakes those who wait on a channel.
@@ -104,7 +106,7 @@ pub async fn signal_channel(
     connection: &mut Connection<'_>,
     channel: &str,
 ) -> Result<(), TmuxError> {
-    let signal = Command::new("wait-for").args(["-S", channel]);
+    let signal = Command::new("wait-for").args(["-S", "--", channel]);
     connection.run(&[signal]).await.map(drop)
 }
 

@@ -61,6 +61,10 @@ impl Server {
     ///
     /// When the program or the server is missing, or there is no answer in time. A command that
     /// failed is a frame that is not `ok`.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the client is told to go. What it has asked for may be done.
     pub async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         self.ask(commands, Way::for_length(commands)).await
     }
@@ -93,6 +97,10 @@ impl Server {
     }
 
     async fn ask(&self, commands: &[Command], way: Way) -> Result<Vec<Frame>, TmuxError> {
+        if commands.is_empty() {
+            // Without a command the tmux program makes a session.
+            return Ok(Vec::new());
+        }
         let time = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| {
@@ -128,18 +136,17 @@ impl Server {
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = self.spawn(&mut process)?;
-        match tokio::time::timeout(TIME_LIMIT, talk(&mut child, input)).await {
+        // Told to go when it takes too long, or nobody waits for it any more; tokio reaps it.
+        let mut leaving = Leaving(self.spawn(&mut process)?);
+        match tokio::time::timeout(TIME_LIMIT, talk(&mut leaving.0, input)).await {
             Ok(said) => self.frames(&said?, &nonce, commands.len(), time),
-            Err(_) => {
-                // The client stays behind as an orphan that tokio reaps.
-                terminate(&child);
-                Err(TmuxError::TimedOut)
-            }
+            Err(_) => Err(TmuxError::TimedOut),
         }
     }
 
-    /// Runs one command in a client of its own, however long it takes.
+    /// Runs one command in a client of its own, however long it takes; returns whether it was done.
+    /// A server that is told to end lets its clients go on as if they had what they wait for, but it
+    /// has no sessions by then.
     ///
     /// # Errors
     ///
@@ -148,31 +155,29 @@ impl Server {
     /// # Cancel safety
     ///
     /// When the future is dropped, the client is told to go.
-    pub(super) async fn plain_client(&self, words: &[&str]) -> Result<(), TmuxError> {
+    pub(super) async fn run_until_done(&self, command: Command) -> Result<bool, TmuxError> {
+        let name = command.name().to_owned();
+        let say = Command::new("display-message").args(["-p", "done #{session_id}"]);
         let mut process = self.client_process();
         process
-            .args(words)
+            .args(argv(&[command, say.clone()]))
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let child = self.spawn(&mut process)?;
-        let mut leaving = Leaving(child);
-        let mut said = Vec::new();
-        if let Some(stderr) = &mut leaving.0.stderr {
-            stderr.read_to_end(&mut said).await.map_err(TmuxError::Io)?;
+        let mut leaving = Leaving(self.spawn(&mut process)?);
+        let said = talk(&mut leaving.0, None).await?;
+        match String::from_utf8_lossy(&said.out).trim_end() {
+            "" => {}
+            // Or it lives on without.
+            "done" => return Ok(self.one_shot(&[say]).await.is_ok()),
+            _ => return Ok(true),
         }
-        let status = leaving.0.wait().await.map_err(TmuxError::Io)?;
-        if status.success() {
-            return Ok(());
+        let said = String::from_utf8_lossy(&said.err);
+        match said.trim() {
+            "" | "server exited" | "server exited unexpectedly" | "lost server" => Ok(false),
+            said if TmuxError::tells_no_server(said) => Err(self.no_server()),
+            said => Err(TmuxError::from_reply(&name, said)),
         }
-        let said = String::from_utf8_lossy(&said);
-        if TmuxError::tells_no_server(&said) {
-            return Err(self.no_server());
-        }
-        Err(TmuxError::from_reply(
-            words.first().copied().unwrap_or_default(),
-            &said,
-        ))
     }
 
     fn frames(

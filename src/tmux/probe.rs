@@ -1,9 +1,15 @@
-//! Whether a tmux server is there: asked without starting a process, and without waiting.
+//! Whether a tmux server is there: asked without starting a process, and without waiting; and
+//! whether it answers.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 
+use super::error::TmuxError;
 use super::server::Server;
+use crate::protocol::Command;
 
 /// What the kernel says of a tmux server's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,19 +30,44 @@ impl Server {
     #[must_use]
     pub fn probe(&self) -> Probe {
         match self.try_connect() {
-            Ok(()) | Err(Errno::INPROGRESS) => Probe::Listening,
+            Ok(_) | Err(Errno::INPROGRESS) => Probe::Listening,
             Err(Errno::AGAIN) => Probe::Stuck,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED) => Probe::Absent,
             Err(errno) => Probe::Unknown(errno),
         }
     }
 
-    fn try_connect(&self) -> Result<(), Errno> {
+    /// Returns the process of the server that listens, if one does and the kernel tells.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        let connection = self.try_connect().ok()?;
+        let server = rustix::net::sockopt::socket_peercred(&connection).ok()?;
+        u32::try_from(server.pid.as_raw_nonzero().get()).ok()
+    }
+
+    /// Asks the server something that it always has an answer to; returns whether one came in time,
+    /// or nobody listens.
+    pub async fn answers(&self, within: Duration) -> bool {
+        let command = Command::new("display-message").args(["-p", ""]);
+        match self.probe() {
+            Probe::Absent => return true,
+            Probe::Stuck => return false,
+            Probe::Listening | Probe::Unknown(_) => {}
+        }
+        let asked = self.one_shot(std::slice::from_ref(&command));
+        !matches!(
+            tokio::time::timeout(within, asked).await,
+            Err(_) | Ok(Err(TmuxError::TimedOut))
+        )
+    }
+
+    fn try_connect(&self) -> Result<OwnedFd, Errno> {
         let address = SocketAddrUnix::new(self.socket())?;
         let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&socket, true)?;
-        connect(&socket, &address)
+        connect(&socket, &address)?;
+        Ok(socket)
     }
 }
 

@@ -32,6 +32,7 @@ mod servers;
 mod session;
 mod shells;
 mod socket;
+mod silence;
 mod support;
 mod waits;
 mod wire;

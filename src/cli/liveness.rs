@@ -1,0 +1,89 @@
+//! Who does not answer: the tmux server or the daemon.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::failure::{Failure, Kind};
+use crate::client::Client;
+use crate::process;
+use crate::tmux::Server;
+use crate::wire::Request;
+
+/// How long each of them may take for the simplest question.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(1700);
+
+/// Those a command asks.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// The command, for errors.
+    pub(super) what: String,
+    pub(super) server: Server,
+    /// The daemon's socket.
+    pub(super) daemon: PathBuf,
+}
+
+impl Asked {
+    /// Returns the failure of a command that waits for one who does not answer; `None` when both do,
+    /// or are not there.
+    pub(super) async fn silence(&self) -> Option<Failure> {
+        // A daemon that waits for tmux answers nobody either: tmux comes first.
+        if let Some(pid) = self.silent_server().await {
+            let who = match pid {
+                Some(pid) => format!("pid {pid}, {}", self.server.socket().display()),
+                None => self.server.socket().display().to_string(),
+            };
+            let hint = "what keeps it is not known; once it answers, this works again".to_owned();
+            return Some(self.failure("the tmux server", &who, pid, hint));
+        }
+        let pid = self.silent_daemon().await?;
+        let who = pid.map_or_else(
+            || self.daemon.display().to_string(),
+            |pid| format!("pid {pid}"),
+        );
+        let hint = match pid {
+            Some(pid) => format!("`kill {pid}` ends it, and the next command starts another"),
+            None => "end it, and the next command starts another".to_owned(),
+        };
+        Some(self.failure("the daemon", &who, pid, hint))
+    }
+
+    fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Failure {
+        let stopped = pid.filter(|pid| process::is_stopped(*pid));
+        let (why, hint) = match stopped {
+            Some(pid) => (
+                format!("{name} ({who}) does not answer: it is stopped"),
+                format!("`kill -CONT {pid}` lets it go on"),
+            ),
+            None => (format!("{name} ({who}) does not answer"), hint),
+        };
+        Failure::new(Kind::Failed, &self.what, why).with_hint(hint)
+    }
+
+    /// Returns the tmux server's process, if known, when it does not answer.
+    async fn silent_server(&self) -> Option<Option<u32>> {
+        let pid = self.server.pid();
+        if pid.is_some_and(process::is_stopped) {
+            return Some(pid);
+        }
+        (!self.server.answers(ANSWERS_WITHIN).await).then_some(pid)
+    }
+
+    /// The same for the daemon.
+    async fn silent_daemon(&self) -> Option<Option<u32>> {
+        let mut pid = None;
+        let answer = async {
+            // One that is not there, or has left, keeps nobody waiting.
+            let Ok(mut daemon) = Client::connect(&self.daemon).await else {
+                return;
+            };
+            pid = daemon.pid();
+            if pid.is_some_and(process::is_stopped) {
+                std::future::pending::<()>().await;
+            }
+            drop(daemon.ask(&Request::Status).await);
+        };
+        timeout(ANSWERS_WITHIN, answer).await.err().map(|_| pid)
+    }
+}

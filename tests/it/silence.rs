@@ -1,0 +1,86 @@
+//! A daemon or a tmux server that does not answer: no command waits for it for ever, and each says
+//! who it is.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Running, World};
+
+/// A process that is stopped until this is dropped.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn new(pid: Pid) -> Self {
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill_process(self.0, Signal::CONT).unwrap_or_default();
+    }
+}
+
+/// Commands that all need an answer.
+const COMMANDS: [&[&str]; 10] = [
+    &["ls"],
+    &["ls", "--json"],
+    &["status"],
+    &["daemon", "status"],
+    &["daemon", "stop"],
+    &["run", "other", "--", "true"],
+    &["run", "other", "--wait", "--", "true"],
+    &["kill", "api"],
+    &["wait", "api", "--timeout", "2s"],
+    &["wait", "api"],
+];
+
+/// All of them at once, so that they take no longer than the slowest.
+fn start_all(world: &World) -> Vec<(String, Running)> {
+    let start = |args: &&[&str]| (args.join(" "), world.start(*args));
+    COMMANDS.iter().map(start).collect()
+}
+
+#[track_caller]
+fn all_say(commands: Vec<(String, Running)>, who: &str, pid: Pid) {
+    for (command, mut running) in commands {
+        let said = running.complaint();
+        assert!(said.contains(who), "{command}: {said}");
+        let hint = running.complaint();
+        let expected = format!("hint: `kill -CONT {}`", pid.as_raw_nonzero());
+        assert!(hint.starts_with(&expected), "{command}: {hint}");
+        let code = if command.contains("--wait") { 125 } else { 1 };
+        assert_eq!(running.wait(), code, "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_named() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let pid = world.daemon_pid();
+    let stopped = Stopped::new(pid);
+    let who = format!(
+        "the daemon (pid {}) does not answer: it is stopped",
+        pid.as_raw_nonzero()
+    );
+    all_say(start_all(&world), &who, pid);
+    // The disk needs no daemon, nor does tmux.
+    assert_eq!(world.task(["feed"]).code, 0);
+    assert_eq!(world.task(["send", "api", "x"]).code, 0);
+    drop(stopped);
+    world
+        .task(["wait", "api", "--input", "--timeout", "1ms"])
+        .fails(4, "tmux-task: wait api: nothing came of it within 0.0 s");
+}
+
+#[test]
+fn a_tmux_server_that_does_not_answer_is_named() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let pid = world.server();
+    let stopped = Stopped::new(pid);
+    let who = format!("the tmux server (pid {}, ", pid.as_raw_nonzero());
+    all_say(start_all(&world), &who, pid);
+    drop(stopped);
+}
