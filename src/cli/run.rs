@@ -9,7 +9,7 @@ use super::args::Run;
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
-use super::until::Until;
+use super::until::{self, Until};
 use crate::client::Client;
 use crate::config;
 use crate::model::environment::{Withheld, is_shell_name};
@@ -24,6 +24,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         let why = format!("no command given for task `{}`", args.name);
         return Err(Failure::new(Kind::Usage, "run", why));
     }
+    until::check(args.until.iter().chain(&args.stop))?;
     let mut session = context.session("run").await?;
     let cwd = directory(args.cwd)?;
     session

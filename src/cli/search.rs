@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::args::Search;
+use super::args::{Matching, Search};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind};
 use super::output;
@@ -11,12 +11,9 @@ use crate::tmux::{self, Style};
 
 pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> {
     let session = context.session("search").await?;
-    let pattern = if args.matching.regex {
-        Pattern::regex(&args.pattern, args.matching.ignore_case)
-            .map_err(|error| Failure::of(Kind::Usage, "search", &error))?
-    } else {
-        Pattern::literal(&args.pattern, args.matching.ignore_case)
-    };
+    let Matching { regex, ignore_case } = args.matching;
+    let pattern = Pattern::parse(&args.pattern, regex, ignore_case)
+        .map_err(|error| Failure::of(Kind::Usage, "search", &error))?;
     let tasks = match &args.name {
         Some(name) => vec![session.task("search", name).await?],
         None => {

@@ -6,6 +6,7 @@ use super::failure::{Failure, Kind};
 use super::{output, wait};
 use crate::client::Client;
 use crate::model::Signal;
+use crate::terminal::Pattern;
 use crate::tmux::Launched;
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -75,6 +76,19 @@ impl Until {
             }
         }
     }
+}
+
+/// Refuses texts that make no sense, before anything is started.
+pub(super) fn check<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
+    for text in texts {
+        if text.is_empty() {
+            let why = "an empty text matches everything";
+            return Err(Failure::new(Kind::Usage, "run", why));
+        }
+        Pattern::parse(text, false, false)
+            .map_err(|error| Failure::of(Kind::Usage, "run", &error))?;
+    }
+    Ok(())
 }
 
 /// Ends with the task's own code, 128+N for the signal N; of a failed run it says how that ended, on stderr, for stdout has

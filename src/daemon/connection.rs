@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::acceptor::Accepted;
 use super::hang_up::hung_up;
+use super::output_queue::OutputReceiver;
 use super::stream::{self, StreamError, Subscription};
 use crate::files;
 use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response, parse_request};
@@ -22,7 +23,7 @@ pub(super) enum Ask {
     Follow {
         window: String,
         raw: bool,
-        reply: oneshot::Sender<Result<mpsc::Receiver<Option<String>>, Refusal>>,
+        reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
     },
     /// A stream.
     Subscribe(

@@ -13,6 +13,7 @@ mod log;
 mod looking;
 mod notices;
 mod output_follower;
+mod output_queue;
 mod pace;
 mod pane_activity;
 mod presence;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::control_clients::Change;
 use super::hub::Hub;
+use super::output_queue::OutputReceiver;
 use super::waits::{self, Active, Done};
 use crate::clock::now;
 use crate::model::{PaneId, Task, WindowId};
@@ -362,7 +363,7 @@ pub(super) async fn follow(
     hub: &mut Hub,
     window: &str,
     raw: bool,
-) -> Result<mpsc::Receiver<Option<String>>, Refusal> {
+) -> Result<OutputReceiver, Refusal> {
     hub.look().await;
     let failed = |kind, message: String| Err(Refusal { kind, message });
     let task = window.parse().ok().and_then(|window| task_of(hub, window));

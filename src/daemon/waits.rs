@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use crate::model::{Exit, Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{Line, Pattern, Stamp, Terminal, columns_of, split_at_column};
 use crate::tmux::PaneOutput;
@@ -16,9 +17,6 @@ use crate::wire::{
 
 /// The longest line that is told, in characters.
 const LINE_CHARS: usize = 2000;
-
-/// How many pieces of output a reader may be behind.
-const BEHIND: usize = 10_000;
 
 /// How long tmux waits for the end of a string before it takes output for text again.
 const STRING_LASTS: Duration = Duration::from_secs(5);
@@ -59,15 +57,14 @@ struct Follower {
     run: Option<u32>,
     /// For one who wants bytes: the beginning of a character that is still to be told.
     raw: Option<Vec<u8>>,
-    /// Pieces of output, and nothing when its run has ended: without that it was not all.
-    lines: mpsc::Sender<Option<String>>,
+    output: OutputSender,
 }
 
 impl Follower {
     /// Whether it could take this piece. One that is too far behind is let go: it sees that its
     /// task goes on without it, rather than output with holes.
     fn take(&self, piece: String) -> bool {
-        self.lines.try_send(Some(piece)).is_ok()
+        self.output.send(piece)
     }
 
     /// The same for output and the lines that it completes.
@@ -212,19 +209,14 @@ impl Waits {
     }
 
     /// Adds a reader of a pane's output.
-    pub(super) fn follow(
-        &mut self,
-        pane: PaneId,
-        task: &Task,
-        raw: bool,
-    ) -> mpsc::Receiver<Option<String>> {
-        let (lines, receiver) = mpsc::channel(BEHIND);
+    pub(super) fn follow(&mut self, pane: PaneId, task: &Task, raw: bool) -> OutputReceiver {
+        let (output, receiver) = output_queue();
         self.followers.push(Follower {
             pane,
             window: task.window,
             run: task.run,
             raw: raw.then(Vec::new),
-            lines,
+            output,
         });
         receiver
     }
@@ -351,15 +343,17 @@ impl Waits {
             let task = look.tasks.get(&follower.window);
             let goes_on = task.is_some_and(|task| task.is_alive() && task.run == follower.run);
             if goes_on {
-                return !follower.lines.is_closed();
+                return !follower.output.is_closed();
             }
             let stream = self.streams.get(&follower.pane);
             let unfinished = stream.and_then(|stream| stream.unfinished.clone());
-            if let (None, Some(line)) = (&follower.raw, unfinished) {
-                follower.take(line);
+            let is_all = match (&follower.raw, unfinished) {
+                (None, Some(line)) => follower.take(line),
+                (None, None) | (Some(_), _) => true,
+            };
+            if is_all {
+                follower.output.end();
             }
-            // One that is too far behind sees the end without this.
-            drop(follower.lines.try_send(None));
             false
         });
         self.forget_idle_streams();
@@ -590,11 +584,8 @@ pub(super) fn spec(request: &WaitRequest) -> Result<Spec, Refusal> {
         if text.is_empty() {
             return Err(usage("an empty text matches everything".to_owned()));
         }
-        if request.regex {
-            Pattern::regex(text, request.ignore_case).map_err(|error| usage(error.to_string()))
-        } else {
-            Ok(Pattern::literal(text, request.ignore_case))
-        }
+        Pattern::parse(text, request.regex, request.ignore_case)
+            .map_err(|error| usage(error.to_string()))
     };
     let condition = |fields: &ConditionFields| {
         Ok(match fields {

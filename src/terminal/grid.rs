@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use super::LINE_OVERLAP;
 use super::buffer::Buffer;
+use super::charset::Charsets;
 use super::row::Row;
 
 /// The screen: what a terminal remembers, and the questions about it. [`super::writer::Writer`]
@@ -22,6 +23,7 @@ pub(super) struct Grid {
     /// For each column whether it is a tab stop.
     pub(super) tabs: Vec<bool>,
     pub(super) modes: Modes,
+    pub(super) charsets: Charsets,
     /// What `ESC 7` saved.
     pub(super) saved: Saved,
     pub(super) screen: Screen,
@@ -85,6 +87,7 @@ pub(super) struct Saved {
     pub(super) column: usize,
     pub(super) row: usize,
     pub(super) origin: bool,
+    pub(super) charsets: Charsets,
 }
 
 /// Which screen the rows are.
@@ -114,6 +117,7 @@ impl Grid {
             region: (0, height - 1),
             tabs: usual_tabs(width),
             modes: Modes::NEW,
+            charsets: Charsets::default(),
             saved: Saved::default(),
             screen: Screen::Main,
             cursor_of_main: None,
@@ -184,7 +188,7 @@ impl Grid {
         let mut buffer = Buffer::default();
         let texts = self.rows.iter().map(|row| {
             buffer.clear();
-            row.render(&mut buffer);
+            row.render_as_captured(&mut buffer);
             buffer.line(false).text().to_owned()
         });
         texts.collect()

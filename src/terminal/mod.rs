@@ -1,8 +1,9 @@
 //! A pane's terminal, as far as text goes: its output becomes lines as a person would read them,
 //! and every character knows when it was written.
 //!
-//! Waits on text are matched against the [`Line`]s that [`Terminal::write`] tells. Colours,
-//! titles, images and sounds are dropped; everything that moves, writes or erases text is done
+//! Waits on text are matched against the [`Line`]s that [`Terminal::write`] tells. Lines that are
+//! drawn with letters (`ESC ( 0`) are told as they are drawn. Colours, titles, images and sounds are
+//! dropped; everything that moves, writes or erases text is done
 //! the way tmux does it, and measured against a real tmux (`tests/tmux.rs`).
 //!
 //! # What is told
@@ -27,6 +28,7 @@
 //! no history; the main screen comes back as it was left, and that tells nothing.
 
 mod buffer;
+mod charset;
 mod grid;
 mod line;
 mod pattern;
@@ -169,7 +171,8 @@ impl Terminal {
         self.grid.scrolled()
     }
 
-    /// The rows of the screen as `capture-pane -p` shows them, without trailing blanks.
+    /// The rows of the screen as `capture-pane -p` shows them, without trailing blanks: lines that
+    /// are drawn with letters as those letters.
     #[must_use]
     pub fn rows(&self) -> Vec<String> {
         self.grid.texts()

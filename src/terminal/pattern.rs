@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::line::{Line, Stamp};
 
@@ -31,6 +32,13 @@ pub enum PatternError {
         #[source]
         source: regex::Error,
     },
+    /// No line has what it asks for: tabs are blanks to a reader, and nothing else of the kind is
+    /// shown.
+    #[error("{pattern:?} can never match: a line has no line ends, tabs or control characters")]
+    NeverMatches {
+        /// The text.
+        pattern: String,
+    },
     /// It needs too much memory.
     #[error("the regular expression `{pattern}` is too large")]
     TooLarge {
@@ -40,6 +48,30 @@ pub enum PatternError {
 }
 
 impl Pattern {
+    /// Returns a pattern as somebody gave it, a text or a regular expression.
+    ///
+    /// # Errors
+    ///
+    /// The text is no regular expression, needs too much memory or can never match.
+    pub fn parse(text: &str, is_regex: bool, ignore_case: bool) -> Result<Self, PatternError> {
+        let can_match = if is_regex {
+            // What is no regular expression is told by those who build it.
+            regex_syntax::parse(text).map_or(true, |parsed| can_match_a_line(&parsed))
+        } else {
+            !text.contains(char::is_control)
+        };
+        if !can_match {
+            return Err(PatternError::NeverMatches {
+                pattern: text.to_owned(),
+            });
+        }
+        if is_regex {
+            Self::regex(text, ignore_case)
+        } else {
+            Ok(Self::literal(text, ignore_case))
+        }
+    }
+
     /// Returns a pattern that finds a text. One that is too large to look for regardless of case
     /// (tens of thousands of characters) is looked for as it is written.
     #[must_use]
@@ -108,6 +140,26 @@ impl Pattern {
             };
         }
         None
+    }
+}
+
+/// Whether it matches some text without control characters.
+fn can_match_a_line(parsed: &Hir) -> bool {
+    match parsed.kind() {
+        HirKind::Empty | HirKind::Look(_) => true,
+        HirKind::Literal(literal) => {
+            !String::from_utf8_lossy(&literal.0).contains(char::is_control)
+        }
+        HirKind::Class(Class::Unicode(class)) => class
+            .iter()
+            .any(|range| (range.start()..=range.end()).any(|c| !c.is_control())),
+        HirKind::Class(Class::Bytes(class)) => class
+            .iter()
+            .any(|range| (range.start()..=range.end()).any(|byte| !byte.is_ascii_control())),
+        HirKind::Repetition(repetition) => repetition.min == 0 || can_match_a_line(&repetition.sub),
+        HirKind::Capture(capture) => can_match_a_line(&capture.sub),
+        HirKind::Concat(parts) => parts.iter().all(can_match_a_line),
+        HirKind::Alternation(parts) => parts.iter().any(can_match_a_line),
     }
 }
 

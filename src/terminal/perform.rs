@@ -17,6 +17,8 @@ impl Perform for Writer<'_> {
             b'\t' => self.tab(),
             b'\n' | 0x0b | 0x0c => self.line_feed(),
             b'\r' => self.carriage_return(),
+            0x0e => self.charsets().turn_to(1),
+            0x0f => self.charsets().turn_to(0),
             _ => {}
         }
         self.forget_last();
@@ -37,6 +39,11 @@ impl Perform for Writer<'_> {
                 b'c' => self.reset(),
                 _ => {}
             }
+        }
+        match (intermediates, byte) {
+            ([b'('], b'0' | b'B') => self.charsets().assign(0, byte == b'0'),
+            ([b')'], b'0' | b'B') => self.charsets().assign(1, byte == b'0'),
+            _ => {}
         }
         self.forget_last();
     }

@@ -1,6 +1,7 @@
 use unicode_width::UnicodeWidthChar;
 
 use super::buffer::Buffer;
+use super::charset::drawn;
 use super::line::Stamp;
 
 /// How many bytes of marks a cell takes; tmux has about that much room for a whole character.
@@ -20,6 +21,8 @@ enum Content {
     /// Never written, or erased.
     Blank,
     Narrow(char),
+    /// A character that lines are drawn with, by its letter.
+    Drawn(char),
     Wide(char),
     /// The right half of a wide character.
     Padding,
@@ -141,6 +144,14 @@ impl Row {
         }
     }
 
+    /// Writes a character that lines are drawn with, by its letter.
+    pub(super) fn put_drawn(&mut self, at: usize, letter: char, stamp: Stamp) {
+        self.put(at, letter, 1, stamp);
+        if let Some(cell) = self.cells.get_mut(at) {
+            cell.content = Content::Drawn(letter);
+        }
+    }
+
     /// Blanks the halves that stay of wide characters when these columns are written.
     fn break_characters(&mut self, at: usize, columns: usize) {
         let mut first = at;
@@ -235,8 +246,17 @@ impl Row {
         self.cells.truncate(width);
     }
 
-    /// Appends the row's text, without blanks at its end that nobody wrote.
+    /// Appends the row's text as a person reads it, without blanks at its end that nobody wrote.
     pub(super) fn render(&self, buffer: &mut Buffer) {
+        self.render_with(buffer, drawn);
+    }
+
+    /// The same as a capture has it: what draws lines as its letters.
+    pub(super) fn render_as_captured(&self, buffer: &mut Buffer) {
+        self.render_with(buffer, |letter| letter);
+    }
+
+    fn render_with(&self, buffer: &mut Buffer, drawn: impl Fn(char) -> char) {
         let blanks = self.cells.iter().rev();
         let blanks = blanks.take_while(|cell| cell.content == Content::Blank);
         let end = self.cells.len() - blanks.count();
@@ -244,12 +264,11 @@ impl Row {
             match cell.content {
                 Content::Blank => buffer.push(' ', 0),
                 Content::Padding => {}
-                Content::Narrow(c) | Content::Wide(c) => {
-                    buffer.push(c, cell.stamp);
-                    if let Some(marks) = &cell.marks {
-                        buffer.push_str(marks, cell.stamp);
-                    }
-                }
+                Content::Drawn(letter) => buffer.push(drawn(letter), cell.stamp),
+                Content::Narrow(c) | Content::Wide(c) => buffer.push(c, cell.stamp),
+            }
+            if let Some(marks) = &cell.marks {
+                buffer.push_str(marks, cell.stamp);
             }
         }
     }

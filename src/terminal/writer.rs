@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use super::LINE_LIMIT;
 use super::buffer::Buffer;
+use super::charset::Charsets;
 use super::grid::{Grid, Head, Modes, Saved, Screen, blank_rows, usual_tabs};
 use super::line::{Line, Stamp};
 use super::row::{Wrap, width_of};
@@ -67,7 +68,11 @@ impl<'a> Writer<'a> {
         }
         self.before_overwriting();
         let (column, row) = self.grid.cursor();
-        self.grid.rows[row].put(column, c, columns, self.stamp);
+        if self.grid.charsets.draws(c) {
+            self.grid.rows[row].put_drawn(column, c, self.stamp);
+        } else {
+            self.grid.rows[row].put(column, c, columns, self.stamp);
+        }
         let last = width - usize::from(!modes.wrap);
         self.grid.column = last.min(column + columns);
     }
@@ -82,6 +87,11 @@ impl<'a> Writer<'a> {
         if column < self.grid.rows[row].end() {
             self.tell(row, Tell::Changed);
         }
+    }
+
+    /// What a program writes from here on is of this set.
+    pub(super) fn charsets(&mut self) -> &mut Charsets {
+        &mut self.grid.charsets
     }
 
     pub(super) fn repeat(&mut self, count: usize) {
@@ -206,12 +216,14 @@ impl<'a> Writer<'a> {
             column,
             row,
             origin,
+            charsets: self.grid.charsets,
         };
     }
 
     pub(super) fn restore_cursor(&mut self) {
         let saved = self.grid.saved;
         self.grid.modes.origin = saved.origin;
+        self.grid.charsets = saved.charsets;
         self.go_to_absolute(Some(saved.column), Some(saved.row));
     }
 
@@ -556,6 +568,7 @@ impl<'a> Writer<'a> {
         self.grid.tabs = usual_tabs(self.grid.width);
         self.set_region(0, self.grid.height - 1);
         self.grid.modes = Modes::NEW;
+        self.grid.charsets = Charsets::default();
         self.grid.saved = Saved {
             origin: self.grid.saved.origin,
             ..Saved::default()

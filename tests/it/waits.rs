@@ -571,6 +571,36 @@ fn the_first_condition_wins_and_a_stop_wins_over_all() {
 }
 
 #[test]
+fn a_pattern_that_no_line_can_match_is_refused() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    for args in [
+        &["wait", "api", "--text", "a\nb"][..],
+        &["wait", "api", "--stop", "a\tb", "--timeout", "1s"],
+        &["wait", "api", "--text", r"done\n", "--regex"],
+        &["run", "api", "--until", "a\nb", "--", "true"],
+        &["search", "a\nb"],
+    ] {
+        let output = world.task(args);
+        assert_eq!(output.code, 2, "{args:?}: {output}");
+        assert!(output.err.contains("can never match"), "{args:?}: {output}");
+    }
+    // What makes no sense starts nothing.
+    assert_eq!(world.look()["tasks"][0]["run"], 1);
+}
+
+#[test]
+fn lines_that_are_drawn_with_letters_are_read_as_they_are_drawn() {
+    let world = World::new();
+    let (_, go_on) = steps(&world, "api", &["true", r"printf '\033(0lqk\033(B ok\n'"]);
+    let waiting = begin(&world, &["api", "--text", "┌─┐ ok"]);
+    go_on();
+    let ended = end(waiting);
+    ends_with(&ended, 0, "matched");
+    assert_eq!(ended.1["line"], "┌─┐ ok");
+}
+
+#[test]
 fn patterns_are_literal_or_regular_and_in_any_case_if_asked() {
     let world = World::new();
     let script = ["true", "echo 'abc'", "echo 'A.C 42ms'"];

@@ -35,6 +35,38 @@ fn check(kind: Kind, pattern: &str, old: &[&str], chunks: &[&str], expected: Opt
 }
 
 #[test]
+fn what_can_never_match_is_refused() {
+    let refused = |text: &str, is_regex| {
+        matches!(
+            Pattern::parse(text, is_regex, false),
+            Err(PatternError::NeverMatches { .. })
+        )
+    };
+    for text in ["a\nb", "\t", "x\r", "\x1b", "\u{85}"] {
+        assert!(refused(text, false), "{text:?}");
+        assert!(refused(text, true), "{text:?}");
+    }
+    for text in [r"a\nb", r"^\t+", r"x[\r\n]", r"(a\n|b\t)c"] {
+        assert!(refused(text, true), "{text:?}");
+        assert!(!refused(text, false), "{text:?} is a text");
+    }
+    for text in [
+        r"a\n?b",
+        r"[ \t]+x",
+        r"\s",
+        r"done\s*$",
+        r"(a\n|b)c",
+        r"[^\n]",
+        ".",
+        "",
+        "é",
+        r"(?x) a # comment",
+    ] {
+        assert!(!refused(text, true), "{text:?}");
+    }
+}
+
+#[test]
 fn only_what_was_written_counts() {
     use Kind::{Folded, Literal, Regex};
     check(Literal, "READY", &["READY> "], &["unrelated"], None);

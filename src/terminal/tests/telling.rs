@@ -271,3 +271,22 @@ fn a_line_without_end_is_told_in_pieces_that_overlap() {
         assert!(longest <= 2 * LINE_LIMIT + 80 * 24, "{longest}");
     }
 }
+
+/// As box drawing programs of old write them; `tput smacs`, ncurses without Unicode.
+#[test]
+fn lines_that_are_drawn_with_letters_are_told_as_they_are_drawn() {
+    let check = |bytes: &[u8], expected: &str| {
+        let mut terminal = Terminal::new(20, 3);
+        assert_eq!(told(&mut terminal, &[bytes]), [expected], "{bytes:?}");
+    };
+    check(b"\x1b(0lqqk\x1b(B ok", "┌──┐ ok");
+    check(b"\x1b)0x\x0exx\x0fx", "x││x");
+    // Saved and restored with the cursor; reset with everything.
+    check(b"\x1b(0\x1b7\x1b(B\x1b8q", "─");
+    check(b"\x1b(0\x1bcq", "q");
+    check("\x1b(0A1é\x1b(B".as_bytes(), "A1é");
+    // As captures have it: tmux keeps the letters.
+    let mut terminal = Terminal::new(20, 1);
+    told(&mut terminal, &[b"\x1b(0lqqk"]);
+    assert_eq!(terminal.rows(), ["lqqk"]);
+}

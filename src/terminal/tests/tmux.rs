@@ -204,6 +204,8 @@ fn mix(dice: &mut Dice, width: u64, height: u64) -> String {
                     "\x1b]0;t\x07",
                     "\x1bkt\x1b\\",
                     "\x1bPq1\x1b\\",
+                    "\x1b(0qx\x1b(B",
+                    "\x1b)0\x0elk\x0f",
                     "\x1bc",
                 ])
                 .to_owned(),
