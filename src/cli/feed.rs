@@ -4,7 +4,7 @@ use super::args::{Feed, FeedFormat};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::{ls, output};
-use crate::feed::{self, Kept, read_all};
+use crate::feed::{self, FeedError, Frame, Line, Sequence, UnknownRecord, WholeLines};
 use crate::model::Seq;
 use crate::wire::{
     After, DurableRecord, Filter, LiveRecord, ReaderStart, RecordBody, StreamRecord, cloud_event,
@@ -39,34 +39,56 @@ fn print_kept(
         return Err(Failure::new(Kind::Missing, "feed", why)
             .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
     }
-    let Kept {
-        records,
-        lost,
-        last_seq,
-    } = read_all(&path).map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
-    let first = match after {
-        None => 0,
-        Some(after) => {
-            let epoch = match records.last() {
-                Some(record) => record.epoch.as_str(),
-                None => "(none yet)",
-            };
-            after
-                .check(epoch, last_seq)
-                .map_err(|why| Failure::new(Kind::Failed, "feed", why))?
+    let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
+    let first = after.map_or(0, |after| after.seq);
+    let look_back = first.saturating_sub(Filter::LOOKS_BACK);
+    let mut lines = WholeLines::after(&path, look_back).map_err(failed)?;
+    let mut sequence = Sequence::after(first);
+    let mut lost = Vec::new();
+    let mut epoch = lines.epoch().map(ToOwned::to_owned);
+    let mut out = output::Results::new();
+    let (mut has_printed, mut last_follow_up) = (false, 0);
+    while let Some(line) = lines.next_line().map_err(failed)? {
+        let Some(frame) = line.frame() else { continue };
+        let asked = after.and_then(|after| after.epoch.as_ref());
+        let is_asked = asked.is_none_or(|asked| *asked == frame.epoch);
+        epoch = Some(frame.epoch);
+        // The filter sees every record: it must know of events that notices speak of.
+        let text = match &line {
+            Line::Record(record) => filter
+                .wants(record.seq, &record.body)
+                .then(|| durable(record, format)),
+            Line::Unknown(record) => filter
+                .wants_unknown()
+                .then(|| unknown(record, format))
+                .flatten(),
+            Line::Damaged => None,
+        };
+        if is_asked && !sequence.has(frame.seq) {
+            lost.extend(sequence.read(frame.seq));
+            if let Some(text) = text {
+                out.line(&text)?;
+                has_printed = true;
+                if let Line::Record(record) = &line
+                    && matches!(record.body, RecordBody::FollowUp { .. })
+                {
+                    last_follow_up = record.seq;
+                }
+            }
         }
-    };
-    // The filter sees every record: it must know of events that notices speak of.
-    let wanted: Vec<&DurableRecord> = records
-        .iter()
-        .filter(|record| filter.wants(record.seq, &record.body) && record.seq > first)
-        .collect();
-    let lines: Vec<String> = wanted
-        .iter()
-        .map(|record| durable(record, format))
-        .collect();
-    output::lines(lines.iter().map(String::as_str))?;
-    note_read(session, &wanted);
+    }
+    let last_seq = lines.end().last_seq;
+    if let Some(after) = after {
+        let present = epoch.as_deref().unwrap_or("(none yet)");
+        after
+            .check(present, last_seq)
+            .map_err(|why| Failure::new(Kind::Failed, "feed", why))?;
+    }
+    out.end()?;
+    if let (true, Some(epoch)) = (has_printed, &epoch) {
+        note_read(session, epoch, last_follow_up);
+    }
+    lost.extend(sequence.end_at(last_seq));
     if let Some(missing) = missing(&lost, first) {
         output::note(&format!("tmux-task: feed: {missing}"));
     }
@@ -74,17 +96,12 @@ fn print_kept(
 }
 
 /// Notes which follow-up was read last, so that no start-up scan takes the session for forgotten.
-fn note_read(session: &Session, read: &[&DurableRecord]) {
-    let Some(last) = read.last() else { return };
-    let follow_ups = read.iter().rev();
-    let mut follow_ups =
-        follow_ups.filter(|record| matches!(record.body, RecordBody::FollowUp { .. }));
-    let seq = follow_ups.next().map_or(0, |record| record.seq);
+fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
     // A folder that cannot be written to has no daemon either.
     drop(feed::note_read(
         &session.place.last_reader(),
-        &last.epoch,
-        seq,
+        epoch,
+        last_follow_up,
     ));
 }
 
@@ -167,7 +184,11 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
             (FeedFormat::Text, Some(text)) => output::line(&text),
             (FeedFormat::Text | FeedFormat::Json | FeedFormat::Cloudevents, _) => Ok(()),
         },
-        Err(error) => Err(Failure::of(Kind::Failed, "feed", &error)),
+        Err(error) => match serde_json::from_str::<Frame>(text) {
+            // Of a kind that this version does not know.
+            Ok(_) => Ok(()),
+            Err(_) => Err(Failure::of(Kind::Failed, "feed", &error)),
+        },
     }
 }
 
@@ -192,6 +213,15 @@ fn durable(record: &DurableRecord, format: FeedFormat) -> String {
             let text = text.replace('\n', "\n    ");
             format!("{} #{} {kind}: {text}", record.time, record.seq)
         }
+    }
+}
+
+/// A record of a later version, as far as it can be shown.
+fn unknown(record: &UnknownRecord, format: FeedFormat) -> Option<String> {
+    match format {
+        FeedFormat::Json => Some(record.fields.to_string()),
+        FeedFormat::Text => Some(format!("#{} of a later version", record.frame.seq)),
+        FeedFormat::Cloudevents => None,
     }
 }
 

@@ -20,6 +20,26 @@ pub(crate) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), 
     printed.or_else(|error| closed_is_fine(&error))
 }
 
+/// Prints many lines of results as they come, some at a time.
+pub(crate) struct Results {
+    stdout: io::BufWriter<io::StdoutLock<'static>>,
+}
+
+impl Results {
+    pub(crate) fn new() -> Self {
+        let stdout = io::BufWriter::new(io::stdout().lock());
+        Self { stdout }
+    }
+
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        writeln!(self.stdout, "{text}").or_else(|error| closed_is_fine(&error))
+    }
+
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
+        self.stdout.flush().or_else(|error| closed_is_fine(&error))
+    }
+}
+
 /// Prints a piece of results as it is.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();

@@ -156,7 +156,13 @@ impl Recorder {
         readers: Arc<Readers>,
     ) -> Subscription {
         let extent = self.extent();
-        let from = if after.is_some() { 0 } else { extent.end };
+        let reader = match after {
+            Some(after) => {
+                let first = after.saturating_sub(Filter::LOOKS_BACK);
+                Reader::before(self.journal.path(), first)
+            }
+            None => Reader::new(self.journal.path(), extent.end),
+        };
         Subscription {
             hello: LiveRecord::Hello {
                 v: VERSION,
@@ -166,7 +172,7 @@ impl Recorder {
                 session_name: self.context.session_name.clone(),
             },
             status: self.status.clone(),
-            reader: Reader::new(self.journal.path(), from),
+            reader,
             sequence: Sequence::after(after.unwrap_or(self.last_seq)),
             filter,
             extent,

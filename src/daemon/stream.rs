@@ -139,8 +139,15 @@ async fn records_until(
                     }
                 }
             }
-            Line::Unknown(frame) => {
-                write_gap(subscription.sequence.read(frame.seq), writer).await?;
+            Line::Unknown(record) => {
+                let seq = record.frame.seq;
+                if subscription.sequence.has(seq) {
+                    continue;
+                }
+                write_gap(subscription.sequence.read(seq), writer).await?;
+                if subscription.filter.wants_unknown() {
+                    write_line(writer, &record.fields).await?;
+                }
             }
             Line::Damaged => {}
         }

@@ -3,6 +3,7 @@
 //! The file is the only truth: what a daemon must know of the past is read back from it
 //! ([`recover()`]), and every reader is served from it.
 
+mod find;
 mod journal;
 mod read;
 mod readers;
@@ -10,7 +11,7 @@ mod recover;
 mod saved;
 
 pub use journal::{FeedError, Journal};
-pub use read::{Frame, Kept, Line, Position, Reader, Sequence, read_all};
+pub use read::{End, Frame, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{RecordedLook, Recovered, recover};
 pub use saved::{load_saved, store_saved};

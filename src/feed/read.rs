@@ -1,5 +1,6 @@
 //! Reading records back, whole lines only.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -7,9 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::FeedError;
+use super::find::{Place, find};
 use crate::files;
 use crate::model::Seq;
-use crate::wire::DurableRecord;
+use crate::wire::{DurableRecord, Kind, VERSION};
 
 /// A line of the feed, and where it ends in the file.
 #[derive(Debug)]
@@ -25,19 +27,47 @@ pub struct Position {
 pub enum Line {
     /// A record.
     Record(Box<DurableRecord>),
-    /// A record of a later version: all that is known is what every record has.
-    Unknown(Frame),
+    /// A record of a later version.
+    Unknown(UnknownRecord),
     /// Nothing that could be read: it was a record once.
     Damaged,
 }
 
+/// A record of a kind or version that is not known here: readers pass over it, or pass it on.
+#[derive(Debug)]
+pub struct UnknownRecord {
+    /// What every record has.
+    pub frame: Frame,
+    /// All of it.
+    pub fields: serde_json::Value,
+}
+
+impl UnknownRecord {
+    /// Reads a line that is no record of this version; `None` when it is none of a later one
+    /// either. What has a kind and a version of ours and cannot be read is damaged.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let fields: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+        let kind = Kind::deserialize(fields.get("kind")?);
+        let is_later = fields.get("v")?.as_u64()? > u64::from(VERSION);
+        let frame = Frame::deserialize(&fields).ok()?;
+        (kind.is_err() || is_later).then_some(Self { frame, fields })
+    }
+}
+
 impl Line {
     fn parse(bytes: &[u8]) -> Self {
-        match serde_json::from_slice(bytes) {
-            Ok(record) => Self::Record(record),
-            Err(error) => match serde_json::from_slice(bytes) {
-                Ok(frame) => Self::Unknown(frame),
-                Err(_) => {
+        match serde_json::from_slice::<Box<DurableRecord>>(bytes) {
+            Ok(record) if record.names_its_task() => Self::Record(record),
+            Ok(record) => {
+                tracing::warn!(
+                    seq = record.seq,
+                    "a line of the feed is damaged: no windowId"
+                );
+                Self::Damaged
+            }
+            Err(error) => match UnknownRecord::parse(bytes) {
+                Some(record) => Self::Unknown(record),
+                None => {
                     tracing::warn!(%error, "a line of the feed is damaged");
                     Self::Damaged
                 }
@@ -46,14 +76,15 @@ impl Line {
     }
 
     /// Returns what every record has, if the line can be read.
-    pub(super) fn frame(&self) -> Option<Frame> {
+    #[must_use]
+    pub fn frame(&self) -> Option<Frame> {
         match self {
             Self::Record(record) => Some(Frame {
                 seq: record.seq,
                 epoch: record.epoch.clone(),
                 more: record.more,
             }),
-            Self::Unknown(frame) => Some(frame.clone()),
+            Self::Unknown(record) => Some(record.frame.clone()),
             Self::Damaged => None,
         }
     }
@@ -128,6 +159,17 @@ impl Reader {
         }
     }
 
+    /// Returns a reader that begins near the record `after`, before it: at the front where it cannot
+    /// be found.
+    #[must_use]
+    pub fn before(path: &Path, after: Seq) -> Self {
+        let place = find(path, after).unwrap_or_else(|error| {
+            tracing::warn!(%error, "could not search the feed");
+            Place::default()
+        });
+        Self::new(path, place.at)
+    }
+
     /// Begins again at the front of the file that is there now.
     pub fn restart(&mut self) {
         self.file = None;
@@ -150,7 +192,7 @@ impl Reader {
 
     /// Returns the next whole line that ends at or before the byte `limit`, whatever it says.
     /// Blank ones say nothing.
-    pub(super) fn next_bytes(&mut self, limit: u64) -> Result<Option<Vec<u8>>, FeedError> {
+    fn next_bytes(&mut self, limit: u64) -> Result<Option<Vec<u8>>, FeedError> {
         loop {
             match self.next_line(limit) {
                 Ok(Some(line)) if line.trim_ascii().is_empty() => {}
@@ -191,74 +233,118 @@ impl Reader {
     }
 }
 
-/// Everything that a feed has.
-#[derive(Debug, Default)]
-pub struct Kept {
-    /// The records that can be read.
-    pub records: Vec<DurableRecord>,
-    /// The first and the last number of each stretch of records that are missing.
-    pub lost: Vec<(Seq, Seq)>,
+/// Where the whole writes of a feed end.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct End {
     /// The number of the last record, whether it can be read or not.
     pub last_seq: Seq,
-}
-
-/// Returns all that a feed has, without the torn tail of an unfinished write.
-///
-/// # Errors
-///
-/// When the file cannot be read. A file that is not there has no records.
-pub fn read_all(path: &Path) -> Result<Kept, FeedError> {
-    let mut sequence = Sequence::after(0);
-    let mut kept = Kept::default();
-    let end = each_whole(path, |line| match line {
-        Line::Record(record) => {
-            kept.lost.extend(sequence.read(record.seq));
-            kept.records.push(*record);
-        }
-        Line::Unknown(frame) => kept.lost.extend(sequence.read(frame.seq)),
-        Line::Damaged => {}
-    })?;
-    kept.last_seq = end.last_seq;
-    kept.lost.extend(sequence.end_at(end.last_seq));
-    Ok(kept)
-}
-
-/// Where the whole writes of a feed end.
-#[derive(Debug, Default)]
-pub(super) struct End {
-    /// The number of the last record, whether it can be read or not.
-    pub(super) last_seq: Seq,
     /// The byte behind it.
-    pub(super) at: u64,
+    pub at: u64,
 }
 
-/// Passes on the lines of all writes that are whole, which are those that a crash did not tear.
-pub(super) fn each_whole(path: &Path, mut each: impl FnMut(Line)) -> Result<End, FeedError> {
-    let mut reader = Reader::new(path, 0);
-    let mut end = End::default();
-    let mut write = Vec::new();
-    // Lines of the write under way that are still to come.
-    let mut to_come = 0;
-    // The number of the last line that can be read, and how many behind it cannot.
-    let (mut read, mut damaged) = (0, 0);
-    while let Some(Position { line, end: at }) = reader.next(u64::MAX)? {
-        match line.frame() {
-            Some(frame) => (read, damaged, to_come) = (frame.seq, 0, frame.more),
-            None => {
-                damaged += 1;
-                to_come = to_come.saturating_sub(1);
-            }
-        }
-        write.push(line);
-        // With no record before it, a line that cannot be read may be anything.
-        if to_come == 0 && read > 0 {
-            write.drain(..).for_each(&mut each);
-            // A line that was a record once has had its number.
-            end = End {
-                last_seq: read + damaged,
+/// Reads the lines of all writes that are whole, which are those that a crash did not tear. It holds
+/// one write at a time.
+#[derive(Debug)]
+pub struct WholeLines {
+    reader: Reader,
+    /// Lines of a whole write that are still to be returned.
+    whole: VecDeque<Line>,
+    /// Lines of the write that is being read.
+    write: Vec<Line>,
+    /// How many lines of that write are still to come.
+    to_come: u32,
+    /// The number of the last line that could be read.
+    read: Seq,
+    /// How many lines behind it could not.
+    damaged: u64,
+    end: End,
+    /// That of the record behind which reading began.
+    epoch: Option<String>,
+}
+
+impl WholeLines {
+    /// Returns the lines from the front of the file.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self::from(path, Place::default())
+    }
+
+    /// Returns the lines from about the record `after` on: all records behind it, and some before
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read. A file that is not there has no lines.
+    pub fn after(path: &Path, after: Seq) -> Result<Self, FeedError> {
+        Ok(Self::from(path, find(path, after)?))
+    }
+
+    fn from(path: &Path, place: Place) -> Self {
+        let Place { at, frame } = place;
+        Self {
+            reader: Reader::new(path, at),
+            whole: VecDeque::new(),
+            write: Vec::new(),
+            to_come: 0,
+            read: frame.as_ref().map_or(0, |frame| frame.seq),
+            damaged: 0,
+            end: End {
+                last_seq: frame.as_ref().map_or(0, |frame| frame.seq),
                 at,
-            };
+            },
+            epoch: frame.map(|frame| frame.epoch),
         }
     }
-    Ok(end)
+
+    /// Returns the next line; `None` when there is none that is whole.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn next_line(&mut self) -> Result<Option<Line>, FeedError> {
+        while self.whole.is_empty() {
+            let Some(Position { line, end: at }) = self.reader.next(u64::MAX)? else {
+                return Ok(None);
+            };
+            match line.frame() {
+                Some(frame) => {
+                    (self.read, self.damaged, self.to_come) = (frame.seq, 0, frame.more);
+                }
+                None => {
+                    self.damaged += 1;
+                    self.to_come = self.to_come.saturating_sub(1);
+                }
+            }
+            self.write.push(line);
+            // With no record before it, a line that cannot be read may be anything.
+            if self.to_come == 0 && self.read > 0 {
+                self.whole.extend(self.write.drain(..));
+                // A line that was a record once has had its number.
+                let last_seq = self.read + self.damaged;
+                self.end = End { last_seq, at };
+            }
+        }
+        Ok(self.whole.pop_front())
+    }
+
+    /// Returns the epoch of the record behind which reading began; `None` at the front.
+    #[must_use]
+    pub fn epoch(&self) -> Option<&str> {
+        self.epoch.as_deref()
+    }
+
+    /// Returns where the last whole write ends that was read so far.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.end
+    }
+}
+
+/// Passes on all lines of writes that are whole.
+pub(super) fn each_whole(path: &Path, mut each: impl FnMut(Line)) -> Result<End, FeedError> {
+    let mut lines = WholeLines::new(path);
+    while let Some(line) = lines.next_line()? {
+        each(line);
+    }
+    Ok(lines.end())
 }

@@ -55,7 +55,7 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
             }
         }
         // It has its number all the same, and is not to be cut off.
-        Line::Unknown(frame) => recovered.epoch = Some(frame.epoch),
+        Line::Unknown(record) => recovered.epoch = Some(record.frame.epoch),
         Line::Damaged => {}
     })?;
     recovered.last_seq = end.last_seq;

@@ -12,6 +12,31 @@ use crate::model::{
 };
 use crate::wire::{Context, DurableRecord, SavedSession};
 
+/// Everything that a feed has.
+#[derive(Debug, Default)]
+struct Kept {
+    records: Vec<DurableRecord>,
+    /// The first and the last number of each stretch of records that are missing.
+    lost: Vec<(Seq, Seq)>,
+    last_seq: Seq,
+}
+
+fn read_all(path: &Path) -> Kept {
+    let (mut kept, mut sequence) = (Kept::default(), Sequence::after(0));
+    let mut lines = WholeLines::new(path);
+    while let Some(line) = lines.next_line().unwrap() {
+        kept.lost
+            .extend(line.frame().and_then(|frame| sequence.read(frame.seq)));
+        match line {
+            Line::Record(record) => kept.records.push(*record),
+            Line::Unknown(_) | Line::Damaged => {}
+        }
+    }
+    kept.last_seq = lines.end().last_seq;
+    kept.lost.extend(sequence.end_at(kept.last_seq));
+    kept
+}
+
 /// A feed in a folder of its own, written by daemons that come and go.
 struct Feed {
     _dir: tempfile::TempDir,
@@ -34,7 +59,7 @@ impl Feed {
     }
 
     fn seqs(&self, after: Seq) -> Vec<Seq> {
-        let records = read_all(&self.path).unwrap().records;
+        let records = read_all(&self.path).records;
         let seqs = records.iter().map(|record| record.seq);
         seqs.filter(|seq| *seq > after).collect()
     }
@@ -126,7 +151,7 @@ fn what_is_written_is_read() {
     let feed = Feed::new();
     let written = events(1, "", "@1 a running; @2 b dead 0 bell");
     feed.append(&written);
-    let read = read_all(&feed.path).unwrap().records;
+    let read = read_all(&feed.path).records;
     let back: Vec<Record> = read.iter().map(|line| line.to_record().unwrap()).collect();
     assert_eq!(back, written);
     let more: Vec<u32> = read.iter().map(|line| line.more).collect();
@@ -223,7 +248,7 @@ fn records_that_are_damaged_are_known_to_be_missing() {
     feed.append(&[notice(5, &[1, 2, 3, 4])]);
     feed.append(&[notice(6, &[])]);
     let lost = |feed: &Feed| {
-        let kept = read_all(&feed.path).unwrap();
+        let kept = read_all(&feed.path);
         (kept.lost, kept.last_seq)
     };
     assert_eq!(lost(&feed), (vec![], 6));
@@ -249,7 +274,7 @@ fn the_number_of_a_damaged_record_is_not_given_again() {
         let recovered = feed.recover();
         assert_eq!((recovered.last_seq, recovered.end), (3, length));
     }
-    let kept = read_all(&feed.path).unwrap();
+    let kept = read_all(&feed.path);
     assert_eq!((kept.lost, kept.last_seq), (vec![(2, 3)], 3));
     // What a crash tore has no line of its own.
     add(&feed.path, "{\"v\":1,\"seq\":4");
@@ -374,7 +399,7 @@ fn a_reader_follows_and_takes_whole_lines_only() {
 fn seq_of(position: &Position) -> Seq {
     match &position.line {
         Line::Record(record) => record.seq,
-        Line::Unknown(frame) => frame.seq,
+        Line::Unknown(record) => record.frame.seq,
         Line::Damaged => 0,
     }
 }
@@ -504,7 +529,7 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
         }
         let mut events = Vec::new();
         let mut delivered = Vec::new();
-        for line in read_all(&feed.path).unwrap().records {
+        for line in read_all(&feed.path).records {
             match line.to_record().unwrap().body {
                 Body::Event(event) => events.push(describe(&event)),
                 Body::Notice { events, .. } => delivered.extend(events),
@@ -537,4 +562,99 @@ fn a_line_says_what_the_contract_says() {
          \"events\":[],\"owner\":null}\n"
     );
     assert!(serde_json::from_str::<DurableRecord>(&line).is_ok());
+}
+
+#[test]
+fn a_record_that_was_changed_is_damaged_and_not_of_a_later_version() {
+    let feed = Feed::new();
+    feed.append(&events(1, "", "@1 a running"));
+    feed.append(&[notice(2, &[1])]);
+    let text = fs::read(&feed.path).unwrap();
+    let check = |change: &dyn Fn(&str) -> Vec<u8>, lost: &[(Seq, Seq)]| {
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let lines: Vec<&str> = lines
+            .map(|line| std::str::from_utf8(line).unwrap())
+            .collect();
+        let changed = [&change(lines[0])[..], lines[1].as_bytes()].concat();
+        assert_ne!(changed, text);
+        fs::write(&feed.path, changed).unwrap();
+        assert_eq!(read_all(&feed.path).lost, lost);
+        assert_eq!(feed.recover().last_seq, 2);
+    };
+    let replace = |from: &'static str, to: &'static str| {
+        move |line: &str| line.replacen(from, to, 1).into_bytes()
+    };
+    check(&replace("\"started\"", "\"stXrted\""), &[(1, 1)]);
+    check(&replace("\"info\"", "\"iXfo\""), &[(1, 1)]);
+    check(&replace("\"windowId\"", "\"windowIX\""), &[(1, 1)]);
+    check(&replace("\"dead\":false", "\"dead\":fXlse"), &[(1, 1)]);
+    check(
+        &|line| {
+            line.bytes()
+                .map(|b| if b == b'a' { 0xff } else { b })
+                .collect()
+        },
+        &[(1, 1)],
+    );
+    check(&replace("\"event\"", "\"weather\""), &[]);
+    let later = |line: &str| {
+        line.replace("\"v\":1", "\"v\":2")
+            .replace("\"info\"", "\"new\"")
+    };
+    check(&|line| later(line).into_bytes(), &[]);
+}
+
+#[test]
+fn reading_from_a_record_on_begins_near_it() {
+    let feed = Feed::new();
+    let mut journal = Journal::open(&feed.path, 0).unwrap();
+    let mut seq = 0;
+    // Writes of several records, some of them wide.
+    while fs::metadata(&feed.path).unwrap().len() < 1 << 20 {
+        let mut records = Vec::new();
+        for _ in 0..=seq % 200 {
+            seq += 1;
+            let mut record = notice(seq, &[]);
+            if let Body::Notice { text, .. } = &mut record.body {
+                *text = "x".repeat(usize::try_from(seq * 37 % 1500).unwrap());
+            }
+            records.push(record);
+        }
+        journal.append(&records, &context()).unwrap();
+    }
+    damage(&feed.path, usize::try_from(seq / 2).unwrap());
+    let length = fs::metadata(&feed.path).unwrap().len();
+    for after in [
+        0,
+        1,
+        2,
+        seq / 3,
+        seq / 2,
+        seq / 2 + 1,
+        seq - 1,
+        seq,
+        seq + 1,
+    ] {
+        let mut lines = WholeLines::after(&feed.path, after).unwrap();
+        let mut sequence = Sequence::after(after);
+        let (mut n_read, mut n_lost) = (0, 0);
+        let mut skipped = 0;
+        while let Some(line) = lines.next_line().unwrap() {
+            let Some(frame) = line.frame() else { continue };
+            if sequence.has(frame.seq) {
+                skipped += 1;
+                continue;
+            }
+            n_lost += u64::from(sequence.read(frame.seq).is_some());
+            n_read += 1;
+        }
+        let end = lines.end();
+        assert_eq!((end.last_seq, end.at), (seq, length));
+        let is_lost = u64::from(after < seq / 2);
+        assert_eq!(
+            (n_read, n_lost),
+            (seq.saturating_sub(after) - is_lost, is_lost)
+        );
+        assert!(skipped < seq / 4, "{skipped} of {seq} before {after}");
+    }
 }

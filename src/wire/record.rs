@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Checkpoint, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
     Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record, ReplacedBy,
-    Seq, StatusCounts, text,
+    Seq, StatusCounts, WindowId, text,
 };
 
 /// What every record of one feed shares.
@@ -428,6 +428,15 @@ impl DurableRecord {
             more,
             checkpoint: context.checkpoint.clone().filter(|_| is_last_event),
             body: body(&record.body, context),
+        }
+    }
+
+    /// Whether it says which task it is about, if it is an event: without, it was damaged.
+    #[must_use]
+    pub fn names_its_task(&self) -> bool {
+        match &self.body {
+            RecordBody::Event(fields) => fields.task.window_id.parse::<WindowId>().is_ok(),
+            RecordBody::Notice { .. } | RecordBody::FollowUp { .. } => true,
         }
     }
 

@@ -266,9 +266,13 @@ pub struct Filter {
 }
 
 /// How many events a filter remembers: a notice comes within one gathering of its events.
-const REMEMBERED: usize = 1000;
+const REMEMBERED: u32 = 1000;
 
 impl Filter {
+    /// How many records before those that are asked for it has to see: notices speak of events
+    /// before them.
+    pub const LOOKS_BACK: Seq = REMEMBERED as Seq;
+
     /// Returns a filter for these kinds, types and tasks.
     #[must_use]
     pub fn new(kinds: Vec<Kind>, types: Vec<EventType>, tasks: Vec<String>) -> Self {
@@ -278,6 +282,12 @@ impl Filter {
             tasks,
             wanted: BTreeSet::new(),
         }
+    }
+
+    /// Whether records are wanted of whose kind nothing is known.
+    #[must_use]
+    pub fn wants_unknown(&self) -> bool {
+        self.kinds.is_empty() && self.types.is_empty() && self.tasks.is_empty()
     }
 
     /// Whether this record is wanted. Records are to be shown in the order of their numbers.
@@ -306,7 +316,7 @@ impl Filter {
         let wanted = self.matches(fields);
         if wanted {
             self.wanted.insert(seq);
-            if self.wanted.len() > REMEMBERED {
+            if self.wanted.len() > REMEMBERED as usize {
                 self.wanted.pop_first();
             }
         }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{
-    Running, World, all_told, check_feed, content, deliveries, events, has_ended, parse_lines, pid,
+    Output, Running, World, all_told, check_feed, content, deliveries, events, has_ended,
+    parse_lines, pid,
 };
 
 /// A world with a feed of two tasks that ended, told and at rest; its epoch.
@@ -383,6 +384,81 @@ fn damaged_records_are_a_gap_and_no_number_is_given_twice() {
     world.run("api", "exec sleep 1000");
     let records = world.until("its start", |records| records.len() == 7);
     assert_eq!(seqs(&records), [1, 2, 5, 6, 7, 10, 11]);
+}
+
+#[test]
+fn a_changed_word_and_bytes_that_are_no_text_are_a_gap() {
+    let (world, _) = with_two_ends();
+    let path = world.state("work").join("feed.jsonl");
+    let feed = fs::read(&path).unwrap();
+    let mut lines: Vec<Vec<u8>> = feed
+        .split_inclusive(|b| *b == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    let at = |line: &[u8], word: &str| {
+        let mut places = line.windows(word.len());
+        places.position(|part| part == word.as_bytes()).unwrap()
+    };
+    let place = at(&lines[2], "exited");
+    lines[2][place] = b'X';
+    let place = at(&lines[4], "started");
+    lines[4][place] = 0xff;
+    fs::write(&path, lines.concat()).unwrap();
+    let output = world.task(["feed"]);
+    assert_eq!(seqs(&parse_lines(output.ok())), [1, 2, 4, 6, 7, 8]);
+    assert_eq!(output.err, "tmux-task: feed: records 3, 5 are gone\n");
+    world.daemon();
+    let reader = world.start(["feed", "--follow", "--after", "0"]);
+    assert_eq!(
+        json!(until_live(&reader)),
+        json!([1, 2, [3, 3], 4, [5, 5], 6, 7, 8])
+    );
+}
+
+#[test]
+fn a_record_of_a_later_version_is_passed_on() {
+    let (world, records) = with_two_ends();
+    let path = world.state("work").join("feed.jsonl");
+    let epoch = records[0]["epoch"].as_str().unwrap();
+    let later = format!(
+        "{{\"v\":1,\"seq\":9,\"epoch\":\"{epoch}\",\"time\":\"2030-01-01T00:00:00.000Z\",\
+         \"sessionName\":\"work\",\"kind\":\"weather\",\"is\":\"fine\"}}\n"
+    );
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(later.as_bytes()).unwrap();
+    let read = |args: &[&str]| world.task([&["feed"], args].concat());
+    let last = read(&["--after", "8"]);
+    assert_eq!(parse_lines(last.ok()), parse_lines(&later));
+    assert_eq!(last.err, "");
+    assert_eq!(read(&["--after", "8", "--kind", "event"]).ok(), "");
+    let text = read(&["--after", "8", "--format", "text"]);
+    assert_eq!(text.ok(), "#9 of a later version\n");
+    world.daemon();
+    let reader = world.start(["feed", "--follow", "--after", "8"]);
+    let told = reader.records_until(|record| record["kind"] == "sync");
+    assert!(told.contains(&parse_lines(&later)[0]), "{told:?}");
+}
+
+#[test]
+fn a_large_feed_is_read_in_little_memory() {
+    let (world, records) = with_two_ends();
+    let path = world.state("work").join("feed.jsonl");
+    let mut notice = records[1].clone();
+    notice["text"] = "x".repeat(4000).into();
+    let last = 6000;
+    let mut file =
+        std::io::BufWriter::new(fs::OpenOptions::new().append(true).open(&path).unwrap());
+    for seq in 9..=last {
+        notice["seq"] = seq.into();
+        writeln!(file, "{notice}").unwrap();
+    }
+    file.into_inner().unwrap();
+    assert!(fs::metadata(&path).unwrap().len() > 20 << 20);
+    let mut shell = world.command("sh");
+    // In KiB: less than the file has.
+    let line = "ulimit -d 16384; for after in 0 5999; do \"$0\" feed --after $after | wc -l; done";
+    shell.args(["-c", line]).arg(World::program());
+    assert_eq!(Output::of(shell).ok(), "6000\n1\n");
 }
 
 /// What becomes of the feed when somebody does this to its file under the daemon's hands: a reader

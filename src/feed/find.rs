@@ -1,0 +1,79 @@
+//! Finding a record's place in the file without reading all that is before it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::Path;
+
+use super::FeedError;
+use super::read::Frame;
+use crate::files;
+use crate::model::Seq;
+
+/// A search that has come this near, in bytes, is over: the rest is read line by line.
+const NEAR: u64 = 64 * 1024;
+
+/// A byte of the file where a line begins.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The byte.
+    pub(super) at: u64,
+    /// The record that ends there; `None` at the front.
+    pub(super) frame: Option<Frame>,
+}
+
+/// Returns a place behind which all records after the number `after` are: their numbers rise, so the
+/// file is halved again and again.
+pub(super) fn find(path: &Path, after: Seq) -> Result<Place, FeedError> {
+    let found = files::open(path).and_then(|file| search(file, after));
+    match found {
+        Ok(place) => Ok(place),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::default()),
+        Err(source) => Err(FeedError::Io {
+            what: "read",
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn search(file: File, after: Seq) -> io::Result<Place> {
+    let mut right = file.metadata()?.len();
+    let mut file = BufReader::new(file);
+    let mut left = Place::default();
+    while right.saturating_sub(left.at) > NEAR {
+        let middle = left.at + (right - left.at) / 2;
+        match write_end_behind(&mut file, middle, right)? {
+            Some(place) if place.frame.as_ref().is_some_and(|frame| frame.seq <= after) => {
+                left = place;
+            }
+            Some(_) | None => right = middle,
+        }
+    }
+    Ok(left)
+}
+
+/// Reads the first record that ends a write and whose line begins behind the byte `at` and before
+/// `limit`. Lines that cannot be read are passed over.
+fn write_end_behind(file: &mut BufReader<File>, at: u64, limit: u64) -> io::Result<Option<Place>> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut end = at;
+    let mut line = Vec::new();
+    // What is left of the line that the byte is in.
+    let mut is_cut = true;
+    while end < limit {
+        line.clear();
+        let length = file.read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        end += length as u64;
+        if !std::mem::take(&mut is_cut)
+            && let Ok(frame) = serde_json::from_slice::<Frame>(&line)
+            && frame.more == 0
+        {
+            let frame = Some(frame);
+            return Ok(Some(Place { at: end, frame }));
+        }
+    }
+    Ok(None)
+}
