@@ -25,6 +25,7 @@ mod prompts;
 mod prompts_live;
 mod renames;
 mod replay;
+mod respawns;
 mod restart;
 mod runs;
 mod scan;

@@ -1,0 +1,132 @@
+//! Reruns beside control clients: up to tmux 3.7c the server crashes when a pane is respawned of
+//! whose output a control client has not consumed all.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::support::{Output, SESSION, World};
+
+/// More than the pipes between tmux and its client hold.
+const FLOOD: &str = "seq 1 100000";
+
+/// A control client of somebody else, of which nothing is read but its first byte.
+struct Unread {
+    client: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+}
+
+impl Unread {
+    fn attach(world: &World, flags: &str) -> Self {
+        let mut command: Command = world.command("tmux");
+        command
+            .args(["-C", "attach-session", "-f", flags, "-t", SESSION])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut client = command.spawn().unwrap();
+        let stdin = client.stdin.take().unwrap();
+        let mut stdout = client.stdout.take().unwrap();
+        // The answer to the attaching: it is attached.
+        let mut first = [0];
+        stdout.read_exact(&mut first).unwrap();
+        Self {
+            client,
+            stdin,
+            stdout,
+        }
+    }
+
+    /// Reads it to its end: tmux keeps a client that nobody reads.
+    fn close(mut self) {
+        // An empty line detaches.
+        self.stdin.write_all(b"\n").unwrap();
+        drop(self.stdin);
+        let mut rest = Vec::new();
+        self.stdout.read_to_end(&mut rest).unwrap();
+        self.client.wait().unwrap();
+    }
+}
+
+/// Reruns a task while it floods its pane and after it has ended, beside a client that gets the
+/// output and does not read it.
+#[track_caller]
+fn check_reruns(run: impl Fn(&World, &str)) {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run("other", "exec sleep 1000");
+    let server = world.server();
+    let behind = Unread::attach(&world, "ignore-size");
+    // Without a client that could take more, tmux would not read the flood at all.
+    let beside = Unread::attach(&world, "no-output");
+    let alive = format!("{FLOOD}; exec sleep 1000");
+    for _ in 0..2 {
+        run(&world, &alive);
+        world.until_shows("=work:flood", "100000");
+        run(&world, &alive);
+        run(&world, FLOOD);
+        world.until_ended("=work:flood");
+        run(&world, FLOOD);
+        world.until_ended("=work:flood");
+    }
+    assert_eq!(world.server(), server);
+    behind.close();
+    beside.close();
+}
+
+#[test]
+fn the_program_reruns_a_flood_that_a_client_does_not_read() {
+    check_reruns(|world, line| {
+        world.run("flood", line);
+    });
+}
+
+#[test]
+fn the_helper_reruns_a_flood_that_a_client_does_not_read() {
+    check_reruns(|world, line| {
+        let mut command = world.command(World::helper());
+        command.args(["flood", "--", line]);
+        Output::of(command).ok();
+    });
+}
+
+/// The flags of the control clients of the session, in order.
+fn control_clients(world: &World) -> Vec<String> {
+    let flags = world.tmux(["list-clients", "-F", "#{client_flags}"]);
+    let mut flags: Vec<String> = flags.lines().map(str::to_owned).collect();
+    flags.sort();
+    flags
+}
+
+fn count(clients: &[String], flag: &str) -> usize {
+    let has = |flags: &&String| flags.split(',').any(|each| each == flag);
+    clients.iter().filter(has).count()
+}
+
+#[test]
+fn a_client_that_may_be_behind_is_there_only_while_somebody_follows() {
+    let world = World::new();
+    world.run("api", "while read -r line; do echo \"got $line\"; done");
+    let clients = control_clients(&world);
+    assert_eq!(clients.len(), 2, "{clients:?}");
+    assert_eq!(count(&clients, "no-output"), 1, "{clients:?}");
+    assert_eq!(count(&clients, "pause-after=0"), 1, "{clients:?}");
+
+    let waiting = world.start(["wait", "api", "--text", "got it", "--json"]);
+    world.until_true("a client that may be behind", || {
+        count(&control_clients(&world), "pause-after=10") == 1
+    });
+    assert_eq!(control_clients(&world).len(), 3);
+    world.task(["send", "api", "it"]).ok();
+    assert_eq!(waiting.record()["outcome"], "matched");
+    world.until_true("no client that may be behind", || {
+        count(&control_clients(&world), "pause-after=0") == 2
+    });
+    // The next wait uses the same client.
+    let waiting = world.start(["wait", "api", "--text", "got more", "--json"]);
+    world.until_true("a client that may be behind", || {
+        count(&control_clients(&world), "pause-after=10") == 1
+    });
+    world.task(["send", "api", "more"]).ok();
+    assert_eq!(waiting.record()["outcome"], "matched");
+    assert_eq!(control_clients(&world).len(), 3);
+}
