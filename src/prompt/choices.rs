@@ -102,6 +102,9 @@ const LETTER_PAIRS: &[(&str, &str)] = &[
     ("כ", "ל"),
 ];
 
+const OPENING: &str = "[(<（【［「";
+const CLOSING: &str = "])>）】］」";
+
 /// More than these and a yes among them is one choice of many.
 const CONFIRM_AT_MOST: usize = 3;
 
@@ -144,7 +147,11 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
         let is_count = choices
             .chars()
             .all(|c| c.is_ascii_digit() || !c.is_alphanumeric());
-        return (!is_count).then(|| (kind_of(choices), true));
+        // `test[Go on? (y/n)]` closes more than the choices opened.
+        let whole = found.get(0).map_or("", |found| found.as_str());
+        let is_closed = whole.chars().filter(|c| OPENING.contains(*c)).count()
+            == whole.chars().filter(|c| CLOSING.contains(*c)).count();
+        return (!is_count && is_closed).then(|| (kind_of(choices), true));
     }
     if BARE_YES_NO.is_match(text) {
         return Some((PromptKind::Confirm, true));

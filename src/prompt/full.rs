@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::line::pattern;
 use super::place::{Place, is_blank, is_framed, question, unframed};
-use super::{ansible, dialog, list, marked, secret};
+use super::{ansible, choices, dialog, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
 /// How many of the last rows with text a list or a dialog may stand in.
@@ -33,6 +33,7 @@ pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
         .or_else(|| marked::drawn(screen, place))
         .or_else(|| finder(screen, place))
         .or_else(|| framed_field(screen))
+        .or_else(|| framed_toggle(screen))
         .or_else(|| list::drawn(screen, place))
         .or_else(|| hinted_field(screen, place))
         .or_else(|| legend_alone(screen))
@@ -53,11 +54,12 @@ fn pager(screen: &Screen, place: Place) -> Option<Drawn> {
     static PAGER: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
             r"\(END\)$|^--\s?(?:more|man)\s?--|--more--(?:\s?\(.*\))?$|^manual page .*\bline \d+|^lines \d+-\d+",
-            r"|^-- more --|\bbyte \d+/\d+|^.{1,80} \(?press h for help(?: or q to quit)?\)?$|^\[press space to continue, 'q' to quit\.?\]$|^-- most: .*\d%",
+            r"|^-- more --|\bbyte \d+/\d+|^.{1,80} \(?press h for help(?: or q to quit)?\)?$|^\[press space to continue, 'q' to quit\.?\]$|^press `q' to quit, `h' for help, and space to scroll\.$",
         ))
     });
     let (row, text) = text_rows(screen).next()?;
-    if place.row().is_some_and(|at| at != row) {
+    // On a screen of its own a pager may leave the cursor where it likes.
+    if screen.alternate != Some(true) && place.row().is_some_and(|at| at != row) {
         return None;
     }
     let is_colon = text.trim() == ":" && (screen.alternate == Some(true) || row > 0);
@@ -199,10 +201,7 @@ fn framed_field(screen: &Screen) -> Option<Drawn> {
         .filter(|row| !row.is_empty())
         .collect();
     let asked = question(&screen.rows[row]);
-    let is_toggle = body
-        .iter()
-        .filter_map(|row| row.split_once(" / "))
-        .any(|(one, other)| one.starts_with(['●', '○']) && other.starts_with(['●', '○']));
+    let is_toggle = body.iter().any(|row| is_toggle(row));
     let is_masked = body.iter().any(|row| secret::is_masked(row));
     let kind = if is_toggle {
         PromptKind::Confirm
@@ -219,6 +218,29 @@ fn framed_field(screen: &Screen) -> Option<Drawn> {
         secret: kind == PromptKind::Password,
         rule: "question in a frame",
     })
+}
+
+/// `● Yes / ○ No` in a closed frame whose title asks.
+fn framed_toggle(screen: &Screen) -> Option<Drawn> {
+    let mut rows = text_rows(screen).skip_while(|(_, row)| legend_marks(row) > 0);
+    let (_, bottom) = rows.next()?;
+    let (_, body) = rows.next()?;
+    let (row, top) = rows.next()?;
+    let is_frame = bottom.trim().starts_with(['└', '╰', '┗', '╚'])
+        && top.trim().ends_with(['┐', '╮', '┓', '╗']);
+    let asks = line::asks(unframed(top)).is_some_and(|ask| ask.is_plain);
+    (is_frame && is_toggle(unframed(body)) && asks).then_some(Drawn {
+        kind: PromptKind::Confirm,
+        row,
+        secret: false,
+        rule: "question in a frame",
+    })
+}
+
+/// Whether two choices stand side by side, of which one is taken: `● Yes / ○ No`.
+fn is_toggle(text: &str) -> bool {
+    text.split_once(" / ")
+        .is_some_and(|(one, other)| one.starts_with(['●', '○']) && other.starts_with(['●', '○']))
 }
 
 /// A field with hints below it, the cursor behind them: `Your name`, `> `, `(enter to confirm)`.
@@ -255,7 +277,18 @@ fn legend_alone(screen: &Screen) -> Option<Drawn> {
         return None;
     }
     let row = asking_above(screen, last).unwrap_or(last);
-    let kind = PromptKind::Menu;
+    // `Yes     No`, side by side.
+    let is_yes_or_no = screen.rows[row..last].iter().any(|row| {
+        let mut words = unframed(row).split_whitespace();
+        words.next().zip(words.next()).is_some_and(|(one, other)| {
+            words.next().is_none() && choices::is_yes_and_no(one, other)
+        })
+    });
+    let kind = if is_yes_or_no {
+        PromptKind::Confirm
+    } else {
+        PromptKind::Menu
+    };
     Some(Drawn {
         kind,
         row,

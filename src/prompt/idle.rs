@@ -69,6 +69,12 @@ const INTERPRETERS: &[&str] = &[
     "ssh",
 ];
 
+/// Whether one of these programs shows what is written to a file, and polls the terminal only to
+/// learn that it has gone: it reads none, whatever the file says.
+pub(super) fn follows_a_file(programs: &[String]) -> bool {
+    programs.iter().any(|program| program == "tail")
+}
+
 /// Whether the line is what an interpreter shows while it waits for a command: one word or none,
 /// and a mark.
 pub(super) fn is_idle_prompt(line: &str) -> bool {

@@ -21,6 +21,9 @@ pub(super) struct Ask {
 /// The rule of lines that end with what one may answer.
 pub(super) const CHOICES_RULE: &str = "choices behind the question";
 
+/// The rule of labels: `Host name:`.
+pub(super) const LABEL_RULE: &str = "colon before the cursor";
+
 /// A pattern that is compiled at its first use, whatever the case of the letters.
 pub(super) fn pattern(text: &str) -> Regex {
     RegexBuilder::new(text)
@@ -86,6 +89,8 @@ patterns! {
     );
     /// A word or two that invite to type, before a mark: `What now>`.
     INVITE = r"^\W{0,4}(?:what|which|who|where|when|how|why|enter|type|select|choose|pick|give|say|your|please|new)(?:\s+[\p{L}'’]+)+\s?[>›]$";
+    /// `Enter selection (default: 1) [1..3]`.
+    RANGE = r"^\W*(?:please\s+)?(?:enter|select|choose|type|pick)\b.*[\[(]\d+\s*(?:\.\.|-|–|/)[\d./-]*\d[\])]$";
     /// What the usual lines end with that ask without any mark.
     UNMARKED = r"(?:\bconfirm|\bproceed|\bselect an option|\bchoice|\bare you sure)$";
 }
@@ -172,8 +177,11 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         } else if REPORT.is_match(text) {
             None
         } else {
-            weak(kind, "colon before the cursor")
+            weak(kind, LABEL_RULE)
         };
+    }
+    if RANGE.is_match(text) {
+        return weak(PromptKind::Menu, "asks to choose from a range");
     }
     if INVITE.is_match(text) {
         return weak(PromptKind::Menu, "words before the cursor");
@@ -195,9 +203,10 @@ fn is_key(text: &str) -> bool {
     let Some(found) = KEY.find(text) else {
         return false;
     };
-    // What other keys do stands behind a comma.
+    // What other keys do stands behind a comma or an `or`.
     let said = &text[found.start()..];
     let said = said.split([',', ';']).next().unwrap_or(said);
+    let said = said.split(" or ").next().unwrap_or(said);
     !AT_WORK.is_match(said) && !text.trim_start().starts_with(['›', '>'])
 }
 
@@ -242,6 +251,8 @@ mod tests {
             ("May I have your name?", Text),
             ("May I send a report?", Confirm),
             ("Remote path:", Text),
+            ("Enter selection (default: Application) [1..3]", Menu),
+            ("Press any key to log in or q to exit:", Key),
             ("Output folder:", Text),
             ("Time zone:", Text),
             ("Preferred editor:", Text),
@@ -318,6 +329,7 @@ mod tests {
             "Total time:",
             "Press Enter to rerun, q to quit",
             "not connected>",
+            "tests/test_a.py::test_b[Continue? (y/n)]",
         ] {
             check(text, None);
         }

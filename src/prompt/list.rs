@@ -203,6 +203,14 @@ fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
         let Some(first) = bare.chars().nth(start) else {
             return false;
         };
+        // `↓   Thursday`: there are more than are shown.
+        let rest = bare
+            .chars()
+            .skip(start + 1)
+            .take_while(|c| c.is_whitespace());
+        if matches!(first, '↑' | '↓') && start + 1 + rest.count() == column {
+            return true;
+        }
         start == column || (OTHERS.contains(&first) && start <= column && start + 3 > mark)
     };
     let up = (0..pointer)

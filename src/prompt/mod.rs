@@ -135,6 +135,9 @@ impl Case<'_> {
                 self.secret()
             }
             (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
+            (Some(true), Reader::Polling) if idle::follows_a_file(&terminal.programs) => {
+                self.settled("follows a file")
+            }
             (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true), false),
             (Some(false), Reader::Reading) => self.by_keys(terminal),
             (Some(false), Reader::Polling) => self.by_name(terminal),
@@ -166,6 +169,11 @@ impl Case<'_> {
         }
         if !is_below && self.is_for_commands(row, programs) {
             return self.settled("an interpreter's prompt for commands");
+        }
+        if is_bare_mark(place::unframed(line))
+            && let Some((kind, above)) = self.question_above(row)
+        {
+            return self.waits(Some(above), kind, false, "blocked reading a line");
         }
         let ask = line::asks(line);
         let kind = ask.map_or(PromptKind::Text, |ask| ask.kind);
@@ -284,7 +292,10 @@ impl Case<'_> {
         let text = place::unframed(line);
         let asked = place::question(line);
         let is_marked = text.starts_with("? ") || text.starts_with("[?] ");
-        let ask = line::asks(asked)
+        // What is masked is no part of what is asked, and says how.
+        let ask = line::asks(text)
+            .filter(|ask| ask.secret)
+            .or_else(|| line::asks(asked))
             .or_else(|| line::asks(text))
             .filter(|ask| ask.is_plain || is_marked || (behind && !idle::is_idle_prompt(text)));
         if let Some(Ask {
@@ -298,17 +309,16 @@ impl Case<'_> {
             return self.waits(Some(row), PromptKind::Text, false, "marked as a question");
         }
         // A bare mark waits for what the rows above it ask.
-        let is_mark = matches!(
-            text,
-            ">" | ">>" | ">>>" | "#?" | "->" | "=>" | "==>" | ":" | "?" | "›" | "❯"
-        );
-        if is_mark && let Some((kind, _)) = self.question_above(row) {
-            return self.waits(Some(row), kind, false, "a mark below a question");
+        if is_bare_mark(text)
+            && let Some((kind, above)) = self.question_above(row)
+        {
+            return self.waits(Some(above), kind, false, "a mark below a question");
         }
         self.none("the line asks nothing")
     }
 
-    /// Returns what the rows right above a bare mark ask: a question, or a numbered list.
+    /// Returns what the rows right above a bare mark ask, a question or a numbered list, and the
+    /// row that says so: of a list its heading, or the mark itself where it has none.
     fn question_above(&self, row: usize) -> Option<(PromptKind, usize)> {
         let above = (0..row)
             .rev()
@@ -316,10 +326,14 @@ impl Case<'_> {
             .filter(|above| above + 2 >= row)?;
         let line = self.screen.rows[above].as_str();
         if is_numbered(line) {
-            return Some((PromptKind::Menu, above));
+            let rows = &self.screen.rows[..above];
+            let heading = rows.iter().rposition(|row| !is_numbered(row));
+            let heading = heading.filter(|row| !is_blank(&rows[*row]));
+            return Some((PromptKind::Menu, heading.unwrap_or(row)));
         }
+        // A label says so too: the mark below it is where to type.
         line::asks(line)
-            .filter(|ask| ask.is_plain)
+            .filter(|ask| ask.is_plain || ask.rule == line::LABEL_RULE)
             .map(|ask| (ask.kind, above))
     }
 
@@ -399,6 +413,14 @@ fn kind_of_program(programs: &[String]) -> Option<PromptKind> {
     } else {
         is_among(PAGERS).then_some(PromptKind::Pager)
     }
+}
+
+/// Whether a row is nothing but the mark behind which one types.
+fn is_bare_mark(text: &str) -> bool {
+    matches!(
+        text,
+        ">" | ">>" | ">>>" | "#?" | "->" | "=>" | "==>" | ":" | "?" | "›" | "❯"
+    )
 }
 
 /// Whether a row begins with the number or letter of a choice: `1) Install`, ` 2. Quit`, `q) Quit`.

@@ -73,8 +73,15 @@ const MARKS: &[char] = &[
     '?', '◆', '◇', '△', '▲', '⚠', '❓', '●', '•', '»', '›', '❯', '✻', '✶', '▸', '▶',
 ];
 
-/// Returns the row without the frame around it.
+/// What a frame's upper edge begins with, and what it is drawn of.
+const CORNERS: &[char] = &['┌', '╭', '┏', '╔'];
+const EDGE: &[char] = &['┌', '╭', '┏', '╔', '─', '━', '═', '┐', '╮', '┓', '╗', ' '];
+
+/// Returns the row without the frame around it; of an upper edge, the title in it.
 pub(super) fn unframed(row: &str) -> &str {
+    if row.trim_start().starts_with(CORNERS) && row.trim_end().ends_with(EDGE) {
+        return row.trim().trim_matches(EDGE);
+    }
     row.trim_start_matches(|c: char| c.is_whitespace() || FRAME.contains(&c))
         .trim_end_matches(|c: char| c.is_whitespace() || FRAME.contains(&c))
 }
@@ -161,6 +168,9 @@ mod tests {
             ("? What now? (Use arrow keys)", "What now?"),
             ("Do it?  [Use arrows to move, type to filter]", "Do it?"),
             ("│ Allow rm?      │", "Allow rm?"),
+            ("┌ Which kit? ────┐", "Which kit?"),
+            ("? Pick › ", "Pick"),
+            ("? Password ****", "Password"),
             ("┃  △ Permission required", "Permission required"),
             ("  Enter a value:", "Enter a value:"),
             ("? (Y)es / (N)o?", "(Y)es / (N)o?"),
