@@ -127,6 +127,8 @@ patterns! {
     BARE_YES_NO = r"(?:^|[\s?,])(?:y/n|yes/no|y or n|yes or no)\s*[?:>]*$";
     /// `n/s/q>`, `accept/decline/quit:` and nothing else on the line.
     BARE = r"^(?P<choices>\p{L}{1,12}(?:/\p{L}{1,12}){1,7})\s?[:>]$";
+    /// `[1/2/3/4/5]`: numbers one after another. Two of them are more often a count.
+    NUMBERS = r"[\[(]1/2/3(?:/\d{1,2})*[\])]\s*[?:：>]*$";
     /// `[Yn]`, `[yN]`, `[Ynaqdhm]`: the letters to type, glued together.
     GLUED = r"[\[(](?P<letters>yn[a-z?*]{0,8})[\])]\s*[?:：>]*$";
     /// `(Y)es / (N)o / (A)lways`, `[y]es, [n]o`, each with the letter to type marked.
@@ -160,6 +162,9 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
         let choices = &found["choices"];
         let are_letters = choices.split('/').all(|word| word.chars().count() == 1);
         return Some((kind_of(choices), are_letters));
+    }
+    if NUMBERS.is_match(text) {
+        return Some((PromptKind::Menu, false));
     }
     if let Some(found) = GLUED.captures(text) {
         let letters = found["letters"].to_lowercase();
@@ -262,6 +267,7 @@ mod tests {
             ("Colour [red/green]:", true),
             ("n/s/q>", true),
             ("accept/decline/quit:", false),
+            ("[1/2/3/4/5]", false),
         ] {
             assert_eq!(offered(text), Some((PromptKind::Menu, is_plain)), "{text}");
         }

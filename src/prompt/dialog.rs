@@ -41,7 +41,10 @@ fn has_buttons(row: &str) -> bool {
             r"[<\[]\s*(?:ok|yes|no|cancel|continue|back|go back|finish|next|help|exit|quit|select|done|accept|abort|ja|nein|abbrechen|oui|non|annuler|weiter|zurück|sí|aceptar|cancelar)\s*[>\]]",
         )
     });
-    BUTTONS.is_match(row)
+    // Whatever they are called, two side by side and nothing else.
+    static ROW: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^<\s*[\p{L} ]{1,20}\s*>(?:\s+<\s*[\p{L} ]{1,20}\s*>)+$"));
+    BUTTONS.is_match(row) || ROW.is_match(unframed(row))
 }
 
 /// Whether nothing but yes and no can be answered, so that nothing is typed.

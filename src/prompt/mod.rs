@@ -32,6 +32,10 @@ const MAX_CHARS: usize = 300;
 /// them programs draw.
 const KEYS_STAND: Duration = Duration::from_secs(1);
 
+/// The same on a screen of its own: what shows how a machine does reads keys as well, and draws
+/// again every few seconds.
+const DRAWN_KEYS_STAND: Duration = Duration::from_secs(5);
+
 /// Programs that show text page by page.
 const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat"];
 
@@ -213,7 +217,11 @@ impl Case<'_> {
         let judgement = self.waits(row, kind, false, "blocked reading keys");
         judgement.with_found(|found| {
             found.is_asked = ask.is_some_and(|ask| ask.is_plain);
-            found.stands_for = KEYS_STAND;
+            found.stands_for = if self.screen.alternate == Some(true) && !is_pager() {
+                DRAWN_KEYS_STAND
+            } else {
+                KEYS_STAND
+            };
         })
     }
 

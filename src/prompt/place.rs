@@ -98,6 +98,14 @@ pub(super) fn is_boxed(row: &str) -> bool {
     row.starts_with(sides) && row.ends_with(sides) && row.chars().count() > 2
 }
 
+/// Whether what stands in brackets says which keys to use.
+fn is_about_keys(inside: &str) -> bool {
+    let inside = inside.to_lowercase();
+    ["arrow", "<space>", "<enter>", "shortcuts", "to toggle"]
+        .iter()
+        .any(|word| inside.contains(word))
+}
+
 /// Returns what a row asks, without frames, marks, and hints on how to answer.
 pub(super) fn question(row: &str) -> &str {
     let text = unframed(row);
@@ -107,9 +115,11 @@ pub(super) fn question(row: &str) -> &str {
         .filter(|rest| rest.starts_with(char::is_whitespace));
     let mut text = unmarked.unwrap_or(text).trim();
     for (open, close) in [('(', ')'), ('[', ']')] {
-        let hint = text.strip_suffix(close).and_then(|rest| {
-            let at = rest.rfind(open)?;
-            (at > 0 && rest[at..].to_lowercase().contains("arrow")).then_some(at)
+        // A hint that goes on in the next row is not closed.
+        let hint = text.rfind(open).filter(|at| {
+            let inside = &text[at + open.len_utf8()..];
+            let is_last = inside.ends_with(close) || !inside.contains(close);
+            *at > 0 && is_last && is_about_keys(inside)
         });
         if let Some(at) = hint {
             text = text[..at].trim_end();
@@ -169,6 +179,11 @@ mod tests {
             ("Do it?  [Use arrows to move, type to filter]", "Do it?"),
             ("│ Allow rm?      │", "Allow rm?"),
             ("┌ Which kit? ────┐", "Which kit?"),
+            (
+                "? Pick parts (Press <space> to select, <a> to toggle all, <i> to",
+                "Pick parts",
+            ),
+            ("? Pick one (Use shortcuts)", "Pick one"),
             ("? Pick › ", "Pick"),
             ("? Password ****", "Password"),
             ("┃  △ Permission required", "Permission required"),
