@@ -64,7 +64,7 @@ patterns! {
     CHOOSE = r"\b(?:select|selection|choose|choice|option|pick)\b";
     YES_OR_NO = concat!(
         r"^\W*(?:[\w.-]+: )?(?:are|is|do|does|did|would|will|should|shall|can|could|may|might|have|has|had|was|were|ok|okay",
-        r"|continue|proceed|go on|overwrite|replace|remove|delete|erase|wipe|discard|drop|clear|reset|descend|add|extract|accept|apply|install",
+        r"|continue|proceed|overwrite|replace|remove|delete|erase|wipe|discard|drop|clear|reset|descend|add|extract|accept|apply|install",
         r"|launch|deploy|publish|send|save|commit|push|merge|retry|try|restart|start|stop|quit|exit|leave|confirm|set up|create|update|upgrade",
         r"|abort|cancel|ignore|skip|keep|include|really|allow|trust|enable|disable|want|use|fix|format|restore|reload)\b",
     );

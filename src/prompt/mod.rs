@@ -217,7 +217,9 @@ impl Case<'_> {
         let judgement = self.waits(row, kind, false, "blocked reading keys");
         judgement.with_found(|found| {
             found.is_asked = ask.is_some_and(|ask| ask.is_plain);
-            found.stands_for = if self.screen.alternate == Some(true) && !is_pager() {
+            found.stands_for = if self.screen.alternate == Some(true)
+                && kind_of_program(&terminal.programs).is_none()
+            {
                 DRAWN_KEYS_STAND
             } else {
                 KEYS_STAND

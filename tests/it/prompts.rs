@@ -1,7 +1,8 @@
 //! The rules for prompts, judged on screens of real programs.
 //!
-//! `tests/fixtures/prompts/corpus.jsonl` holds what panes show when a program waits for a person
-//! and what merely looks like it. The notes of captured screens tell what the kernel knew.
+//! The files in `tests/fixtures/prompts` hold what panes show when a program waits for a person and
+//! what merely looks like it. The notes of captured screens tell what the kernel knew.
+//! `libraries_and_tools.jsonl` also says whether what is typed must not be seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -26,6 +27,8 @@ struct Row {
     alt: bool,
     hard: bool,
     note: String,
+    /// Whether the answer is a secret, in the files that say so.
+    secret: Option<bool>,
 }
 
 impl Row {
@@ -85,7 +88,11 @@ impl Row {
             reader,
             echo: mode("ECHO", "-echo"),
             canonical: mode("ICANON", "-icanon"),
-            foreground: Foreground::Unknown,
+            foreground: if note.ends_with("; idle") {
+                Foreground::Idle
+            } else {
+                Foreground::Unknown
+            },
             programs: programs.filter_map(program).collect(),
             ..TtyEvidence::default()
         })
@@ -93,10 +100,20 @@ impl Row {
 }
 
 fn corpus() -> Vec<Row> {
-    include_str!("../fixtures/prompts/corpus.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("every line is a screen"))
+    rows_of(include_str!("../fixtures/prompts/corpus.jsonl"))
+        .chain(libraries_and_tools())
         .collect()
+}
+
+fn libraries_and_tools() -> impl Iterator<Item = Row> {
+    rows_of(include_str!(
+        "../fixtures/prompts/libraries_and_tools.jsonl"
+    ))
+}
+
+fn rows_of(text: &'static str) -> impl Iterator<Item = Row> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("every line is a screen"))
 }
 
 /// How many were told and how many of those rightly.
@@ -244,8 +261,8 @@ fn screens_alone_tell_most_prompts() {
     score("screen alone, first half of the tools", &ours, by_screen);
     score("screen alone, second half of the tools", &others, by_screen);
     let (easy, _) = score("screen alone", &rows.iter().collect::<Vec<_>>(), by_screen);
-    assert!(easy.recall() >= 0.85, "{easy:?}");
-    assert!(easy.false_fires() <= 0.04, "{easy:?}");
+    assert!(easy.recall() >= 0.97, "{easy:?}");
+    assert!(easy.false_fires() <= 0.01, "{easy:?}");
 }
 
 #[test]
@@ -274,4 +291,26 @@ fn with_evidence_nearly_every_prompt_is_told_and_nothing_else() {
     let (easy, _) = score("with evidence", &live, by_everything);
     assert!(easy.recall() >= 0.97, "{easy:?}");
     assert_eq!(easy.fired, 0, "{easy:?}");
+}
+
+#[test]
+fn what_is_asked_and_whether_it_is_a_secret_is_right() {
+    let mut wrong = Vec::new();
+    let mut kinds = Score::default();
+    for row in libraries_and_tools().filter(|row| row.is_input() && !row.hard) {
+        let judgement = by_everything(&row);
+        kinds.add(&row, &judgement);
+        let told = judgement.found.map(|found| found.prompt);
+        let asks = told.as_ref().map(|prompt| prompt.text.as_str());
+        let is_secret = told.as_ref().map(|prompt| prompt.secret);
+        let is_line = row.prompt.is_none() || row.prompt.as_deref() == asks;
+        if !is_line || (told.is_some() && row.secret != is_secret) {
+            wrong.push(format!(
+                "{}: {told:?} for {:?}, secret {:?}",
+                row.id, row.prompt, row.secret
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(ratio(kinds.kind_right, kinds.inputs) >= 0.97, "{kinds:?}");
 }
