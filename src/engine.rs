@@ -6,11 +6,16 @@ use std::time::{Duration, Instant};
 use crate::dedupe::Episodes;
 use crate::diff::{diff, is_another_life};
 use crate::model::{
-    Body, Delivered, Delivery, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot,
+    Body, Delivered, Event, EventKind, Level, Now, Prompt, Record, Seq, ShellDelivery, Snapshot,
     StatusCounts, Task, WindowId,
 };
 use crate::prompt::{Judgement, Teaching};
-use crate::route::{Reach, reach, route};
+use crate::route::{Reach, reach};
+
+mod gathering;
+
+use gathering::Gathering;
+pub use gathering::{Sighted, Sighting};
 
 /// How long the engine waits before it judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub struct Settings {
     pub gather: Duration,
     /// How long a task must have shown nothing new to be called stalled; `None` for never.
     pub stalled_after: Option<Duration>,
+    /// How the events of shells are delivered.
+    pub shells: ShellDelivery,
 }
 
 impl Settings {
@@ -29,6 +36,7 @@ impl Settings {
         quiet: Duration::from_millis(200),
         gather: Duration::from_millis(50),
         stalled_after: None,
+        shells: ShellDelivery::Notice,
     };
 
     /// For snapshots that are looks by themselves: two in a row are quiet enough, and the events
@@ -37,6 +45,7 @@ impl Settings {
         quiet: Duration::ZERO,
         gather: Duration::ZERO,
         stalled_after: None,
+        shells: ShellDelivery::Notice,
     };
 }
 
@@ -76,13 +85,6 @@ pub struct Engine {
     counts: Option<StatusCounts>,
 }
 
-/// Events on their way to one delivery. Bounded by what happens within [`Settings::gather`].
-#[derive(Debug)]
-struct Gathering {
-    due: Instant,
-    events: Vec<Delivered>,
-}
-
 impl Engine {
     /// Returns an engine that carries on from `memory`.
     #[must_use]
@@ -96,10 +98,7 @@ impl Engine {
             settings,
             before: memory.before,
             episodes,
-            gathering: (!owed.is_empty()).then_some(Gathering {
-                due: now.mono,
-                events: owed,
-            }),
+            gathering: (!owed.is_empty()).then(|| Gathering::new(now.mono, owed)),
             last_seq: memory.last_seq,
             counts: None,
         }
@@ -162,39 +161,26 @@ impl Engine {
 
     /// Delivers what was gathered, due or not.
     pub fn deliver(&mut self, now: Now) -> Vec<Effect> {
-        let Some(mut gathering) = self.gathering.take() else {
+        let Some(gathering) = self.gathering.take() else {
             return Vec::new();
         };
-        // What was muted meanwhile is not delivered any more.
-        let teaching = self.episodes.teaching();
-        gathering.events.retain(|told| match &told.event.kind {
-            EventKind::Input { prompt } => !teaching.mutes(&told.event.task, prompt),
-            EventKind::InputResolved { .. }
-            | EventKind::Started { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Disappeared { .. } => true,
-        });
-        let events: Vec<&Event> = gathering.events.iter().map(|told| &told.event).collect();
-        let body = match route(&events) {
-            None => return Vec::new(),
-            Some(Delivery::Notice { level, text }) => {
-                let events = gathering.events.iter().map(|told| told.seq).collect();
-                Body::Notice {
-                    level,
-                    text,
-                    events,
-                    owner: None,
-                }
-            }
-            Some(Delivery::FollowUp { level, content }) => Body::FollowUp {
-                level,
-                content,
-                events: gathering.events,
-                owner: None,
-            },
-        };
-        vec![Effect::Append(vec![self.next_record(body, now)])]
+        let bodies = gathering.deliver(self.episodes.teaching(), self.settings.shells);
+        let records: Vec<Record> = bodies
+            .into_iter()
+            .map(|body| self.next_record(body, now))
+            .collect();
+        if records.is_empty() {
+            return Vec::new();
+        }
+        vec![Effect::Append(records)]
+    }
+
+    /// Takes note that a command has told its caller of a run: what is gathered of that is delivered
+    /// as a notice.
+    pub fn see(&mut self, sighting: &Sighting) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.see(sighting);
+        }
     }
 
     /// Returns when [`Engine::deliver_due`] has something to do.
@@ -283,12 +269,13 @@ impl Engine {
                 };
                 let due = now.mono + self.settings.gather;
                 self.gathering
-                    .get_or_insert_with(|| Gathering {
-                        due,
-                        events: Vec::new(),
-                    })
-                    .events
-                    .push(told);
+                    .get_or_insert_with(|| Gathering::new(due, Vec::new()))
+                    .add(told);
+            }
+            if let (EventKind::InputResolved { .. }, Some(gathering)) =
+                (&event.kind, &mut self.gathering)
+            {
+                gathering.resolve(event.task.window);
             }
             records.push(self.next_record(Body::Event(Box::new(event)), now));
         }

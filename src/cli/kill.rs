@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::args::{Json, Kill, KillAll};
-use super::context::{self, Context, Session};
+use super::context::{self, Context, Session, lookup};
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::model::{PaneId, Task, WindowId};
+use crate::model::{PaneId, Task, WindowId, owner_of_environment};
 use crate::tmux;
 use crate::wire::{Ended, Request, Response};
 
@@ -19,12 +19,13 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
     let task = session.task("kill", &args.name).await?;
     let request = Request::Kill {
         windows: vec![task.window.to_string()],
+        owner: owner_of_environment(&lookup),
     };
     let ended = match ask(&session, "kill", &request).await? {
         Some(ended) => ended,
         None => {
             let mut connection = session.connection();
-            tmux::kill_windows(&mut connection, &[task.window])
+            tmux::kill_window(&mut connection, task.window)
                 .await
                 .map_err(|error| context::tmux("kill", &error))?;
             vec![of(&task)]
@@ -43,7 +44,10 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     if !args.yes {
         confirm(&session, &tasks)?;
     }
-    let ended = match ask(&session, "kill-all", &Request::KillAll).await? {
+    let kill_all = Request::KillAll {
+        owner: owner_of_environment(&lookup),
+    };
+    let ended = match ask(&session, "kill-all", &kill_all).await? {
         Some(ended) => ended,
         None => {
             let _lock = session.lock_server("kill-all").await?;

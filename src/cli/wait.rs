@@ -7,6 +7,7 @@ use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
 use crate::client::Client;
+use crate::model::owner_of_environment;
 use crate::tmux;
 use crate::wire::{
     ConditionFields, OutcomeName, PromptKindName, Request, Response, WaitRequest, WaitResult,
@@ -88,7 +89,10 @@ pub(super) async fn ask(
     request: WaitRequest,
 ) -> Result<WaitResult, Failure> {
     let mut interrupts = context::interrupts(what)?;
-    let request = Request::Wait(request);
+    let request = Request::Wait(WaitRequest {
+        owner: owner_of_environment(&context::lookup),
+        ..request
+    });
     let asked = tokio::select! {
         asked = daemon.ask(&request) => asked,
         _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::table::{Document, Table};
-use crate::model::PromptKind;
 use crate::model::environment::is_name_pattern;
+use crate::model::{PromptKind, ShellDelivery};
 
 /// What the file says, with defaults for what it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Config {
     pub input: InputConfig,
     /// How much is kept of the output of runs that ended: table `logs`.
     pub logs: LogsConfig,
+    /// How the events of shells are delivered: key `shells`.
+    pub shells: ShellDelivery,
     /// For how long nobody must have used a session of the project before a daemon that starts may
     /// end it: key `clean-after`.
     pub clean_after: Duration,
@@ -109,6 +111,7 @@ impl Default for Config {
             env_withhold: Vec::new(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
+            shells: ShellDelivery::Notice,
             clean_after: CLEAN_AFTER,
         }
     }
@@ -129,6 +132,9 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
             env_withhold: top.texts("env-withhold", "names of variables", variable_name)?,
             input: top.table("input", input)?,
             logs: top.table("logs", logs)?,
+            shells: top
+                .text("shells", "\"notice\", \"followUp\" or \"ignore\"", shells)?
+                .unwrap_or(defaults.shells),
             clean_after: top
                 .text("clean-after", "a duration like \"1h\"", clean_after)?
                 .unwrap_or(CLEAN_AFTER),
@@ -203,6 +209,15 @@ fn quiet(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a duration like 200ms or 2s, from 50ms to 1h"))
 }
 
+fn shells(text: &str) -> Result<ShellDelivery, String> {
+    match text {
+        "notice" => Ok(ShellDelivery::Notice),
+        "followUp" => Ok(ShellDelivery::FollowUp),
+        "ignore" => Ok(ShellDelivery::Ignore),
+        _ => Err(format!("`{text}` is not `notice`, `followUp` or `ignore`")),
+    }
+}
+
 fn clean_after(text: &str) -> Result<Duration, String> {
     duration(text)
         .filter(|duration| *duration <= MOST_CLEAN_AFTER)
@@ -262,6 +277,21 @@ mod tests {
         check("notices = [\"tmux\", \"desktop\"]", &[Desktop, Tmux]);
         check("notices = [\n  \"tmux\", # here\n  \"tmux\",\n]\n", &[Tmux]);
         check("\"notices\" = [\"desktop\"]\r\n", &[Desktop]);
+    }
+
+    #[test]
+    fn how_shells_are_delivered_is_one_of_three_words() {
+        let shells = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.shells);
+        assert_eq!(shells("").unwrap(), ShellDelivery::Notice);
+        assert_eq!(
+            shells("shells = 'followUp'").unwrap(),
+            ShellDelivery::FollowUp
+        );
+        assert_eq!(shells("shells = 'ignore'").unwrap(), ShellDelivery::Ignore);
+        for text in ["shells = 'always'", "shells = true"] {
+            let error = shells(text).unwrap_err();
+            assert!(error.to_string().contains("shells"), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What people and agents do to tasks through the daemon, so that it knows why they went.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::hub::Hub;
@@ -9,7 +10,7 @@ use crate::tmux::{self, TmuxError, Unless};
 use crate::wire::{Ended, ExplainedState, Explanation, Refusal, RefusalKind, Response};
 
 /// Ends tasks and removes their windows.
-pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
+pub(super) async fn kill(hub: &mut Hub, windows: &[String], reason: GoneReason) -> Response {
     hub.look().await;
     let mut tasks = Vec::new();
     for id in windows {
@@ -22,7 +23,7 @@ pub(super) async fn kill(hub: &mut Hub, windows: &[String]) -> Response {
             None => return refused(RefusalKind::Missing, format!("no task {id}")),
         }
     }
-    match end(hub, &tasks).await {
+    match end(hub, &tasks, reason).await {
         Ok(()) => {
             let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
             hub.notice(Level::Info, format!("killed {}", list_of_tasks(&names)))
@@ -65,7 +66,7 @@ pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
 }
 
 /// Ends the task session.
-pub(super) async fn kill_all(hub: &mut Hub) -> Response {
+pub(super) async fn kill_all(hub: &mut Hub, reason: GoneReason) -> Response {
     hub.look().await;
     let Some(id) = hub.watch.life().map(|life| life.id) else {
         return refused(
@@ -76,10 +77,7 @@ pub(super) async fn kill_all(hub: &mut Hub) -> Response {
     let tasks = all_tasks(hub);
     match kill_session(hub, id).await {
         Ok(()) => {
-            let killed = tasks
-                .iter()
-                .map(|task| (task.window, GoneReason::UserKilled))
-                .collect();
+            let killed = tasks.iter().map(|task| (task.window, reason)).collect();
             hub.look_after_kill(&killed).await;
             let n = tasks.len();
             let text = format!("ended the session with {n} task{}", plural(n));
@@ -141,17 +139,23 @@ async fn kill_session(hub: &mut Hub, id: SessionId) -> Result<(), TmuxError> {
     tmux::kill_session(&mut hub.watch.connection(), id).await
 }
 
-/// Ends tasks; they are marked as killed only in the look that finds them gone, so a kill that
-/// fails leaves no mark.
-async fn end(hub: &mut Hub, tasks: &[Arc<Task>]) -> Result<(), TmuxError> {
-    let windows: Vec<WindowId> = tasks.iter().map(|task| task.window).collect();
-    tmux::kill_windows(&mut hub.watch.connection(), &windows).await?;
-    let killed = windows
-        .into_iter()
-        .map(|window| (window, GoneReason::UserKilled))
-        .collect();
+/// Ends tasks. Those that were ended are marked as killed in the look that finds them gone; a kill
+/// that fails leaves no mark.
+async fn end(hub: &mut Hub, tasks: &[Arc<Task>], reason: GoneReason) -> Result<(), TmuxError> {
+    let mut killed = BTreeMap::new();
+    let mut outcome = Ok(());
+    for task in tasks {
+        match tmux::kill_window(&mut hub.watch.connection(), task.window).await {
+            Ok(true) => drop(killed.insert(task.window, reason)),
+            Ok(false) => {}
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
+    }
     hub.look_after_kill(&killed).await;
-    Ok(())
+    outcome
 }
 
 fn all_tasks(hub: &Hub) -> Vec<Arc<Task>> {

@@ -74,7 +74,7 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
             | Request::Look { .. }
             | Request::List
             | Request::Kill { .. }
-            | Request::KillAll
+            | Request::KillAll { .. }
             | Request::Prune
             | Request::Wait(_)
             | Request::Cursor { .. }

@@ -27,7 +27,7 @@ use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine};
 use crate::feed::{note_read, store_saved};
-use crate::model::{Level, Millis, PaneId, Seq, WindowId};
+use crate::model::{GoneReason, Level, Millis, PaneId, Seq, WindowId};
 use crate::place::Place;
 use crate::tmux::{self, Extent};
 use crate::wire::{
@@ -413,8 +413,14 @@ impl Hub {
                 self.look_at_all().await;
                 (Response::List(self.view()), Next::GoOn)
             }
-            Request::Kill { windows } => (commands::kill(self, &windows).await, Next::GoOn),
-            Request::KillAll => (commands::kill_all(self).await, Next::GoOn),
+            Request::Kill { windows, owner } => {
+                let response = commands::kill(self, &windows, reason(owner.as_deref())).await;
+                (response, Next::GoOn)
+            }
+            Request::KillAll { owner } => {
+                let response = commands::kill_all(self, reason(owner.as_deref())).await;
+                (response, Next::GoOn)
+            }
             Request::Explain { window } => (commands::explain(self, &window).await, Next::GoOn),
             Request::Prune => (commands::prune(self).await, Next::GoOn),
             Request::Stop { cleanup } => {
@@ -539,6 +545,14 @@ impl Hub {
         }
         self.watch.close().await;
         self.sinks.close().await;
+    }
+}
+
+/// Returns why a task goes that the command of this owner ends.
+fn reason(owner: Option<&str>) -> GoneReason {
+    match owner {
+        Some(_) => GoneReason::AgentKilled,
+        None => GoneReason::UserKilled,
     }
 }
 

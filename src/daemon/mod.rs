@@ -184,6 +184,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let settings = Settings {
         quiet: input.quiet,
         stalled_after: input.stalled_after,
+        shells: options.config.shells,
         ..Settings::LIVE
     };
     let teaching = Teaching::new(

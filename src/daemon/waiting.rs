@@ -94,8 +94,7 @@ async fn try_begin(
         let look = hub.engine.before().cloned().unwrap_or_default();
         verdict = wait.look(&look, hub.engine.prompt_of(wait.window()));
     }
-    let tail = request.tail;
-    let active = Active::begin(wait, pane, matched_at_entry, tail, reply, begun);
+    let active = Active::begin(wait, pane, matched_at_entry, request, reply, begun);
     match verdict {
         Some(verdict) => done.push(active.done(verdict)),
         None => hub.waits.add(active),
@@ -335,7 +334,12 @@ pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
             Some(task) => end_of(hub, task, done.tail).await,
             None => None,
         };
-        done.answer(end);
+        let sighting = done.sighting();
+        if done.answer(end)
+            && let Some(sighting) = sighting
+        {
+            hub.engine.see(&sighting);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
+use crate::engine::{Sighted, Sighting};
 use crate::model::{Exit, Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{Line, Pattern, Stamp, Terminal, columns_of, split_at_column};
 use crate::tmux::PaneOutput;
@@ -47,6 +48,8 @@ pub(super) struct Active {
     matched_at_entry: bool,
     /// How many of the last lines the result shows.
     tail: usize,
+    /// Whose command it is; `None` for a person at a terminal.
+    owner: Option<String>,
 }
 
 /// Somebody who reads a task's output as it comes.
@@ -163,6 +166,7 @@ pub(super) struct Done {
     pub(super) reply: oneshot::Sender<Response>,
     /// How many of the last lines to show.
     pub(super) tail: usize,
+    owner: Option<String>,
 }
 
 impl Waits {
@@ -459,12 +463,13 @@ impl Active {
         wait: Wait,
         pane: Option<PaneId>,
         matched_at_entry: bool,
-        tail: Option<usize>,
+        asked: &WaitRequest,
         reply: oneshot::Sender<Response>,
         now: Now,
     ) -> Self {
         Self {
-            tail: tail.unwrap_or(TAIL).min(MOST_TAIL),
+            tail: asked.tail.unwrap_or(TAIL).min(MOST_TAIL),
+            owner: asked.owner.clone(),
             wait,
             pane,
             reply,
@@ -512,20 +517,45 @@ impl Active {
             run: self.wait.entry().run,
             reply: self.reply,
             tail: self.tail,
+            owner: self.owner,
         }
     }
 }
 
 impl Done {
-    /// Adds where the task's output ends now, if it is still there, and answers.
-    pub(super) fn answer(mut self, end: Option<(Cursor, PaneOutput)>) {
+    /// Returns what whoever waited is told of the run by the answer; `None` when that is no event.
+    pub(super) fn sighting(&self) -> Option<Sighting> {
+        let what = match self.result.outcome {
+            OutcomeName::Exited | OutcomeName::Died => Sighted::End,
+            OutcomeName::Input => Sighted::Input,
+            OutcomeName::Bell => Sighted::Bell,
+            OutcomeName::Disappeared => Sighted::Disappearance,
+            OutcomeName::Matched
+            | OutcomeName::Changed
+            | OutcomeName::Idle
+            | OutcomeName::Signalled
+            | OutcomeName::Timeout
+            | OutcomeName::Respawned
+            | OutcomeName::Stopped
+            | OutcomeName::AnchorLost => return None,
+        };
+        Some(Sighting {
+            owner: self.owner.clone(),
+            window: self.window,
+            run: self.run,
+            what,
+        })
+    }
+
+    /// Adds where the task's output ends now, if it is still there, and answers; returns whether
+    /// the asker was still there.
+    pub(super) fn answer(mut self, end: Option<(Cursor, PaneOutput)>) -> bool {
         if let Some((cursor, output)) = end {
             self.result.tail = last_lines(&output, self.tail);
             self.result.alternate_on = Some(output.is_alternate);
             self.result.cursor = Some(cursor.to_string());
         }
-        // An asker that has left needs no answer.
-        drop(self.reply.send(Response::Waited(self.result)));
+        self.reply.send(Response::Waited(self.result)).is_ok()
     }
 }
 

@@ -110,6 +110,10 @@ impl Past {
             }
             EventKind::InputResolved { .. } => {
                 self.waiting.remove(&window);
+                // Answered before anybody was told of it.
+                self.owed.retain(|_, event| {
+                    !(matches!(event.kind, EventKind::Input { .. }) && event.task.window == window)
+                });
             }
             EventKind::Started { .. }
             | EventKind::Exited { .. }

@@ -22,7 +22,7 @@ pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, Replace
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};
 pub use owner::owner_of_environment;
-pub use record::{Body, Delivered, Delivery, Record, Seq};
+pub use record::{Body, Delivered, Delivery, Record, Seq, ShellDelivery};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
 pub use tty::{Foreground, ReadCall, Reader, TtyEvidence};

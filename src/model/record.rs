@@ -54,6 +54,17 @@ pub struct Delivered {
     pub event: Event,
 }
 
+/// How the events of shells are delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellDelivery {
+    /// Not at all; they are recorded.
+    Ignore,
+    /// As notices: what a person does in a shell is no agent's business.
+    Notice,
+    /// As those of any task, for who drives shells by typing into them.
+    FollowUp,
+}
+
 /// The decision made for events that were gathered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {

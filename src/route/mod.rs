@@ -46,25 +46,21 @@ pub fn reach(event: &Event) -> Reach {
     }
 }
 
-/// Returns the one delivery for events that were gathered, in their order; `None` when nobody is
-/// to be told of any of them.
+/// Returns the one delivery for events that were gathered, in their order, each with how far it is
+/// to be told; `None` when nobody is to be told of any of them.
 #[must_use]
-pub fn route(events: &[&Event]) -> Option<Delivery> {
-    let told: Vec<&Event> = events
-        .iter()
-        .copied()
-        .filter(|event| reach(event) > Reach::FeedOnly)
-        .collect();
-    let furthest = told.iter().map(|event| reach(event)).max()?;
+pub fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
+    let furthest = events.iter().map(|(_, reach)| *reach).max()?;
     // A message leaves out what the agent knows already, but has the level of all of it.
-    let said: Vec<&Event> = told
+    let said: Vec<&Event> = events
         .iter()
-        .copied()
-        .filter(|event| reach(event) == furthest)
+        .filter(|(_, reach)| *reach == furthest)
+        .map(|(event, _)| *event)
         .collect();
-    let level = told
+    let level = events
         .iter()
-        .map(|event| event.level())
+        .filter(|(_, reach)| *reach > Reach::FeedOnly)
+        .map(|(event, _)| event.level())
         .max()
         .unwrap_or(Level::Info);
     let text = texts(&said).join("\n");

@@ -20,7 +20,7 @@ fn check(looks: &[&str], expected: &str) {
 /// warning. The header of a message is checked and left out.
 #[track_caller]
 fn check_events(events: &[Event], expected: &str) {
-    let events: Vec<&Event> = events.iter().collect();
+    let events: Vec<_> = events.iter().map(|event| (event, reach(event))).collect();
     let mark = |level| if level == Level::Warning { "!" } else { "" };
     let told = match route(&events) {
         None => "nothing".to_owned(),

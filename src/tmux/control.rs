@@ -41,27 +41,24 @@ pub struct SessionListed {
     pub title: Option<String>,
 }
 
-/// Ends the windows. Those that have gone already are passed over.
+/// Ends a window; returns whether it was there to be ended.
 ///
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn kill_windows(
+pub async fn kill_window(
     connection: &mut Connection<'_>,
-    windows: &[WindowId],
-) -> Result<(), TmuxError> {
-    for window in windows {
-        let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
-        match connection.run(&[kill]).await {
-            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {}
-            // With its last window goes the session, with that perhaps the server and with either
-            // the connection.
-            Err(TmuxError::Closed) => {}
-            Err(error) if error.is_missing() => {}
-            answer => drop(answer?),
-        }
+    window: WindowId,
+) -> Result<bool, TmuxError> {
+    let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
+    match connection.run(&[kill]).await {
+        // With its last window goes the session, with that perhaps the server and with either the
+        // connection.
+        Ok(_) | Err(TmuxError::Closed) => Ok(true),
+        Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(false),
+        Err(error) if error.is_missing() => Ok(false),
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// Writes our counts of runs to the windows. Windows that have gone are passed over.

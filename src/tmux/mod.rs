@@ -31,7 +31,7 @@ mod waiter;
 
 pub use client::{Client, Connection, Told};
 pub use control::{
-    ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_windows, list_clients,
+    ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_window, list_clients,
     list_sessions, set_session_option, show_notice, signal_channel, wait_for, where_is, write_runs,
 };
 pub use control_client::Output;

@@ -821,12 +821,11 @@ async fn lists_and_ends() {
         "#{@tmux_task_notice}",
     ]);
     assert_eq!(notice, "##(touch x) ##[fg=red]");
-    kill_windows(
-        &mut Connection::Attached(&mut client),
-        &[WindowId(1), WindowId(1)],
-    )
-    .await
-    .unwrap();
+    for is_there in [true, false] {
+        let mut attached = Connection::Attached(&mut client);
+        let killed = kill_window(&mut attached, WindowId(1)).await.unwrap();
+        assert_eq!(killed, is_there);
+    }
     kill_session(&mut connection, SessionId(1)).await.unwrap();
     kill_session(&mut Connection::Attached(&mut client), SessionId(0))
         .await

@@ -31,9 +31,16 @@ pub enum Request {
     Kill {
         /// The windows' ids.
         windows: Vec<String>,
+        /// Whose command asks for it; `None` for a person at a terminal.
+        #[serde(default)]
+        owner: Option<String>,
     },
     /// End the task session.
-    KillAll,
+    KillAll {
+        /// Whose command asks for it; `None` for a person at a terminal.
+        #[serde(default)]
+        owner: Option<String>,
+    },
     /// Remove the tasks that have ended.
     Prune,
     /// Wait for something to become of a task; the answer comes when it has.

@@ -25,6 +25,8 @@ pub struct WaitRequest {
     pub timeout_ms: Option<u64>,
     /// Where to begin in the run's output; without it, now.
     pub since: Option<String>,
+    /// Whose command asks for it; `None` for a person at a terminal.
+    pub owner: Option<String>,
     /// Whether a wait for the end of the run goes on while the task asks for input.
     pub through_prompts: bool,
     /// How many of the last lines the result shows; without it, ten.

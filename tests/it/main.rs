@@ -18,6 +18,7 @@ mod house;
 mod logs;
 #[cfg(feature = "notice")]
 mod notices;
+mod owners;
 mod ownership;
 mod presence;
 mod prompts;

@@ -1,0 +1,271 @@
+use super::*;
+use crate::diff::diff;
+use crate::model::sketch::{snapshot, task};
+use crate::model::{Level, Prompt, PromptKind};
+
+/// The events between two looks, numbered from 1.
+fn gathered(before: &str, after: &str) -> Vec<Delivered> {
+    number(diff(&snapshot(before), &snapshot(after)))
+}
+
+fn number(events: Vec<Event>) -> Vec<Delivered> {
+    (1..)
+        .zip(events)
+        .map(|(seq, event)| Delivered { seq, event })
+        .collect()
+}
+
+fn question(sketch: &str) -> Event {
+    let prompt = Prompt {
+        text: "Go?".to_owned(),
+        kind: PromptKind::Confirm,
+        secret: false,
+    };
+    Event {
+        kind: EventKind::Input { prompt },
+        task: task(sketch),
+    }
+}
+
+fn sighting(owner: Option<&str>, window: u32, what: Sighted) -> Sighting {
+    Sighting {
+        owner: owner.map(str::to_owned),
+        window: WindowId(window),
+        run: Some(1),
+        what,
+    }
+}
+
+/// `notice pi:1 of 1 2: TEXT`, `followUp! of 3: TEXT`; `!` is a warning, the owner is left out where
+/// it is for everybody, and the header of messages is left out.
+fn describe(body: &Body) -> String {
+    let mark = |level: &Level| if *level == Level::Warning { "!" } else { "" };
+    let whose = |owner: &Option<String>| {
+        let owner = owner.as_ref().map(|owner| format!(" {owner}"));
+        owner.unwrap_or_default()
+    };
+    let list = |seqs: Vec<Seq>| {
+        let seqs: Vec<String> = seqs.iter().map(ToString::to_string).collect();
+        seqs.join(" ")
+    };
+    match body {
+        Body::Notice {
+            level,
+            text,
+            events,
+            owner,
+        } => {
+            let of = list(events.clone());
+            format!("notice{}{} of {of}: {text}", mark(level), whose(owner))
+        }
+        Body::FollowUp {
+            level,
+            content,
+            events,
+            owner,
+        } => {
+            let of = list(events.iter().map(|event| event.seq).collect());
+            let (_, text) = content.split_once('\n').expect("a message has a header");
+            format!("followUp{}{} of {of}: {text}", mark(level), whose(owner))
+        }
+        Body::Event(_) => panic!("no delivery"),
+    }
+}
+
+#[track_caller]
+fn check(events: Vec<Delivered>, sightings: &[Sighting], shells: ShellDelivery, expected: &[&str]) {
+    let mut gathering = Gathering::new(Instant::now(), events);
+    for sighting in sightings {
+        gathering.see(sighting);
+    }
+    let bodies = gathering.deliver(&Teaching::default(), shells);
+    let told: Vec<String> = bodies.iter().map(describe).collect();
+    assert_eq!(told, expected);
+}
+
+#[track_caller]
+fn check_looks(before: &str, after: &str, expected: &[&str]) {
+    check(
+        gathered(before, after),
+        &[],
+        ShellDelivery::Notice,
+        expected,
+    );
+}
+
+#[test]
+fn each_row_of_the_table() {
+    // Only `started`.
+    check_looks(
+        "",
+        "@1#1 a running",
+        &["notice of 1: tmux task @1 (a) started"],
+    );
+    // Any of the others: one message for all of them, `started` left out of its text.
+    check_looks(
+        "@2#1 b running; @3#1 c running",
+        "@1#1 a running; @2#1 b dead 0; gone @3 userKilled",
+        &["followUp! of 1 2 3: tmux task @2 (b) exited with code 0\n\
+           tmux task @3 (c) disappeared from session after the user manually killed it"],
+    );
+    check_looks(
+        "@1#1 a running",
+        "@1#1 a running bell",
+        &["followUp of 1: tmux task @1 (a) sent a terminal notification"],
+    );
+    check(
+        number(vec![question("@1#1 a running")]),
+        &[],
+        ShellDelivery::Notice,
+        &["followUp! of 1: tmux task @1 (a) is waiting for input: Go?"],
+    );
+    // What its owner has seen already.
+    check(
+        gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1"),
+        &[sighting(Some("pi:1"), 1, Sighted::End)],
+        ShellDelivery::Notice,
+        &["notice! pi:1 of 1: tmux task @1 (a) exited with code 2"],
+    );
+    // Only events of shells.
+    check_looks(
+        "@1#1 sh running shell",
+        "@1#1 sh dead 0 shell bell",
+        &["notice of 1 2: tmux task @1 (sh) sent a terminal notification, then exited with code 0"],
+    );
+    // What an agent ended itself, and what our launcher replaced.
+    check_looks(
+        "@1#1 a running",
+        "gone @1 agentKilled",
+        &["notice! of 1: tmux task @1 (a) disappeared from session after the agent killed it"],
+    );
+    check_looks(
+        "@1#1 a running pid=7",
+        "@1#2 a running pid=8; launcher @1 7",
+        &["notice! of 1 2: tmux task @1 (a) was replaced by a new run\ntmux task @1 (a) started"],
+    );
+}
+
+#[test]
+fn a_follow_up_speaks_of_one_owners_tasks() {
+    check_looks(
+        "@1#1 a running owner=pi:1; @2#1 b running owner=pi:2; @3#1 c running; \
+         @4#1 d running owner=pi:1",
+        "@1#1 a dead 0 owner=pi:1; @2#1 b dead 0 owner=pi:2; @3#1 c dead 0; \
+         @4#1 d dead 1 owner=pi:1",
+        &[
+            "followUp! pi:1 of 1 4: tmux task @1 (a) exited with code 0\n\
+             tmux task @4 (d) exited with code 1",
+            "followUp pi:2 of 2: tmux task @2 (b) exited with code 0",
+            "followUp of 3: tmux task @3 (c) exited with code 0",
+        ],
+    );
+    // What one has started is no part of what another is told.
+    check_looks(
+        "@1#1 a running owner=pi:1",
+        "@1#1 a dead 0 owner=pi:1; @2#1 b running owner=pi:2",
+        &[
+            "followUp pi:1 of 1: tmux task @1 (a) exited with code 0",
+            "notice pi:2 of 2: tmux task @2 (b) started",
+        ],
+    );
+}
+
+#[test]
+fn shells_are_delivered_as_the_configuration_says() {
+    let events = || {
+        gathered(
+            "@1#1 a running; @2#1 sh running shell",
+            "@1#1 a dead 0; @2#1 sh dead 1 shell",
+        )
+    };
+    let of_task = "followUp of 1: tmux task @1 (a) exited with code 0";
+    check(
+        events(),
+        &[],
+        ShellDelivery::Notice,
+        &[
+            of_task,
+            "notice! of 2: tmux task @2 (sh) exited with code 1",
+        ],
+    );
+    check(events(), &[], ShellDelivery::Ignore, &[of_task]);
+    check(
+        events(),
+        &[],
+        ShellDelivery::FollowUp,
+        &["followUp! of 1 2: tmux task @1 (a) exited with code 0\n\
+           tmux task @2 (sh) exited with code 1"],
+    );
+}
+
+#[test]
+fn only_who_has_seen_it_is_not_told_again() {
+    let end = || gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1");
+    let told = ["followUp! pi:1 of 1: tmux task @1 (a) exited with code 2"];
+    for other in [
+        sighting(Some("pi:2"), 1, Sighted::End),
+        sighting(None, 1, Sighted::End),
+        sighting(Some("pi:1"), 2, Sighted::End),
+        sighting(Some("pi:1"), 1, Sighted::Input),
+        Sighting {
+            run: Some(2),
+            ..sighting(Some("pi:1"), 1, Sighted::End)
+        },
+    ] {
+        check(end(), &[other], ShellDelivery::Notice, &told);
+    }
+    // A person who waits has seen what is nobody's.
+    check(
+        gathered("@1#1 a running", "@1#1 a dead 2"),
+        &[sighting(None, 1, Sighted::End)],
+        ShellDelivery::Notice,
+        &["notice! of 1: tmux task @1 (a) exited with code 2"],
+    );
+    // Of what was seen and what was not, one message tells the rest.
+    check(
+        gathered(
+            "@1#1 a running; @2#1 b running",
+            "@1#1 a dead 2; @2#1 b dead 0",
+        ),
+        &[sighting(None, 1, Sighted::End)],
+        ShellDelivery::Notice,
+        &["followUp! of 1 2: tmux task @2 (b) exited with code 0"],
+    );
+    // The end of a run is the last that comes of it: its bells were before.
+    check(
+        gathered("@1#1 a running", "@1#1 a dead 0 bell"),
+        &[sighting(None, 1, Sighted::End)],
+        ShellDelivery::Notice,
+        &["notice of 1 2: tmux task @1 (a) sent a terminal notification, then exited with code 0"],
+    );
+    check(
+        number(vec![question("@1#1 a running")]),
+        &[sighting(None, 1, Sighted::Input)],
+        ShellDelivery::Notice,
+        &["notice! of 1: tmux task @1 (a) is waiting for input: Go?"],
+    );
+}
+
+#[test]
+fn what_was_answered_before_it_was_told_is_left_out() {
+    let mut events = vec![question("@1#1 a running"), question("@2#1 b running")];
+    events.extend(diff(
+        &snapshot("@3#1 c running"),
+        &snapshot("@3#1 c dead 0"),
+    ));
+    let mut gathering = Gathering::new(Instant::now(), number(events));
+    gathering.resolve(WindowId(1));
+    let bodies = gathering.deliver(&Teaching::default(), ShellDelivery::Notice);
+    let told: Vec<String> = bodies.iter().map(describe).collect();
+    assert_eq!(
+        told,
+        [
+            "followUp! of 2 3: tmux task @2 (b) is waiting for input: Go?\n\
+          tmux task @3 (c) exited with code 0"
+        ]
+    );
+    let mut gathering = Gathering::new(Instant::now(), number(vec![question("@1#1 a running")]));
+    gathering.resolve(WindowId(1));
+    let bodies = gathering.deliver(&Teaching::default(), ShellDelivery::Notice);
+    assert_eq!(bodies, []);
+}

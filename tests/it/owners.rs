@@ -1,0 +1,114 @@
+//! Whose task it is, and who is told of it.
+
+use serde_json::Value;
+
+use crate::support::{World, content, deliveries, event};
+
+/// The deliveries that speak of this event of the task of this name.
+fn of_event<'a>(records: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> {
+    let seq = &event(records, kind, name)["seq"];
+    let mut found = deliveries(records);
+    found.retain(|delivery| delivery["events"].as_array().unwrap().contains(seq));
+    found
+}
+
+/// Waits until an event of a task is delivered, and returns its delivery.
+#[track_caller]
+fn delivered(world: &World, kind: &str, name: &str) -> Value {
+    let is_there = |record: &Value| {
+        record["type"] == kind && record["task"]["windowName"] == name
+    };
+    let records = world.until(&format!("{kind} of {name} is delivered"), |records| {
+        records.iter().any(is_there) && !of_event(records, kind, name).is_empty()
+    });
+    let found = of_event(&records, kind, name);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].clone()
+}
+
+#[test]
+fn each_owner_is_told_of_their_own_tasks() {
+    let mut world = World::new();
+    let gate = world.gate("gate");
+    let line = gate.wait();
+    for (owner, name) in [("pi:1", "one"), ("pi:2", "two"), ("", "mine")] {
+        world.set("TMUX_TASK_OWNER", owner);
+        world.run(name, &line);
+    }
+    for _ in 0..3 {
+        gate.open();
+    }
+    for (owner, name) in [("pi:1", "one"), ("pi:2", "two")] {
+        let told = delivered(&world, "exited", name);
+        assert_eq!((&told["kind"], &told["owner"]), (&"followUp".into(), &owner.into()));
+        assert_eq!(told["message"]["details"]["events"].as_array().unwrap().len(), 1);
+        assert_eq!(told["message"]["details"]["events"][0]["task"]["owner"], owner);
+        assert_eq!(delivered(&world, "started", name)["owner"], owner);
+    }
+    let told = delivered(&world, "exited", "mine");
+    assert_eq!((&told["kind"], &told["owner"]), (&"followUp".into(), &Value::Null));
+}
+
+#[test]
+fn what_an_agent_ends_itself_is_a_notice() {
+    let mut world = World::new();
+    for (owner, name) in [("pi:1", "agents"), ("", "persons")] {
+        world.set("TMUX_TASK_OWNER", owner);
+        world.run("other", "exec sleep 1000");
+        world.run(name, "exec sleep 1000");
+        world.task(["kill", name]).ok();
+    }
+    let told = delivered(&world, "disappeared", "agents");
+    assert_eq!(told["kind"], "notice");
+    assert!(content(&told).ends_with("disappeared from session after the agent killed it"));
+    let told = delivered(&world, "disappeared", "persons");
+    assert_eq!(told["kind"], "followUp");
+    assert!(content(&told).ends_with("after the user manually killed it"));
+    world.set("TMUX_TASK_OWNER", "pi:1");
+    world.task(["kill-all", "--yes"]).ok();
+    let told = delivered(&world, "disappeared", "other");
+    assert_eq!(told["kind"], "notice");
+}
+
+#[test]
+fn what_a_wait_has_returned_is_no_second_turn() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_OWNER", "pi:1");
+    assert_eq!(world.task(["run", "lint", "--wait", "--", "exit 3"]).code, 3);
+    let told = delivered(&world, "exited", "lint");
+    assert_eq!((&told["kind"], &told["owner"]), (&"notice".into(), &"pi:1".into()));
+    // Somebody else has waited.
+    let gate = world.gate("gate");
+    world.run("tests", &format!("{}; exit 3", gate.wait()));
+    world.set("TMUX_TASK_OWNER", "");
+    let mut wait = world.start(["wait", "tests"]);
+    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    gate.open();
+    assert_eq!(wait.wait(), 1);
+    assert_eq!(delivered(&world, "exited", "tests")["kind"], "followUp");
+    // A question that a wait has returned with.
+    world.task(["run", "ask", "--wait", "--", "read -p 'Proceed? [y/N] ' x"]);
+    assert_eq!(delivered(&world, "input", "ask")["kind"], "notice");
+}
+
+#[test]
+fn shells_are_no_agents_business_unless_the_configuration_says_so() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let end_a_shell = |world: &World, name: &str| {
+        world.daemon();
+        world.tmux(["new-window", "-d", "-t", "=work:", "-n", name]);
+        delivered(world, "started", name);
+        let target = format!("=work:{name}");
+        world.tmux(["send-keys", "-t", &target, "printf '\\a'", "Enter"]);
+        let told = delivered(world, "notify", name);
+        world.task(["daemon", "stop"]).ok();
+        told["kind"].clone()
+    };
+    world.run("api", "exec sleep 1000");
+    assert_eq!(end_a_shell(&world, "mine"), "notice");
+    let folder = world.path("conf").join("tmux-task");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), "shells = 'followUp'\n").unwrap();
+    assert_eq!(end_a_shell(&world, "driven"), "followUp");
+}
