@@ -15,7 +15,7 @@ use crate::route::{Reach, reach};
 mod gathering;
 
 use gathering::Gathering;
-pub use gathering::{Sighted, Sighting};
+pub use gathering::{ExpectedWait, Sighted, Sighting};
 
 /// How long the engine waits before it judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub struct Engine {
     before: Option<Snapshot>,
     episodes: Episodes,
     gathering: Option<Gathering>,
+    /// Commands whose waits are still to come. Each is given up after a while.
+    expected_waits: Vec<ExpectedWait>,
     last_seq: Seq,
     /// What was last said of the counts; `None` until the first look.
     counts: Option<StatusCounts>,
@@ -99,6 +101,7 @@ impl Engine {
             before: memory.before,
             episodes,
             gathering: (!owed.is_empty()).then(|| Gathering::new(now.mono, owed)),
+            expected_waits: Vec::new(),
             last_seq: memory.last_seq,
             counts: None,
         }
@@ -153,8 +156,8 @@ impl Engine {
 
     /// Delivers what was gathered, if it is due.
     pub fn deliver_due(&mut self, now: Now) -> Vec<Effect> {
-        match &self.gathering {
-            Some(gathering) if gathering.due <= now.mono => self.deliver(now),
+        match self.deliver_at() {
+            Some(due) if due <= now.mono => self.deliver(now),
             Some(_) | None => Vec::new(),
         }
     }
@@ -175,6 +178,20 @@ impl Engine {
         vec![Effect::Append(records)]
     }
 
+    /// Takes note that a command is about to wait for the run that it starts. What comes of that is
+    /// not delivered before the wait has begun: the command may return with it.
+    pub fn expect_wait(&mut self, expected: ExpectedWait, now: Now) {
+        self.expected_waits.retain(|other| other.until > now.mono);
+        self.expected_waits.push(expected);
+    }
+
+    /// Takes note that a wait for the task of this name has begun.
+    pub fn wait_begun(&mut self, task: &str, owner: Option<&str>) {
+        self.expected_waits.retain(|expected| {
+            (expected.task.as_str(), expected.owner.as_deref()) != (task, owner)
+        });
+    }
+
     /// Takes note that a command has told its caller of a run: what is gathered of that is delivered
     /// as a notice.
     pub fn see(&mut self, sighting: &Sighting) {
@@ -186,7 +203,12 @@ impl Engine {
     /// Returns when [`Engine::deliver_due`] has something to do.
     #[must_use]
     pub fn deliver_at(&self) -> Option<Instant> {
-        self.gathering.as_ref().map(|gathering| gathering.due)
+        let gathering = self.gathering.as_ref()?;
+        let expected = self.expected_waits.iter();
+        let held_until = expected
+            .filter(|expected| gathering.concerns(expected))
+            .map(|expected| expected.until);
+        held_until.chain([gathering.due]).max()
     }
 
     /// Returns when another look could tell a prompt that stands now.

@@ -52,10 +52,16 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     let launching = session.place.lock_launches().await;
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
-    if look(daemon.as_mut(), Some(&launch.name)).await.is_err() {
+    let will_wait = args.wait || !args.until.is_empty();
+    let before = Request::Look {
+        launching: Some(launch.name.clone()),
+        will_wait,
+        owner: launch.owner.clone(),
+    };
+    if look(daemon.as_mut(), &before).await.is_err() {
         // It has gone since it was found.
         daemon = session.daemon_or_start("run").await?;
-        look(daemon.as_mut(), Some(&launch.name)).await?;
+        look(daemon.as_mut(), &before).await?;
     }
     // Now that it has looked it knows of every rename.
     session.learn_from("run", daemon.as_mut()).await?;
@@ -64,7 +70,12 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
     // After: the run is told at once, however short it is.
-    let told = look(daemon.as_mut(), None).await;
+    let after = Request::Look {
+        launching: None,
+        will_wait: false,
+        owner: None,
+    };
+    let told = look(daemon.as_mut(), &after).await;
     let launched = launched.map_err(|error| launch_failure(&error))?;
     if told.is_err() {
         // It has gone, and the task is there all the same: the next daemon tells of it.
@@ -99,7 +110,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         tail: args.tail,
         json: args.json.json,
     };
-    match (args.wait || !until.texts.is_empty(), daemon) {
+    match (will_wait, daemon) {
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
             let since = start_of(&session, &launched).await?;
@@ -128,12 +139,9 @@ async fn start_of(session: &Session, launched: &Launched) -> Result<String, Fail
     Ok(cursor.to_string())
 }
 
-async fn look(daemon: Option<&mut Client>, launching: Option<&str>) -> Result<(), Failure> {
+async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), Failure> {
     let Some(daemon) = daemon else { return Ok(()) };
-    let request = Request::Look {
-        launching: launching.map(str::to_owned),
-    };
-    match daemon.ask(&request).await {
+    match daemon.ask(request).await {
         Ok(Response::Done) => Ok(()),
         Ok(_) => Err(Failure::new(
             Kind::Failed,

@@ -25,7 +25,7 @@ use super::{Options, commands, keeping, waiting};
 use crate::archive::Limits;
 use crate::clock::now;
 use crate::config::LogsConfig;
-use crate::engine::{Effect, Engine};
+use crate::engine::{Effect, Engine, ExpectedWait};
 use crate::feed::{note_read, store_saved};
 use crate::model::{GoneReason, Level, Millis, PaneId, Seq, WindowId};
 use crate::place::Place;
@@ -52,6 +52,9 @@ const NUDGE_FOR: Duration = Duration::from_millis(500);
 
 /// How long what the feed tells as well need not be saved, so that it is not written at each bell.
 pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a command that launches a task and then waits for it may take from the one to the other.
+const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The state of a running daemon.
 pub(super) struct Hub {
@@ -402,9 +405,22 @@ impl Hub {
                 (Response::Whereabouts(whereabouts), Next::GoOn)
             }
             Request::Status => (Response::Status(self.status()), Next::GoOn),
-            Request::Look { launching } => {
+            Request::Look {
+                launching,
+                will_wait,
+                owner,
+            } => {
                 self.look_at_all().await;
                 if let Some(name) = launching {
+                    if will_wait {
+                        let now = now();
+                        let expected = ExpectedWait {
+                            task: name.clone(),
+                            owner,
+                            until: now.mono + WAIT_BEGINS_WITHIN,
+                        };
+                        self.engine.expect_wait(expected, now);
+                    }
                     keeping::keep_replaced(self, &name).await;
                 }
                 (Response::Done, Next::GoOn)

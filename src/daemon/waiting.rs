@@ -23,7 +23,12 @@ const READINGS: usize = 5;
 
 /// Begins a wait; the answer comes when it has ended, which may be at once.
 pub(super) async fn begin(hub: &mut Hub, request: WaitRequest, reply: oneshot::Sender<Response>) {
-    match try_begin(hub, &request, reply).await {
+    let begun = try_begin(hub, &request, reply).await;
+    let task = request.window.parse().ok();
+    if let Some(task) = task.and_then(|window| task_of(hub, window)) {
+        hub.engine.wait_begun(&task.name, request.owner.as_deref());
+    }
+    match begun {
         Ok(done) => finish(hub, done).await,
         Err((reply, refusal)) => {
             // An asker that has left needs no answer.

@@ -58,6 +58,17 @@ impl Sighting {
     }
 }
 
+/// A command that is about to wait for the run that it starts, and to return with what comes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedWait {
+    /// The task's name.
+    pub task: String,
+    /// Whose command it is; `None` for a person at a terminal.
+    pub owner: Option<String>,
+    /// When it is given up.
+    pub until: Instant,
+}
+
 /// Events that are delivered together. Bounded by what happens within the gathering time.
 #[derive(Debug)]
 pub(super) struct Gathering {
@@ -106,6 +117,15 @@ impl Gathering {
         for gathered in &mut self.events {
             gathered.is_seen |= sighting.is_of(&gathered.delivered.event);
         }
+    }
+
+    /// Whether some of it may be what that command returns with.
+    pub(super) fn concerns(&self, expected: &ExpectedWait) -> bool {
+        let mut tasks = self
+            .events
+            .iter()
+            .map(|gathered| &gathered.delivered.event.task);
+        tasks.any(|task| task.name == expected.task && task.owner == expected.owner)
     }
 
     /// Leaves out the question of this window: it was answered before anybody was told of it.

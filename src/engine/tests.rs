@@ -199,6 +199,36 @@ fn a_bell_with_an_end_is_two_events_and_one_text() {
 }
 
 #[test]
+fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
+    let begin = |owner: Option<&str>| {
+        let mut driver = Driver::new(Settings::LIVE, Memory::default());
+        let expected = ExpectedWait {
+            task: "a".to_owned(),
+            owner: owner.map(str::to_owned),
+            until: driver.now.mono + Duration::from_secs(5),
+        };
+        driver.engine.expect_wait(expected, driver.now);
+        driver.step("");
+        driver.step("@1#1 a dead 3; @2#1 b running");
+        driver
+    };
+    // The wait begins, and returns with it.
+    let mut driver = begin(None);
+    assert_eq!(driver.step("+60"), [] as [&str; 0]);
+    driver.engine.wait_begun("a", Some("pi:1"));
+    assert_eq!(driver.step("+60"), [] as [&str; 0]);
+    driver.engine.wait_begun("a", None);
+    assert_eq!(driver.step("+0"), ["3 followUp! of 1 2"]);
+    // It never begins.
+    let mut driver = begin(None);
+    assert_eq!(driver.step("+4999"), [] as [&str; 0]);
+    assert_eq!(driver.step("+1"), ["3 followUp! of 1 2"]);
+    // Another's command is about to wait.
+    let mut driver = begin(Some("pi:1"));
+    assert_eq!(driver.step("+60"), ["3 followUp! of 1 2"]);
+}
+
+#[test]
 fn input_is_told_once_per_window_and_prompt() {
     let both = "@1 a running : Go? [y/n]; @2 b running : Go? [y/n]";
     check(&[

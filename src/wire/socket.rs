@@ -24,6 +24,13 @@ pub enum Request {
         /// The task that is about to be launched: the output of its live run is kept.
         #[serde(default)]
         launching: Option<String>,
+        /// Whether the command that launches it goes on to wait for it, and will return with what
+        /// comes of it.
+        #[serde(default)]
+        will_wait: bool,
+        /// Whose command it is; `None` for a person at a terminal.
+        #[serde(default)]
+        owner: Option<String>,
     },
     /// The tasks as the daemon last saw them, after a look.
     List,

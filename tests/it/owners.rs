@@ -15,9 +15,7 @@ fn of_event<'a>(records: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> 
 /// Waits until an event of a task is delivered, and returns its delivery.
 #[track_caller]
 fn delivered(world: &World, kind: &str, name: &str) -> Value {
-    let is_there = |record: &Value| {
-        record["type"] == kind && record["task"]["windowName"] == name
-    };
+    let is_there = |record: &Value| record["type"] == kind && record["task"]["windowName"] == name;
     let records = world.until(&format!("{kind} of {name} is delivered"), |records| {
         records.iter().any(is_there) && !of_event(records, kind, name).is_empty()
     });
@@ -40,13 +38,28 @@ fn each_owner_is_told_of_their_own_tasks() {
     }
     for (owner, name) in [("pi:1", "one"), ("pi:2", "two")] {
         let told = delivered(&world, "exited", name);
-        assert_eq!((&told["kind"], &told["owner"]), (&"followUp".into(), &owner.into()));
-        assert_eq!(told["message"]["details"]["events"].as_array().unwrap().len(), 1);
-        assert_eq!(told["message"]["details"]["events"][0]["task"]["owner"], owner);
+        assert_eq!(
+            (&told["kind"], &told["owner"]),
+            (&"followUp".into(), &owner.into())
+        );
+        assert_eq!(
+            told["message"]["details"]["events"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(
+            told["message"]["details"]["events"][0]["task"]["owner"],
+            owner
+        );
         assert_eq!(delivered(&world, "started", name)["owner"], owner);
     }
     let told = delivered(&world, "exited", "mine");
-    assert_eq!((&told["kind"], &told["owner"]), (&"followUp".into(), &Value::Null));
+    assert_eq!(
+        (&told["kind"], &told["owner"]),
+        (&"followUp".into(), &Value::Null)
+    );
 }
 
 #[test]
@@ -74,9 +87,15 @@ fn what_an_agent_ends_itself_is_a_notice() {
 fn what_a_wait_has_returned_is_no_second_turn() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");
-    assert_eq!(world.task(["run", "lint", "--wait", "--", "exit 3"]).code, 3);
+    assert_eq!(
+        world.task(["run", "lint", "--wait", "--", "exit 3"]).code,
+        3
+    );
     let told = delivered(&world, "exited", "lint");
-    assert_eq!((&told["kind"], &told["owner"]), (&"notice".into(), &"pi:1".into()));
+    assert_eq!(
+        (&told["kind"], &told["owner"]),
+        (&"notice".into(), &"pi:1".into())
+    );
     // Somebody else has waited.
     let gate = world.gate("gate");
     world.run("tests", &format!("{}; exit 3", gate.wait()));
