@@ -191,10 +191,13 @@ impl Session {
         let Ok(Response::Whereabouts(found)) = daemon.ask(&Request::Whereabouts).await else {
             return Ok(());
         };
+        let is_same = |name: &String| *name == text::one_line(self.name.as_bytes(), 4096);
+        if found.name.as_ref().is_some_and(is_same) {
+            return Ok(());
+        }
         if let Some(other) = found.elsewhere {
             return self.is_supervised_as(what, other);
         }
-        let is_same = |name: &String| *name == text::one_line(self.name.as_bytes(), 4096);
         match found.name.filter(|name| !is_same(name)) {
             Some(name) if found.is_ambiguous && self.name == self.asked => {
                 Err(self.ambiguous(what, &name))
@@ -466,6 +469,7 @@ pub(super) fn tmux(what: &str, error: &TmuxError) -> Failure {
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
         TmuxError::NoSuchSession { .. }
+        | TmuxError::Unreachable { .. }
         | TmuxError::Rejected { .. }
         | TmuxError::Confused { .. }
         | TmuxError::Closed

@@ -222,7 +222,9 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
     } else {
         "the session does not exist".to_owned()
     };
-    vec![
+    let problems = status.problems.iter();
+    let problems = problems.map(|problem| format!("problem  {problem}"));
+    let lines = [
         format!("session  {}", status.session_name),
         format!("server   {}", status.server),
         format!(
@@ -240,7 +242,8 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
             status.looks, status.found_late
         ),
         format!("log      {}", status.log),
-    ]
+    ];
+    problems.chain(lines).collect()
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {

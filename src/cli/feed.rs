@@ -233,13 +233,18 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             waiting,
             dead,
             stalled,
-        } => Some(match text {
-            Some(text) => {
-                let running = ls::running(*running, *stalled);
-                format!("{text} ({running}, {waiting} waiting, {dead} exited)")
-            }
-            None => "tmux: no session".to_owned(),
-        }),
+            problem,
+        } => {
+            let counts = match text {
+                Some(text) => {
+                    let running = ls::running(*running, *stalled);
+                    format!("{text} ({running}, {waiting} waiting, {dead} exited)")
+                }
+                None => "tmux: no session".to_owned(),
+            };
+            let problem = problem.as_ref().map(|problem| format!("; {problem}"));
+            Some(counts + &problem.unwrap_or_default())
+        }
         LiveRecord::Gap { from, to } => missing(&[(*from, *to)], 0),
         LiveRecord::Hello { .. } | LiveRecord::Sync => None,
     }

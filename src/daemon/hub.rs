@@ -84,6 +84,8 @@ pub(super) struct Hub {
     readers: Arc<Readers>,
     /// When it was last noted that the feed is read, and up to which follow-up.
     readers_noted: Option<(Instant, Seq)>,
+    /// Why the last look failed; `None` when it did not.
+    pub(super) look_problem: Option<String>,
     /// How often a look that nobody called for found something that should have been told.
     pub(super) found_late: u64,
     /// When tmux is to be nudged next, and until when that is to go on.
@@ -132,6 +134,7 @@ impl Hub {
             useless_since: None,
             readers: Arc::default(),
             readers_noted: None,
+            look_problem: None,
             found_late: 0,
             nudges: None,
             save_at: Some(Instant::now()),
@@ -505,6 +508,7 @@ impl Hub {
             last_seq: self.recorder.last_seq(),
             feed: self.place.feed().display().to_string(),
             log: self.place.log().display().to_string(),
+            problems: self.problems(),
             readers: self.n_readers(),
             waits: self.waits.under_way(),
             looks: self.watch.looks(),
@@ -514,6 +518,15 @@ impl Hub {
             dead: counts.dead,
             stalled: counts.stalled,
         }
+    }
+
+    /// Returns what keeps us from our work now.
+    fn problems(&self) -> Vec<String> {
+        let of_feed = self.recorder.problem();
+        of_feed
+            .into_iter()
+            .chain(self.look_problem.clone())
+            .collect()
     }
 
     fn n_readers(&self) -> usize {

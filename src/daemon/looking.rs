@@ -74,11 +74,18 @@ impl Hub {
         } = match look {
             Ok(seen) => seen,
             Err(error) => {
-                tracing::warn!(%error, "a look failed");
+                let problem = format!("tasks cannot be looked at: {}", with_causes(&error));
+                if self.look_problem.as_ref() != Some(&problem) {
+                    tracing::warn!(%error, "a look failed");
+                }
+                self.look_problem = Some(problem);
                 self.pace.looked(Found::Untold, News::None, false);
                 return Looked::Enough;
             }
         };
+        if self.look_problem.take().is_some() {
+            tracing::info!("tasks can be looked at again");
+        }
         let name = self.watch.about().name.as_deref();
         self.recorder.rename(name.unwrap_or(&snapshot.session));
         self.recorder.set_checkpoint(self.watch.checkpoint());
@@ -166,6 +173,17 @@ impl Hub {
             .map(|task| task.window)
             .collect()
     }
+}
+
+/// Returns what an error says, with what brought it about.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 /// Whether a look brought an event that tmux or the kernel should have told of. That a dead pane

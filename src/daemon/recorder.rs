@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::stream::{Extent, NEWS_KEPT, News, Readers, Subscription};
 use crate::engine::Effect;
 use crate::feed::{FeedError, Journal, Reader, Sequence};
-use crate::model::{Body, Level, Seq};
+use crate::model::{Body, Level, Seq, StatusCounts};
 use crate::wire::{Checkpoint, Context, Filter, LiveRecord, VERSION};
 
 /// How long to wait before a disk that refused is tried again.
@@ -29,7 +29,7 @@ pub(super) struct Recorder {
     context: Context,
     news: broadcast::Sender<News>,
     /// The counts as last told; what a new reader begins with.
-    status: Option<LiveRecord>,
+    counts: Option<StatusCounts>,
     /// The number of the last record that is on the disk.
     last_seq: Seq,
     /// The number of the last record that was handed over.
@@ -38,6 +38,8 @@ pub(super) struct Recorder {
     unshown: Vec<Shown>,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
+    /// Why the disk refused; `None` while everything is written.
+    problem: Option<String>,
 }
 
 impl Recorder {
@@ -46,11 +48,12 @@ impl Recorder {
             journal,
             context,
             news: broadcast::Sender::new(NEWS_KEPT),
-            status: None,
+            counts: None,
             last_seq,
             given_seq: last_seq,
             unshown: Vec::new(),
             retry_at: None,
+            problem: None,
         }
     }
 
@@ -77,16 +80,35 @@ impl Recorder {
                     shown.extend(self.settle(written));
                 }
                 Effect::Status(counts) => {
-                    let status = LiveRecord::from(counts);
-                    self.status = Some(status.clone());
-                    self.tell(News::Status {
-                        extent: self.extent(),
-                        status,
-                    });
+                    self.counts = Some(counts);
+                    self.tell_status();
                 }
             }
         }
         shown
+    }
+
+    /// Returns what a reader is told of the counts, and of a disk that refuses.
+    fn status(&self) -> Option<LiveRecord> {
+        let mut status = LiveRecord::from(self.counts?);
+        if let LiveRecord::Status { problem, .. } = &mut status {
+            *problem = self.problem();
+        }
+        Some(status)
+    }
+
+    fn tell_status(&self) {
+        if let Some(status) = self.status() {
+            let extent = self.extent();
+            self.tell(News::Status { extent, status });
+        }
+    }
+
+    /// Returns why records are not on the disk, if any are not.
+    pub(super) fn problem(&self) -> Option<String> {
+        let waiting = self.given_seq - self.last_seq;
+        let problem = self.problem.as_ref()?;
+        Some(format!("{problem}; {waiting} records wait in memory"))
     }
 
     /// Tries again to write what the disk refused.
@@ -108,12 +130,18 @@ impl Recorder {
                 }
                 self.last_seq = self.given_seq;
                 self.tell(News::Grown(self.extent()));
+                if self.problem.take().is_some() {
+                    self.tell_status();
+                }
                 std::mem::take(&mut self.unshown)
             }
             Err(error) => {
                 if self.retry_at.is_none() {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     tracing::error!(%error, cause, "the feed's disk refuses; records wait");
+                    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+                    self.problem = Some(format!("{error}{cause}"));
+                    self.tell_status();
                 }
                 self.retry_at = Some(Instant::now() + RETRY_AFTER);
                 Vec::new()
@@ -171,7 +199,7 @@ impl Recorder {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 session_name: self.context.session_name.clone(),
             },
-            status: self.status.clone(),
+            status: self.status(),
             reader,
             sequence: Sequence::after(after.unwrap_or(self.last_seq)),
             filter,

@@ -10,6 +10,9 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    /// Caught so that a write beyond the limit on the size of files fails, as on a full disk, and
+    /// does not end the daemon.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -19,6 +22,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

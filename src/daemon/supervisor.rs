@@ -19,7 +19,8 @@ pub struct Meant {
     pub life: Option<SessionLife>,
     /// The daemon that supervises it under another name than this.
     pub supervisor: Option<Mark>,
-    /// Whether the session was renamed and another one has the name that was given.
+    /// Whether the session was renamed and another one, which no daemon supervises, has the name that
+    /// was given.
     pub is_ambiguous: bool,
 }
 
@@ -49,7 +50,11 @@ fn choose(
     is_living: impl Fn(&Mark) -> bool,
 ) -> Meant {
     let named = sessions.iter().find(|session| session.name == name);
-    let left = sessions.iter().find(|session| Some(&session.life) == life);
+    let mut left = sessions.iter().find(|session| Some(&session.life) == life);
+    if is_supervised(named, &is_living) && left.is_some_and(|left| left.name != name) {
+        // Of two sessions that are supervised, a name means the one that has it now.
+        left = None;
+    }
     let Some(found) = left.or(named) else {
         return Meant::default();
     };
@@ -60,6 +65,25 @@ fn choose(
         supervisor: found.mark.as_ref().filter(elsewhere).cloned(),
         is_ambiguous: named.is_some_and(|named| named.life != found.life),
     }
+}
+
+/// Whether a living daemon has marked the session, by whatever name it was asked for.
+fn is_supervised(session: Option<&Marked>, is_living: impl Fn(&Mark) -> bool) -> bool {
+    let mark = session.and_then(|session| session.mark.as_ref());
+    mark.is_some_and(is_living)
+}
+
+/// Returns the name by which another daemon than ours supervises the session that has this name,
+/// where there is one: of all `sessions` it is not the one with our `life`.
+pub(super) fn supervised_elsewhere(
+    server: &Server,
+    sessions: &[Marked],
+    life: &SessionLife,
+    name: &str,
+) -> Option<String> {
+    let mut others = sessions.iter().filter(|session| session.life != *life);
+    let mark = others.find(|session| session.name == name)?.mark.as_ref()?;
+    is_living(server, mark).then(|| mark.name.clone())
 }
 
 /// Whose a session is.
@@ -151,6 +175,23 @@ mod tests {
         check(&plain, Some(2), (Some("work"), None, false));
         check(&plain, Some(1), (Some("other"), None, true));
         check(&plain[..1], Some(1), (Some("other"), None, false));
+    }
+
+    #[test]
+    fn of_two_supervised_sessions_that_swapped_names_each_is_found_by_the_one_it_has() {
+        // The first was asked for as `work` and is `other` now.
+        let swapped = |pids: [u32; 2]| {
+            [
+                session(1, "other", Some((pids[0], "work"))),
+                session(2, "work", Some((pids[1], "other"))),
+            ]
+        };
+        for left in [None, Some(1)] {
+            check(&swapped([3, 5]), left, (Some("work"), Some("other"), false));
+            check(&swapped([4, 5]), left, (Some("work"), Some("other"), false));
+        }
+        // Nobody supervises the one that has the name.
+        check(&swapped([3, 4]), Some(1), (Some("other"), None, true));
     }
 
     #[test]

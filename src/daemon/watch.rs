@@ -13,6 +13,7 @@ use super::terminals::Terminals;
 use crate::model::{Bookmark, GoneReason, Now, PaneId, SessionLife, Snapshot, WindowId, text};
 use crate::observe::{Evidence, Observer};
 use crate::place::Place;
+use crate::process::{self, Process};
 use crate::protocol::rows::Look;
 use crate::tmux::{
     self, Connection, Extent, History, Memory, PaneOutput, Probe, Server, Target, TmuxError,
@@ -21,6 +22,13 @@ use crate::wire::{Checkpoint, SavedLife, Whereabouts};
 
 /// Between two attempts to attach, at first and at most.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long a server may take to end after it has closed its socket.
+const EXIT_TIME: Duration = Duration::from_millis(500);
+
+/// How far the kernel's and tmux's own record of a server's start may differ: tmux reads its clock
+/// after the process began, and the clock may have been set since.
+const START_TOLERANCE_SECS: i64 = 2;
 
 /// How often a look that is taken to make sure asks for everything.
 const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
@@ -40,6 +48,11 @@ pub(super) struct Watch {
     all_asked: Option<Instant>,
     /// Windows whose options have been set.
     prepared: BTreeSet<WindowId>,
+    /// The tmux server of the life that we follow; `None` while there is none, or where it could not
+    /// be opened.
+    server_process: Option<Process>,
+    /// Whether the last look found that the server runs and cannot be reached.
+    is_unreachable: bool,
     /// Windows that were alive in the last look, with their processes.
     alive: Vec<(WindowId, Option<u32>)>,
     /// What the kernel tells of the processes in the windows.
@@ -117,9 +130,12 @@ impl Watch {
     ) -> Self {
         let observer = before.map(|(look, bookmark)| Observer::from_snapshot(look, bookmark));
         let before = before.map(|(look, _)| look);
+        let life = before.and_then(|before| before.life.clone());
         Self {
             server,
-            life: before.and_then(|before| before.life.clone()),
+            server_process: life.as_ref().and_then(server_of),
+            is_unreachable: false,
+            life,
             link: apart(),
             observer: observer.unwrap_or_else(|| Observer::new(&name)),
             memory: Memory::default(),
@@ -319,7 +335,7 @@ impl Watch {
         match &look {
             None => self.forget_session().await,
             Some(look) => {
-                self.life = Some(look.session.life.clone());
+                self.follow_life(&look.session.life);
                 self.about = About {
                     name: Some(look.session.name.clone()),
                     root: look.session.root.clone(),
@@ -413,10 +429,57 @@ impl Watch {
         }
     }
 
+    /// Takes note of the life of the session that a look has just seen.
+    fn follow_life(&mut self, life: &SessionLife) {
+        self.is_unreachable = false;
+        if self.life.as_ref() != Some(life) || self.server_process.is_none() {
+            self.server_process = Process::open(life.server_pid);
+            self.life = Some(life.clone());
+        }
+    }
+
+    /// Says what it means that nothing listens on the server's socket: that the server has gone and
+    /// the session with it, unless the server runs on and only its socket is missing.
+    async fn without_server(&mut self) -> Result<Option<Look>, TmuxError> {
+        // A server that ends closes its socket a little earlier.
+        let deadline = Instant::now() + EXIT_TIME;
+        while self.server_runs() && !self.is_unreachable {
+            if Instant::now() >= deadline {
+                self.is_unreachable = true;
+                break;
+            }
+            tokio::time::sleep(EXIT_TIME / 100).await;
+        }
+        match &self.life {
+            Some(life) if self.is_unreachable && self.server_runs() => {
+                Err(TmuxError::Unreachable {
+                    socket: self.server.socket().to_owned(),
+                    pid: life.server_pid,
+                })
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Whether the server that we followed runs on. One that is ending can take for ever, but not so
+    /// the tasks in it.
+    fn server_runs(&self) -> bool {
+        let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
+        let mut tasks = self
+            .alive
+            .iter()
+            .filter_map(|(_, pid)| pid.as_ref())
+            .peekable();
+        self.server_process
+            .as_ref()
+            .is_some_and(Process::is_running)
+            && (tasks.peek().is_none() || tasks.any(runs))
+    }
+
     /// Looks with a process of its own, and attaches when there is something to attach to.
     async fn look_apart(&mut self) -> Result<Option<Look>, TmuxError> {
         if !self.server_listens() {
-            return Ok(None);
+            return self.without_server().await;
         }
         // One that is about to be taken by our clients need not be whole.
         let extent = match self.link {
@@ -433,7 +496,13 @@ impl Watch {
             look = self.one_shot(target, extent).await?;
         }
         self.elsewhere = None;
-        let Some(look) = look else { return Ok(None) };
+        let Some(look) = look else {
+            // The server may have closed its socket just now.
+            return match self.server_listens() {
+                true => Ok(None),
+                false => self.without_server().await,
+            };
+        };
         if !self.claim(&look.session.life).await? {
             return Ok(None);
         }
@@ -480,22 +549,29 @@ impl Watch {
     /// Says which session this is, to somebody who has but a name.
     pub(super) async fn whereabouts(&mut self) -> Whereabouts {
         let name = self.about.name.clone();
-        let mut is_ambiguous = false;
+        let (mut is_ambiguous, mut elsewhere) = (false, self.elsewhere.clone());
         let asked = text::one_line(self.name.as_bytes(), 4096);
-        if let (Some(life), true) = (&self.life, name.as_ref().is_some_and(|name| *name != asked)) {
-            let id = life.id;
+        if let (Some(life), true) = (
+            self.life.clone(),
+            name.as_ref().is_some_and(|name| *name != asked),
+        ) {
             match tmux::list_marks(&mut self.connection()).await {
                 Ok(all) => {
                     is_ambiguous = all
                         .iter()
-                        .any(|other| other.name == self.name && other.life.id != id);
+                        .any(|other| other.name == self.name && other.life.id != life.id);
+                    if let Some(other) =
+                        supervisor::supervised_elsewhere(&self.server, &all, &life, &self.name)
+                    {
+                        elsewhere = Some(other);
+                    }
                 }
                 Err(error) => tracing::warn!(%error, "could not ask who has the name"),
             }
         }
         Whereabouts {
             name,
-            elsewhere: self.elsewhere.clone(),
+            elsewhere,
             is_ambiguous,
         }
     }
@@ -538,6 +614,8 @@ impl Watch {
 
     async fn forget_session(&mut self) {
         self.life = None;
+        self.server_process = None;
+        self.is_unreachable = false;
         self.claimed = None;
         self.prepared.clear();
         self.about = About::default();
@@ -637,6 +715,15 @@ impl Watch {
             clients.close().await;
         }
     }
+}
+
+/// Returns the process of the server that a saved look was taken of, if it still runs.
+fn server_of(life: &SessionLife) -> Option<Process> {
+    let process = Process::open(life.server_pid)?;
+    // Another process may have its number by now.
+    let started = process::started_at(life.server_pid)? / 1000;
+    let is_same = (started - life.server_started).abs() <= START_TOLERANCE_SECS;
+    is_same.then_some(process)
 }
 
 fn alive(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {

@@ -11,6 +11,7 @@ mod evidence;
 mod facts;
 #[cfg(target_os = "linux")]
 mod idle;
+mod running;
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "only Linux counts")
@@ -26,6 +27,7 @@ use std::os::unix::fs::MetadataExt;
 
 pub use ends::{Ended, Ends};
 pub use evidence::{Asked, ask, terminal};
+pub use running::Process;
 pub use stillness::Stillness;
 
 #[cfg(target_os = "linux")]

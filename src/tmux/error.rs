@@ -28,6 +28,18 @@ pub enum TmuxError {
         /// The socket.
         socket: PathBuf,
     },
+    /// A server that runs cannot be reached by the socket that it had.
+    #[error(
+        "the tmux server (pid {pid}) runs, but nothing answers on `{}`; `kill -USR1 {pid}` makes it \
+         listen there again",
+        .socket.display()
+    )]
+    Unreachable {
+        /// The socket.
+        socket: PathBuf,
+        /// The server's process.
+        pid: u32,
+    },
     /// The socket's path is a file of another sort, which tmux would delete to make its own.
     #[error("{} is not a tmux socket but something else", .path.display())]
     NotASocket {
@@ -72,6 +84,7 @@ impl TmuxError {
         match self {
             Self::NoServer { .. } | Self::NoSuchSession { .. } => true,
             Self::ProgramMissing { .. }
+            | Self::Unreachable { .. }
             | Self::NotASocket { .. }
             | Self::TooOld { .. }
             | Self::Rejected { .. }
@@ -96,16 +109,40 @@ impl TmuxError {
         }
     }
 
-    /// Whether this text, from stderr or as the reason of an end, says that there is no server.
+    /// Whether this text, from stderr or as the reason of an end, says that there is no server. A
+    /// client that could not connect for another reason, such as too many open files, does not know.
     pub(super) fn tells_no_server(text: &str) -> bool {
-        [
-            "no server running on",
-            "error connecting to",
-            "No such file",
-            "server exited",
-            "lost server",
-        ]
-        .iter()
-        .any(|sign| text.contains(sign))
+        let could_not_connect = text.contains("error connecting to")
+            && ["No such file", "Not a directory", "Connection refused"]
+                .iter()
+                .any(|reason| text.contains(reason));
+        let signs = ["no server running on", "server exited", "lost server"];
+        could_not_connect || signs.iter().any(|sign| text.contains(sign))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_without_a_listener_tells_that_there_is_no_server() {
+        let tells = TmuxError::tells_no_server;
+        assert!(tells("no server running on /tmp/tmux-0/default\n"));
+        assert!(tells(
+            "error connecting to /tmp/s (No such file or directory)"
+        ));
+        assert!(tells("error connecting to /tmp/s (Connection refused)"));
+        assert!(tells("[server exited]"));
+        for reason in [
+            "Too many open files",
+            "Permission denied",
+            "Resource temporarily unavailable",
+        ] {
+            assert!(
+                !tells(&format!("error connecting to /tmp/s ({reason})")),
+                "{reason}"
+            );
+        }
     }
 }

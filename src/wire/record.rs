@@ -374,6 +374,11 @@ pub enum LiveRecord {
         /// there is none; only the configuration makes any.
         #[serde(default, skip_serializing_if = "is_none_of_them")]
         stalled: usize,
+        /// Why records cannot be written now: they wait in the daemon's memory. Left out when they
+        /// can.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "String")]
+        problem: Option<String>,
     },
     /// What follows is live.
     Sync,
@@ -404,6 +409,7 @@ impl From<StatusCounts> for LiveRecord {
             waiting: counts.waiting,
             dead: counts.dead,
             stalled: counts.stalled,
+            problem: None,
         }
     }
 }

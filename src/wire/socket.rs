@@ -179,7 +179,8 @@ pub enum Response {
 pub struct Whereabouts {
     /// The name that the session has now; `None` when there is none.
     pub name: Option<String>,
-    /// The name by which another daemon supervises the session that has the name.
+    /// The name by which another daemon supervises the session that has the name this daemon was
+    /// asked for.
     pub elsewhere: Option<String>,
     /// Whether it was renamed and another session has the name that the daemon was asked for.
     pub is_ambiguous: bool,
@@ -243,6 +244,9 @@ pub struct DaemonStatus {
     pub feed: String,
     /// The daemon's log.
     pub log: String,
+    /// What keeps the daemon from its work now, a sentence each; left out when nothing does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// How many read the live feed.
     pub readers: usize,
     /// How many waits are under way.

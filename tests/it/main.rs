@@ -24,6 +24,8 @@ mod presence;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;
+#[cfg(target_os = "linux")]
+mod reach;
 mod renames;
 mod replay;
 mod respawns;

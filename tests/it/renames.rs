@@ -310,3 +310,39 @@ fn where_the_daemon_answers_nobody_else_is_asked() {
     world.set("TMUX_TASK_TMUX", "/no/such/tmux");
     world.task(["ls"]).ok();
 }
+
+#[test]
+fn two_sessions_that_swap_names_are_each_found_by_the_name_they_have() {
+    let world = World::new();
+    for (session, task) in [("work", "api"), ("other", "web")] {
+        world.run_in(session, task, "exec sleep 1000");
+        let started = format!("started {task}");
+        world.until_of(&["-s", session], "its start", |records| {
+            story(records).contains(&started)
+        });
+    }
+    let daemons = [daemon_by(&world, "work"), daemon_by(&world, "other")];
+    rename(&world, "work", "aside");
+    rename(&world, "other", "work");
+    rename(&world, "aside", "other");
+    for (name, daemon, task) in [("other", daemons[0], "api"), ("work", daemons[1], "web")] {
+        assert_eq!(daemon_by(&world, name), daemon);
+        let listed = by(&world, name, &["ls"]);
+        assert!(listed.ok().contains(&format!(" {task} ")), "{listed}");
+        let run = by(&world, name, &["run", "new", "--", "exec sleep 1000"]);
+        assert!(run.ok().starts_with(&format!("session={name}\n")), "{run}");
+        by(&world, name, &["kill", "new"]).ok();
+        let wait = by(&world, name, &["wait", task, "--idle", "1ms", "--json"]);
+        wait.ok();
+        let again = by(&world, name, &["daemon", "--detach"]);
+        let running = format!("already running (pid {})\n", daemon.as_raw_nonzero());
+        assert_eq!((again.code, again.err), (0, running));
+        let records = parse_lines(by(&world, name, &["feed"]).ok());
+        event(&records, "started", task);
+        event(&records, "started", "new");
+    }
+    for (name, daemon) in [("other", daemons[0]), ("work", daemons[1])] {
+        by(&world, name, &["daemon", "stop"]).ok();
+        world.until_true("the daemon is gone", || has_ended(daemon));
+    }
+}

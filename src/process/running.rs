@@ -1,0 +1,97 @@
+//! Whether a process still runs, asked without waiting and whatever became of its number.
+
+/// A process that we can ask about: it is the one that had the number when this was made.
+#[derive(Debug)]
+pub struct Process {
+    handle: system::Handle,
+}
+
+impl Process {
+    /// Returns the process that has this number now; `None` when there is none, or the system has
+    /// no room for another file.
+    #[must_use]
+    pub fn open(pid: u32) -> Option<Self> {
+        let handle = system::Handle::open(pid)?;
+        Some(Self { handle })
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.handle.is_running()
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::os::fd::OwnedFd;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    #[derive(Debug)]
+    pub(super) struct Handle(OwnedFd);
+
+    impl Handle {
+        pub(super) fn open(pid: u32) -> Option<Self> {
+            let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+            match pidfd_open(pid, PidfdFlags::empty()) {
+                Ok(fd) => Some(Self(fd)),
+                Err(error) => {
+                    tracing::debug!(?pid, %error, "could not open a process");
+                    None
+                }
+            }
+        }
+
+        /// A pidfd is readable once its process has ended.
+        pub(super) fn is_running(&self) -> bool {
+            let mut files = [PollFd::new(&self.0, PollFlags::IN)];
+            let at_once = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            matches!(poll(&mut files, Some(&at_once)), Ok(0))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use rustix::process::{Pid, test_kill_process};
+
+    #[derive(Debug)]
+    pub(super) struct Handle(Pid);
+
+    impl Handle {
+        pub(super) fn open(pid: u32) -> Option<Self> {
+            let handle = Self(Pid::from_raw(i32::try_from(pid).ok()?)?);
+            handle.is_running().then_some(handle)
+        }
+
+        pub(super) fn is_running(&self) -> bool {
+            match test_kill_process(self.0) {
+                Ok(()) => true,
+                Err(error) => error != rustix::io::Errno::SRCH,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_runs_until_it_has_ended() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::open(child.id()).unwrap();
+        assert!(process.is_running());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!process.is_running());
+        assert!(Process::open(child.id()).is_none());
+    }
+}
