@@ -1,5 +1,6 @@
 //! What can be typed, and the help for it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,6 +92,10 @@ pub(crate) struct Json {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag that can be given"
+)]
 pub(crate) struct Run {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
     pub(crate) name: String,
@@ -100,6 +105,9 @@ pub(crate) struct Run {
     /// A variable for its environment; may be given more than once
     #[arg(long, value_name = "K=V", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Fail when the task is running already, instead of replacing its run
+    #[arg(long)]
+    pub(crate) if_absent: bool,
     /// Run it in tmux's environment instead of this one; --env goes on top
     #[arg(long)]
     pub(crate) clean_env: bool,
@@ -126,7 +134,7 @@ pub(crate) struct Run {
     pub(crate) json: Json,
     /// The command: one word is a shell line, several are a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<String>,
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

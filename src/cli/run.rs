@@ -1,6 +1,8 @@
 //! `run`: start a task in its slot.
 
 use std::env;
+use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -14,13 +16,14 @@ use crate::client::Client;
 use crate::config;
 use crate::model::environment::{Withheld, is_shell_name};
 use crate::model::owner_of_environment;
-use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched, TaskEnvironment};
+use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched, Replaced, TaskEnvironment};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{Request, Response};
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     tmux::check_name(&args.name).map_err(|error| launch_failure(&error))?;
-    if args.command.iter().all(|word| word.trim().is_empty()) {
+    let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
+    if args.command.iter().all(is_blank) {
         let why = format!("no command given for task `{}`", args.name);
         return Err(Failure::new(Kind::Usage, "run", why));
     }
@@ -43,6 +46,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         command: CommandWords::from_words(args.command),
         root: session.project.clone(),
         started: crate::clock::now().wall,
+        only_if_absent: args.if_absent,
     };
     // One launch at a time: the next one begins when this run has been seen.
     session
@@ -93,6 +97,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             "taskCwd": cwd,
             "run": launched.run,
             "cursor": start_of(&session, &launched).await?,
+            "replaced": launched.replaced.map(replaced_word),
         }))?;
     } else {
         output::lines([
@@ -101,6 +106,12 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             &format!("task={}", launch.name),
             &format!("cwd={cwd}"),
         ])?;
+    }
+    if launched.replaced == Some(Replaced::Live) && std::io::stderr().is_terminal() {
+        output::note(&format!(
+            "tmux-task: run: replaced the live run of task `{}`",
+            launch.name
+        ));
     }
     let until = Until {
         texts: args.until,
@@ -123,6 +134,13 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             Failure::new(Kind::Missing, "run", "no daemon runs to wait with")
                 .with_hint("start one with `tmux-task daemon --detach`"),
         ),
+    }
+}
+
+fn replaced_word(replaced: Replaced) -> &'static str {
+    match replaced {
+        Replaced::Live => "live",
+        Replaced::Dead => "dead",
     }
 }
 
@@ -184,13 +202,23 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
 }
 
 fn launch_failure(error: &LaunchError) -> Failure {
-    let kind = match error {
-        LaunchError::Name(_) | LaunchError::Session(_) => Kind::Usage,
+    let (kind, hint) = match error {
+        LaunchError::Name(_) | LaunchError::Session(_) => (Kind::Usage, None),
+        LaunchError::Running { .. } => (
+            Kind::Failed,
+            Some("without --if-absent, the live run is replaced"),
+        ),
+        LaunchError::ServerEnds(_) => (
+            Kind::Failed,
+            Some("`tmux set-option -s exit-unattached off` lets it run"),
+        ),
         LaunchError::Directory(_)
+        | LaunchError::DirectoryName(_)
         | LaunchError::Environment { .. }
         | LaunchError::Ambiguous { .. }
+        | LaunchError::Disturbed(_)
         | LaunchError::Contended
-        | LaunchError::Tmux(_) => Kind::Failed,
+        | LaunchError::Tmux(_) => (Kind::Failed, None),
     };
-    Failure::of(kind, "run", error)
+    Failure::of(kind, "run", error).with_optional_hint(hint.map(str::to_owned))
 }

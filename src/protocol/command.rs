@@ -96,10 +96,24 @@ pub fn quote(word: &str) -> String {
     quoted
 }
 
-/// Returns `text` so that a format that tmux expands shows it unchanged.
+/// Returns `text` so that a format that tmux expands shows it unchanged: a doubled `#` is one,
+/// except before `[`, where tmux leaves every `#` as it is.
 #[must_use]
 pub fn literal_format(text: &str) -> String {
-    text.replace('#', "##")
+    let mut literal = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('#') {
+        literal.push_str(&rest[..at]);
+        let after = rest[at..].trim_start_matches('#');
+        let run = &rest[at..rest.len() - after.len()];
+        literal.push_str(run);
+        if !after.starts_with('[') {
+            literal.push_str(run);
+        }
+        rest = after;
+    }
+    literal.push_str(rest);
+    literal
 }
 
 #[cfg(test)]
@@ -143,6 +157,21 @@ mod tests {
                 "a;b"
             ]
         );
+    }
+
+    #[test]
+    fn a_literal_doubles_what_a_format_halves() {
+        for (text, literal) in [
+            ("", ""),
+            ("a", "a"),
+            ("#{pid}", "##{pid}"),
+            ("##", "####"),
+            ("a#(id)#", "a##(id)##"),
+            ("#[x]", "#[x]"),
+            ("##[x]#é", "##[x]##é"),
+        ] {
+            assert_eq!(literal_format(text), literal);
+        }
     }
 
     proptest::proptest! {

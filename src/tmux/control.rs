@@ -6,7 +6,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::server::Server;
 use crate::model::{SessionId, WindowId, text};
-use crate::protocol::{Command, Frame, literal_format};
+use crate::protocol::{Command, Frame};
 
 /// The session option that holds the last notice, for status lines that want to show it.
 pub const NOTICE_OPTION: &str = "@tmux_task_notice";
@@ -236,7 +236,8 @@ pub async fn set_session_option(
     let set = match value {
         // Shown in a status line the text's `#` would begin a style.
         Some(value) => {
-            let value = literal_format(&text::one_line(value.as_bytes(), 500));
+            // What is drawn halves every `##`, before `[` too.
+            let value = text::one_line(value.as_bytes(), 500).replace('#', "##");
             Command::new("set-option").args(["-t", &target, name, &value])
         }
         None => Command::new("set-option").args(["-uq", "-t", &target, name]),

@@ -9,11 +9,12 @@ use std::time::Duration;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
+use super::rows::IS_BARE;
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
 use crate::model::{Millis, PaneId, SessionId, WindowId};
-use crate::protocol::{Command, control_line, literal_format};
+use crate::protocol::{Command, Frame, control_line, literal_format};
 
 /// How many rows of history a task's pane keeps.
 const HISTORY_LIMIT: &str = "50000";
@@ -46,6 +47,17 @@ pub struct Launch {
     pub root: Option<PathBuf>,
     /// When the launch was asked for.
     pub started: Millis,
+    /// Whether a live run stays, and the launch fails.
+    pub only_if_absent: bool,
+}
+
+/// What a launch has put an end to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// A run that was alive.
+    Live,
+    /// A window whose run had ended.
+    Dead,
 }
 
 /// What was started.
@@ -59,8 +71,8 @@ pub struct Launched {
     pub pane: PaneId,
     /// Which run of the task it is, from 1.
     pub run: u32,
-    /// Whether the window was made for it.
-    pub created: bool,
+    /// The run that was in the window before; `None` when the window was made for this one.
+    pub replaced: Option<Replaced>,
 }
 
 /// Why nothing was started.
@@ -83,9 +95,12 @@ pub enum LaunchError {
         #[source]
         source: std::io::Error,
     },
-    /// The directory is not there, or has a name that tmux cannot carry.
+    /// The directory is not there.
     #[error("`{}` is not a directory to run in", .0.display())]
     Directory(PathBuf),
+    /// The directory has a name that neither tmux nor the feed can carry.
+    #[error("cannot run in `{}`: its name is not UTF-8", .0.display())]
+    DirectoryName(PathBuf),
     /// Which of them is the slot?
     #[error("two windows are named `{name}`: {first} and {second}")]
     Ambiguous {
@@ -96,6 +111,23 @@ pub enum LaunchError {
         /// Another.
         second: WindowId,
     },
+    /// A live run was to stay.
+    #[error("task `{name}` is running in {window}")]
+    Running {
+        /// The task.
+        name: String,
+        /// Its window.
+        window: WindowId,
+    },
+    /// The window was made, and the task is not in it.
+    #[error("the window that was made for task `{0}` was changed before the task could start")]
+    Disturbed(String),
+    /// The server goes as soon as nobody is attached.
+    #[error(
+        "task `{0}` ends as soon as it was started: tmux's option exit-unattached is on, and no \
+         client is attached"
+    )]
+    ServerEnds(String),
     /// Others kept changing the session.
     #[error("the session changed under every one of {ATTEMPTS} attempts")]
     Contended,
@@ -144,7 +176,7 @@ pub async fn launch(
             Found::NoSession => match plan.create_session(server).await {
                 // Clients that start one server together can each take another's for theirs, and
                 // see it exit.
-                Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
+                Err(LaunchError::Tmux(error)) if error.is_missing() && attempt < START_ATTEMPTS => {
                     no_server = Some(error);
                     tokio::time::sleep(PAUSE).await;
                     None
@@ -153,9 +185,16 @@ pub async fn launch(
             },
             Found::Windows {
                 slots,
+                named,
                 control_clients,
             } => match slots.as_slice() {
-                [] => plan.create_window(connection).await?,
+                [] => plan.create_window(connection, &named).await?,
+                [slot] if launch.only_if_absent && !slot.is_dead => {
+                    return Err(LaunchError::Running {
+                        name: launch.name.clone(),
+                        window: slot.window,
+                    });
+                }
                 [slot] => plan.run_again(connection, slot, &control_clients).await?,
                 [first, second, ..] => {
                     return Err(LaunchError::Ambiguous {
@@ -178,7 +217,10 @@ pub async fn launch(
 enum Found {
     NoSession,
     Windows {
+        /// Those that are tasks.
         slots: Vec<Slot>,
+        /// What tmux says of all of them: as long as that is the same, so are they.
+        named: String,
         /// The names of the server's control clients.
         control_clients: Vec<String>,
     },
@@ -190,6 +232,9 @@ struct Slot {
     window: WindowId,
     pane: PaneId,
     run: u32,
+    is_dead: bool,
+    /// Not a shell that somebody opened, and that tmux has named after what runs in it.
+    is_task: bool,
 }
 
 /// A launch whose input is proven.
@@ -207,6 +252,9 @@ struct Plan<'a> {
 
 const MARK: &str = "@tmux_task_launch";
 
+/// 1 where the server ends with its last client, and none is attached.
+const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
+
 /// Who asked for the window's task.
 const OWNER: &str = "@tmux_task_owner";
 
@@ -218,8 +266,11 @@ impl<'a> Plan<'a> {
             let shown = crate::model::text::one_line(session.as_bytes(), 60);
             return Err(LaunchError::Session(shown));
         }
-        let cwd = launch.cwd.to_str().filter(|_| is_directory(&launch.cwd));
-        let cwd = cwd.ok_or_else(|| LaunchError::Directory(launch.cwd.clone()))?;
+        if !is_directory(&launch.cwd) {
+            return Err(LaunchError::Directory(launch.cwd.clone()));
+        }
+        let cwd = launch.cwd.to_str();
+        let cwd = cwd.ok_or_else(|| LaunchError::DirectoryName(launch.cwd.clone()))?;
         let mark = format!("{}-{}", std::process::id(), unique());
         let no_file = |source| LaunchError::Environment {
             folder: launch.runtime.clone(),
@@ -245,51 +296,109 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Lists the panes of all windows of the name; the first of a window is its primary one.
-    fn list_command(&self) -> Command {
+    /// What tmux says of the windows of the name, in one word.
+    fn named_format(&self) -> String {
+        format!(
+            "#{{W:#{{?#{{==:#{{window_name}},{}}},#{{window_id}}+,}}}}",
+            self.launch.name
+        )
+    }
+
+    /// What is listed of a pane; see [`read_row`].
+    fn row_format(&self) -> String {
+        // A task was marked by a launcher, or opened with a command.
+        let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
+        let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
+        format!(
+            "#{{session_id}} #{{window_id}} #{{pane_id}} #{{pane_dead}} {is_task} \
+             +{} #{{@tmux_task_run}} #{{{MARK}}}",
+            self.named_format()
+        )
+    }
+
+    async fn find(&self, connection: &mut Connection<'_>) -> Result<Found, TmuxError> {
         // Without the colon tmux goes on to look for a window of that name.
-        Command::new("list-panes")
+        let list = Command::new("list-panes")
             .args(["-s", "-t", &format!("{}:", self.session)])
             .args([
                 "-f",
                 &format!("#{{==:#{{window_name}},{}}}", self.launch.name),
             ])
-            .args([
-                "-F",
-                "#{session_id} #{window_id} #{pane_id} #{@tmux_task_run} #{@tmux_task_launch}",
-            ])
-    }
-
-    async fn find(&self, connection: &mut Connection<'_>) -> Result<Found, TmuxError> {
-        let ask = [list_control_clients(), self.list_command()];
-        match connection.run(&ask).await {
+            .args(["-F", &self.row_format()]);
+        match connection.run(&[list_control_clients(), list]).await {
             Err(error) if error.is_missing() => Ok(Found::NoSession),
             answer => {
                 let frames = answer?;
-                let text = frames.last().map(crate::protocol::Frame::text);
-                let slots = read_slots(&text.unwrap_or_default());
+                let text = frames.last().map(Frame::text).unwrap_or_default();
+                let rows = read_rows(&text);
                 Ok(Found::Windows {
-                    slots: slots.into_iter().map(|(slot, _)| slot).collect(),
+                    named: rows.first().map_or("", |row| row.named).to_owned(),
+                    slots: rows
+                        .iter()
+                        .map(|row| row.slot)
+                        .filter(|slot| slot.is_task)
+                        .collect(),
                     control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
                 })
             }
         }
     }
 
+    /// Lists the window of this launch, wherever it is and whatever its name.
+    fn list_launched(&self) -> Command {
+        Command::new("list-panes")
+            .args([
+                "-a",
+                "-f",
+                &format!("#{{==:#{{{MARK}}},{}}}", self.mark),
+                "-F",
+            ])
+            .arg(format!("{SERVER_ENDS} {}", self.row_format()))
+    }
+
+    /// Reads what [`Plan::list_launched`] said.
+    fn launched(
+        &self,
+        frames: &[Frame],
+        replaced: Option<Replaced>,
+    ) -> Result<Option<Launched>, LaunchError> {
+        let text = frames.last().map(Frame::text).unwrap_or_default();
+        let ends = text.starts_with('1');
+        let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
+        let rows = rows.join("\n");
+        let Some(row) = read_rows(&rows)
+            .into_iter()
+            .find(|row| row.mark == self.mark)
+        else {
+            return Ok(None);
+        };
+        if ends {
+            return Err(LaunchError::ServerEnds(self.launch.name.clone()));
+        }
+        Ok(Some(Launched {
+            session: row.slot.session,
+            window: row.slot.window,
+            pane: row.slot.pane,
+            run: row.slot.run,
+            replaced,
+        }))
+    }
+
     /// Makes the session with the task as its only window; `None` when somebody was faster.
-    async fn create_session(&self, server: &Server) -> Result<Option<Launched>, TmuxError> {
+    async fn create_session(&self, server: &Server) -> Result<Option<Launched>, LaunchError> {
         server.create_socket_folder()?;
         let pane_target = format!("{}:", self.session);
+        let first = format!("{pane_target}^");
         let on_session = |name: &str, value: &str| {
             Command::new("set-option").args(["-t", &pane_target, name, value])
         };
         // The length of a history is fixed when its pane is made, so the session's own option has
-        // to be there before: the first window is a placeholder that makes room for the task's.
+        // to be there before: the session's first window makes room for the task's.
+        let begin = Command::new("new-session")
+            .args(["-d", "-s", &literal_format(&self.launch.session)])
+            .args(["-n", &self.launch.name]);
         let mut commands = vec![
-            Command::new("new-session")
-                .args(["-d", "-s", &literal_format(&self.launch.session)])
-                .args(["-n", "tmux-task"])
-                .args(["-c", &literal_format(self.cwd), "--", "true", ""]),
+            self.with_stand_in(begin, "session"),
             on_session("history-limit", HISTORY_LIMIT),
             on_session("destroy-unattached", "off"),
             on_session("bell-action", "any"),
@@ -297,74 +406,96 @@ impl<'a> Plan<'a> {
         if let Some(root) = self.launch.root.as_deref().and_then(Path::to_str) {
             commands.push(on_session("@tmux_task_root", root));
         }
-        let mut place = self.new_window();
-        place = place.args(["-k", "-t", &format!("{pane_target}^")]);
-        commands.push(self.with_process(place));
-        commands.extend(self.window_options(&format!("{pane_target}^"), Count::First));
-        commands.push(self.list_command());
-        match (Connection::OneShot(server)).run_unseen(&commands).await {
+        let replace = self.new_window(&["-k", "-t", &first]);
+        let add = self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]);
+        commands.push(
+            Command::new("if-shell")
+                .args(["-F", "-t", &first, &self.is_stand_in("session")])
+                .args([control_line(&[replace]), control_line(&[add])]),
+        );
+        commands.push(self.start_in(&first));
+        commands.push(self.list_launched());
+        let mut connection = Connection::OneShot(server);
+        match connection.run_unseen(&commands).await {
             Err(TmuxError::Rejected { command, reply })
                 if command == "new-session" && reply.starts_with("duplicate session") =>
             {
                 Ok(None)
             }
-            answer => Ok(self.created(&answer?)),
+            answer => self.created(&mut connection, &answer?).await,
         }
     }
 
-    /// Makes the window unless one of that name is there by then.
+    /// Makes the window unless the windows of its name are others by then.
     async fn create_window(
         &self,
         connection: &mut Connection<'_>,
-    ) -> Result<Option<Launched>, TmuxError> {
+        named: &str,
+    ) -> Result<Option<Launched>, LaunchError> {
         let pane_target = format!("{}:", self.session);
         let end = format!("{pane_target}{{end}}");
-        let mut make = vec![
+        let make = [
             Command::new("set-option").args(["-t", &pane_target, "history-limit", HISTORY_LIMIT]),
-            self.with_process(self.new_window().args(["-a", "-t", &end])),
+            self.new_window(&["-a", "-t", &end]),
+            self.start_in(&end),
         ];
-        make.extend(self.window_options(&end, Count::First));
-        let is_there = format!(
-            "#{{W:#{{?#{{==:#{{window_name}},{}}},1,}}}}",
-            self.launch.name
-        );
+        let is_same = format!("#{{==:{},{named}}}", self.named_format());
         let commands = [
             // Another session must not stand in for one that has gone.
             Command::new("has-session").args(["-t", &self.session]),
             Command::new("if-shell")
-                .args(["-F", "-t", &pane_target, &is_there, ""])
+                .args(["-F", "-t", &pane_target, &is_same])
                 .arg(control_line(&make)),
-            self.list_command(),
+            self.list_launched(),
         ];
         match connection.run_unseen(&commands).await {
             Err(error) if error.is_missing() => Ok(None),
-            answer => Ok(self.created(&answer?)),
+            answer => {
+                let frames = answer?;
+                self.created(connection, &frames).await
+            }
         }
     }
 
-    /// Reads from the last frame whether this launch made the window.
-    fn created(&self, frames: &[crate::protocol::Frame]) -> Option<Launched> {
-        let text = frames.last()?.text();
-        let (slot, _) = read_slots(&text)
-            .into_iter()
-            .find(|(_, mark)| *mark == self.mark)?;
-        Some(Launched {
-            session: slot.session,
-            window: slot.window,
-            pane: slot.pane,
-            run: 1,
-            created: true,
-        })
+    /// Finds out whether this launch made a window, and whether the task is in it: where a hook of
+    /// the user has made another window meanwhile, it is started now.
+    async fn created(
+        &self,
+        connection: &mut Connection<'_>,
+        frames: &[Frame],
+    ) -> Result<Option<Launched>, LaunchError> {
+        if let Some(launched) = self.launched(frames, None)? {
+            return Ok(Some(launched));
+        }
+        let beginning = format!("made-{} ", self.mark);
+        let said = frames
+            .iter()
+            .map(Frame::text)
+            .collect::<Vec<_>>()
+            .join("\n");
+        let made = said.lines().find_map(|line| line.strip_prefix(&beginning));
+        let Some(pane) = made else { return Ok(None) };
+        let commands = [self.start_in(pane), self.list_launched()];
+        let disturbed = || LaunchError::Disturbed(self.launch.name.clone());
+        match connection.run_unseen(&commands).await {
+            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
+                Err(disturbed())
+            }
+            answer => self
+                .launched(&answer?, None)?
+                .ok_or_else(disturbed)
+                .map(Some),
+        }
     }
 
     /// Runs the task again in its window; `None` when the window or one of the control clients has
-    /// gone.
+    /// gone, or when the run is alive again and was to stay then.
     async fn run_again(
         &self,
         connection: &mut Connection<'_>,
         slot: &Slot,
         control_clients: &[String],
-    ) -> Result<Option<Launched>, TmuxError> {
+    ) -> Result<Option<Launched>, LaunchError> {
         let pane = slot.pane.to_string();
         // First in the line: one that fails must leave nothing half done.
         let mut commands: Vec<Command> = pause_for(control_clients, slot.pane).collect();
@@ -375,41 +506,91 @@ impl<'a> Plan<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        commands.extend(self.window_options(&pane, Count::Next));
-        let respawn = Command::new("respawn-pane").args(["-k", "-t", &pane]);
-        commands.push(self.with_process(respawn));
+        commands.extend(self.start_commands(&pane, Count::Next));
         commands.extend(continue_for(control_clients, slot.pane));
-        commands.push(Command::new("clear-history").args(["-t", &pane]));
-        commands.push(self.list_command());
-        let frames = match connection.run_unseen(&commands).await {
+        let mut line = vec![
+            Command::new("display-message")
+                .args(["-p", "-t", &pane])
+                .arg("#{?pane_dead,dead,live}"),
+        ];
+        if self.launch.only_if_absent {
+            line.push(
+                Command::new("if-shell")
+                    .args(["-F", "-t", &pane, "#{pane_dead}"])
+                    .arg(control_line(&commands)),
+            );
+        } else {
+            line.extend(commands);
+        }
+        line.push(self.list_launched());
+        let frames = match connection.run_unseen(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
                 return Ok(None);
             }
             answer => answer?,
         };
-        let text = frames.last().map(crate::protocol::Frame::text);
-        let slots = read_slots(&text.unwrap_or_default());
-        let after = slots
-            .into_iter()
-            .find(|(after, _)| after.window == slot.window);
-        Ok(Some(Launched {
-            session: slot.session,
-            window: slot.window,
-            pane: slot.pane,
-            // A window renamed within the line is not listed; its count is one more all the same.
-            run: after.map_or(slot.run.saturating_add(1), |(after, _)| after.run),
-            created: false,
-        }))
+        let was_live = frames
+            .first()
+            .is_some_and(|frame| frame.text().lines().any(|line| line == "live"));
+        let replaced = if was_live {
+            Replaced::Live
+        } else {
+            Replaced::Dead
+        };
+        self.launched(&frames, Some(replaced))
     }
 
-    fn new_window(&self) -> Command {
-        Command::new("new-window").args(["-d", "-n", &self.launch.name])
+    /// Makes a window that begins with a stand-in, and says which.
+    ///
+    /// Hooks of the user may run right after, and wait, rename and make windows: a command that has
+    /// ended by then would have taken its window along, and the last window might be another.
+    fn new_window(&self, place: &[&str]) -> Command {
+        let made = format!("made-{} #{{pane_id}}", self.mark);
+        let command = Command::new("new-window")
+            .args(["-d", "-P", "-F", &made, "-n", &self.launch.name])
+            .args(place.iter().copied());
+        self.with_stand_in(command, "window")
     }
 
-    fn with_process(&self, command: Command) -> Command {
+    /// A process that prints nothing, ends by itself when nobody needs it any more, and says whose
+    /// it is.
+    fn with_stand_in(&self, command: Command, what: &str) -> Command {
         command
-            .args(["-c", &literal_format(self.cwd), "--"])
-            .args(self.words.iter().cloned())
+            .args(["-c", &literal_format(self.cwd), "--", "sh", "-c"])
+            .args(["exec sleep 60".to_owned(), format!("{what}-{}", self.mark)])
+    }
+
+    /// The format that is true of a pane with such a stand-in.
+    fn is_stand_in(&self, what: &str) -> String {
+        format!("#{{m:*{what}-{}*,#{{pane_start_command}}}}", self.mark)
+    }
+
+    /// Starts the task in a window that this launch has made, if the target is one.
+    fn start_in(&self, target: &str) -> Command {
+        Command::new("if-shell")
+            .args(["-F", "-t", target, &self.is_stand_in("window")])
+            .arg(control_line(&self.start_commands(target, Count::First)))
+    }
+
+    /// What makes the window the task's, and starts it.
+    fn start_commands(&self, target: &str, count: Count) -> Vec<Command> {
+        let mut commands = self.window_options(target, count);
+        let name = &self.launch.name;
+        let rename = Command::new("rename-window").args(["-t", target, name]);
+        commands.push(
+            Command::new("if-shell")
+                .args(["-F", "-t", target])
+                .args([&format!("#{{==:#{{window_name}},{name}}}"), ""])
+                .arg(control_line(&[rename])),
+        );
+        commands.push(
+            Command::new("respawn-pane")
+                .args(["-k", "-t", target])
+                .args(["-c", &literal_format(self.cwd), "--"])
+                .args(self.words.iter().cloned()),
+        );
+        commands.push(Command::new("clear-history").args(["-t", target]));
+        commands
     }
 
     fn window_options(&self, target: &str, count: Count) -> Vec<Command> {
@@ -463,33 +644,49 @@ fn unique() -> u64 {
     nanos.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Reads the listing, one slot a window with its pane of the lowest id, and the launch's mark.
-fn read_slots(text: &str) -> Vec<(Slot, String)> {
-    let mut slots: Vec<(Slot, String)> = Vec::new();
-    for line in text.lines() {
-        let Some((slot, mark)) = read_slot(line) else {
-            continue;
-        };
-        match slots
-            .iter_mut()
-            .find(|(known, _)| known.window == slot.window)
-        {
-            Some((known, _)) => known.pane = known.pane.min(slot.pane),
-            None => slots.push((slot, mark)),
-        }
-    }
-    slots
+/// One window of a listing.
+#[derive(Debug)]
+struct Row<'a> {
+    slot: Slot,
+    named: &'a str,
+    mark: &'a str,
 }
 
-fn read_slot(line: &str) -> Option<(Slot, String)> {
-    let mut fields = line.splitn(5, ' ');
+/// Reads the listing, one row a window: that of its pane of the lowest id.
+fn read_rows(text: &str) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for row in text.lines().filter_map(read_row) {
+        match rows
+            .iter_mut()
+            .find(|known| known.slot.window == row.slot.window)
+        {
+            Some(known) if row.slot.pane < known.slot.pane => *known = row,
+            Some(_) => {}
+            None => rows.push(row),
+        }
+    }
+    rows
+}
+
+fn read_row(line: &str) -> Option<Row<'_>> {
+    let mut fields = line.splitn(8, ' ');
+    let session = fields.next()?.parse().ok()?;
+    let window = fields.next()?.parse().ok()?;
+    let pane = fields.next()?.parse().ok()?;
+    let is_dead = fields.next()? == "1";
+    let is_task = fields.next()? == "1";
+    let named = fields.next()?.strip_prefix('+')?;
+    let run = fields.next()?.parse().unwrap_or(1);
+    let mark = fields.next()?;
     let slot = Slot {
-        session: fields.next()?.parse().ok()?,
-        window: fields.next()?.parse().ok()?,
-        pane: fields.next()?.parse().ok()?,
-        run: fields.next()?.parse().unwrap_or(1),
+        session,
+        window,
+        pane,
+        run,
+        is_dead,
+        is_task,
     };
-    Some((slot, fields.next()?.to_owned()))
+    Some(Row { slot, named, mark })
 }
 
 #[cfg(test)]
@@ -523,11 +720,18 @@ mod tests {
 
     #[test]
     fn the_lowest_pane_is_the_slot() {
-        let slots = read_slots("$0 @1 %7 3 m\n$0 @1 %2 3 m\n$0 @4 %5  \nrubbish");
-        let told: Vec<_> = slots
+        let rows = read_rows(
+            "$0 @1 %7 0 0 +@1+@4+ 3 m\n$0 @1 %2 1 1 +@1+@4+ 3 m\n$0 @4 %5 0 0 +@1+@4+  \nrubbish",
+        );
+        let told: Vec<_> = rows
             .iter()
-            .map(|(s, m)| (s.window.0, s.pane.0, s.run, m.as_str()))
+            .map(|row| (row.slot.window.0, row.slot.pane.0, row.slot.run, row.mark))
             .collect();
         assert_eq!(told, [(1, 2, 3, "m"), (4, 5, 1, "")]);
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| (row.slot.is_dead, row.slot.is_task, row.named))
+            .collect();
+        assert_eq!(told, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
     }
 }

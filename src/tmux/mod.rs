@@ -39,7 +39,7 @@ pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};
 pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
-pub use launch::{Launch, LaunchError, Launched, check_name, launch};
+pub use launch::{Launch, LaunchError, Launched, Replaced, check_name, launch};
 pub use look::{Extent, Memory, Target, look};
 pub use marks::{Mark, Marked, claim, list_marks};
 pub use output::{History, Log, PaneOutput, Pending, Style, follow_output, read_log, read_output};

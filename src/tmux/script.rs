@@ -1,5 +1,8 @@
 //! The command of a task as bash runs it.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
 use super::task_environment::TaskEnvironment;
 
 /// tmux drops what it has not read yet when a process ends. So at its end the shell asks the
@@ -29,16 +32,16 @@ set --"#;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandWords {
     /// One line of shell.
-    Line(String),
+    Line(OsString),
     /// A program and its arguments, each kept as one word.
-    Argv(Vec<String>),
+    Argv(Vec<OsString>),
 }
 
 impl CommandWords {
     /// Returns the words that followed `--`: one is a shell line, several are an argv.
     #[must_use]
-    pub fn from_words(words: Vec<String>) -> Self {
-        match <[String; 1]>::try_from(words) {
+    pub fn from_words(words: Vec<OsString>) -> Self {
+        match <[OsString; 1]>::try_from(words) {
             Ok([line]) => Self::Line(line),
             Err(words) => Self::Argv(words),
         }
@@ -49,10 +52,12 @@ impl CommandWords {
     #[must_use]
     pub fn shown(&self) -> String {
         let line = match self {
-            Self::Line(line) => line.clone(),
+            Self::Line(line) => line.to_string_lossy().into_owned(),
             Self::Argv(words) => {
-                let words: Vec<String> =
-                    words.iter().map(|word| quote_where_needed(word)).collect();
+                let words: Vec<String> = words
+                    .iter()
+                    .map(|word| quote_where_needed(&word.to_string_lossy()))
+                    .collect();
                 words.join(" ")
             }
         };
@@ -81,10 +86,10 @@ impl CommandWords {
     /// Returns the script for `bash -lc`; its argument is the file of the environment.
     fn script(&self, names: &[(&str, &str)], environment: &TaskEnvironment) -> String {
         let command = match self {
-            Self::Line(line) => line.clone(),
+            Self::Line(line) => quote_bytes(line),
             Self::Argv(words) => {
-                let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
-                words.join(" ")
+                let words: Vec<String> = words.iter().map(|word| quote_bytes(word)).collect();
+                quote(&words.join(" "))
             }
         };
         let names: Vec<String> = names
@@ -98,9 +103,26 @@ impl CommandWords {
             "{}\n{RELOAD}\nexport {}\nset -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
             environment.unset_line(),
             names.join(" "),
-            quote(&command)
+            command
         )
     }
+}
+
+/// Quotes for bash what need not be text: the quoted word is.
+fn quote_bytes(word: &OsStr) -> String {
+    if let Some(text) = word.to_str() {
+        return quote(text);
+    }
+    let mut quoted = "$'".to_owned();
+    for byte in word.as_bytes() {
+        match byte {
+            b'\'' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+            0x20..0x7f => quoted.push(char::from(*byte)),
+            byte => quoted.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    quoted.push('\'');
+    quoted
 }
 
 /// Quotes for a POSIX shell.
@@ -122,7 +144,7 @@ mod tests {
     use super::*;
 
     fn bash(words: &[&str]) -> (String, Option<i32>) {
-        let words = words.iter().map(ToString::to_string).collect();
+        let words = words.iter().map(OsString::from).collect();
         let script = CommandWords::from_words(words)
             .script(&[("TMUX_TASK_NAME", "it's")], &TaskEnvironment::default());
         let output = std::process::Command::new("bash")
@@ -169,6 +191,30 @@ mod tests {
     }
 
     #[test]
+    fn any_bytes_arrive() {
+        let every: Vec<u8> = (1..=255).collect();
+        for bytes in [every.as_slice(), b"\xff", b"a\xff ; touch owned #'\\"] {
+            let word = OsStr::from_bytes(bytes).to_owned();
+            let argv = ["printf".into(), "%s".into(), word];
+            let script = CommandWords::from_words(argv.into())
+                .script(&[("TMUX_TASK_NAME", "x")], &TaskEnvironment::default());
+            let output = std::process::Command::new("bash")
+                .args(["-c", &script])
+                .output()
+                .unwrap();
+            assert_eq!(output.stdout, bytes);
+        }
+        let line = OsStr::from_bytes(b"printf %s 'it\xff' \"\xfe\\\\\"").to_owned();
+        let script = CommandWords::from_words(vec![line])
+            .script(&[("TMUX_TASK_NAME", "x")], &TaskEnvironment::default());
+        let output = std::process::Command::new("bash")
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        assert_eq!(output.stdout, b"it\xff\xfe\\");
+    }
+
+    #[test]
     fn unset_variables_end_it() {
         assert_ne!(bash(&["echo $NO_SUCH_VARIABLE_HERE"]).1, Some(0));
     }
@@ -176,7 +222,7 @@ mod tests {
     #[test]
     fn what_people_read_is_one_line() {
         let shown = |words: &[&str]| {
-            CommandWords::from_words(words.iter().map(ToString::to_string).collect()).shown()
+            CommandWords::from_words(words.iter().map(OsString::from).collect()).shown()
         };
         assert_eq!(
             shown(&["cargo  test\n && echo ok"]),

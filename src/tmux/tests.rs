@@ -81,9 +81,10 @@ impl Private {
             ),
             runtime: self.dir.path().join("run"),
             owner: None,
-            command: CommandWords::from_words(words.iter().map(ToString::to_string).collect()),
+            command: CommandWords::from_words(words.iter().map(Into::into).collect()),
             root: Some("/pro#{ject".into()),
             started: 1_700_000_000_123,
+            only_if_absent: false,
         }
     }
 
@@ -624,7 +625,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         ("X".into(), String::new()),
     ]);
     let first = private.launch(&task).await.unwrap();
-    assert!(first.created);
+    assert_eq!(first.replaced, None);
     assert_eq!(first.run, 1);
     let lines = [
         "TMUX_TASK_SESSION=S",
@@ -670,7 +671,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         (second.window, second.pane, second.run),
         (first.window, first.pane, 2)
     );
-    assert!(!second.created);
+    assert_eq!(second.replaced, Some(Replaced::Live));
     let seen = private.look("S", &mut captures).await;
     assert_eq!(only(&seen).replaced, pid);
     assert_eq!(
@@ -685,7 +686,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         .launch(&private.task("S", "api.v2", &["true", ""]))
         .await
         .unwrap();
-    assert!(window.created && window.window != first.window);
+    assert!(window.replaced.is_none() && window.window != first.window);
     let panes = private.asks(&[
         "list-panes",
         "-t",
@@ -710,7 +711,11 @@ async fn six_launches_at_once_make_one_window() {
     );
     let six: [Result<Launched, LaunchError>; 6] = six.into();
     let six: Vec<Launched> = six.into_iter().map(|done| done.unwrap()).collect();
-    assert_eq!(six.iter().filter(|done| done.created).count(), 1, "{six:?}");
+    assert_eq!(
+        six.iter().filter(|done| done.replaced.is_none()).count(),
+        1,
+        "{six:?}"
+    );
     let mut runs: Vec<u32> = six.iter().map(|done| done.run).collect();
     runs.sort_unstable();
     assert_eq!(runs, [1, 2, 3, 4, 5, 6]);
@@ -727,7 +732,7 @@ async fn six_launches_at_once_make_one_window() {
     );
     let created = [a, b, c]
         .into_iter()
-        .filter(|done| done.as_ref().unwrap().created)
+        .filter(|done| done.as_ref().unwrap().replaced.is_none())
         .count();
     assert_eq!(created, 1);
 }

@@ -15,6 +15,7 @@ mod feed;
 mod helper;
 mod hostile;
 mod house;
+mod launching;
 mod logs;
 #[cfg(feature = "notice")]
 mod notices;

@@ -1,0 +1,309 @@
+//! Launches beside what people have: shells of theirs, hooks of theirs, odd words.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Output, World, window_of};
+
+/// Launches by the program, which need no daemon.
+fn without_daemon() -> World {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world
+}
+
+fn launch(world: &World, args: &[&str]) -> Value {
+    let output = world.task([&["run", "--json"], args].concat());
+    serde_json::from_str(output.ok()).unwrap()
+}
+
+#[test]
+fn a_shell_of_a_persons_is_no_slot() {
+    let world = without_daemon();
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
+    let shell = world.tmux([
+        "display-message",
+        "-p",
+        "-t",
+        "work:",
+        "#{window_id} #{pane_pid}",
+    ]);
+    let (window, _) = shell.split_once(' ').unwrap();
+    let first = launch(&world, &["node", "--", "sleep 1000"]);
+    assert_ne!(first["windowId"], window);
+    assert_eq!(first["replaced"], Value::Null);
+    let again = launch(&world, &["node", "--", "sleep 1000"]);
+    assert_eq!(again["windowId"], first["windowId"]);
+    assert_eq!(
+        (&again["run"], &again["replaced"]),
+        (&2.into(), &"live".into())
+    );
+    let now = world.tmux([
+        "display-message",
+        "-p",
+        "-t",
+        window,
+        "#{window_id} #{pane_pid}",
+    ]);
+    assert_eq!(now, shell);
+    // What was opened with a command, or what another launcher has marked, is one.
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "work:",
+        "-n",
+        "opened",
+        "exec sleep 1000",
+    ]);
+    world.tmux(["new-window", "-d", "-t", "work:", "-n", "marked"]);
+    world.tmux([
+        "set-option",
+        "-w",
+        "-t",
+        "=work:marked",
+        "@pi_task_command",
+        "x",
+    ]);
+    for name in ["opened", "marked"] {
+        let run = launch(&world, &[name, "--", "sleep 1000"]);
+        assert_eq!(
+            (&run["run"], &run["replaced"]),
+            (&2.into(), &"live".into()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_is_replaced_is_said_and_a_live_run_may_stay() {
+    let world = without_daemon();
+    let first = launch(&world, &["--if-absent", "api", "--", "sleep 1000"]);
+    assert_eq!(first["replaced"], Value::Null);
+    for (field, value) in [("sessionName", "work"), ("windowName", "api")] {
+        assert_eq!(first[field], value);
+    }
+    assert_eq!(first["taskCwd"], world.project().to_str().unwrap());
+    let window = first["windowId"].as_str().unwrap();
+    world
+        .task(["run", "--if-absent", "api", "--", "exit 0"])
+        .fails(
+            1,
+            &format!(
+                "tmux-task: run: task `api` is running in {window}\n\
+                 hint: without --if-absent, the live run is replaced"
+            ),
+        );
+    let second = launch(&world, &["api", "--", "exit 0"]);
+    assert_eq!(
+        (&second["run"], &second["replaced"]),
+        (&2.into(), &"live".into())
+    );
+    world.until_ended(window);
+    let third = launch(&world, &["--if-absent", "api", "--", "sleep 1000"]);
+    assert_eq!(
+        (&third["run"], &third["replaced"]),
+        (&3.into(), &"dead".into())
+    );
+    assert_eq!(third["windowId"], window);
+}
+
+/// Hooks that people have, each of which once left a launch half done or made it twice.
+const HOOKS: [(&str, &str); 9] = [
+    ("after-new-window", "rename-window x#I"),
+    ("after-new-session", "run-shell 'sleep 0.1'"),
+    ("session-created", "run-shell 'sleep 0.1'"),
+    ("after-new-window", "run-shell 'sleep 0.1'"),
+    ("after-new-window", "run-shell 'echo new'"),
+    ("after-new-window", "display-message -p 'made-1 %99'"),
+    ("after-new-window", "new-window -d 'exec sleep 1000'"),
+    ("after-new-window", "split-window -d -b 'exec sleep 1000'"),
+    ("after-set-option", "run-shell 'sleep 0.01'"),
+];
+
+#[test]
+fn a_launch_beside_hooks_of_the_users_is_made_once() {
+    let world = without_daemon();
+    world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
+    for (hook, command) in HOOKS {
+        world.tmux(["set-hook", "-g", hook, command]);
+        let line = "echo run >>runs; exit 3";
+        let first = launch(&world, &["api", "--", line]);
+        let window = first["windowId"].as_str().unwrap();
+        world.until_ended(window);
+        let format = "#{window_name} #{pane_dead_status}";
+        assert_eq!(
+            world.tmux(["display-message", "-p", "-t", window, format]),
+            "api 3",
+            "{hook} {command}"
+        );
+        let second = launch(&world, &["api", "--", line]);
+        assert_eq!(second["windowId"], first["windowId"], "{hook} {command}");
+        assert_eq!(second["run"], 2, "{hook} {command}");
+        world.until_ended(window);
+        let other = launch(&world, &["web", "--", line]);
+        world.until_ended(other["windowId"].as_str().unwrap());
+        let file = world.project().join("runs");
+        assert_eq!(
+            fs::read_to_string(&file).unwrap().lines().count(),
+            3,
+            "{hook} {command}"
+        );
+        fs::remove_file(file).unwrap();
+        world.tmux(["set-hook", "-gu", hook]);
+        world.tmux(["kill-session", "-t", "=work"]);
+    }
+}
+
+#[test]
+fn a_server_that_ends_at_once_is_said() {
+    let world = without_daemon();
+    fs::write(
+        world.path("home").join(".tmux.conf"),
+        "set-option -s exit-unattached on\n",
+    )
+    .unwrap();
+    world.task(["run", "api", "--", "sleep 1000"]).fails(
+        1,
+        "tmux-task: run: task `api` ends as soon as it was started: tmux's option exit-unattached \
+         is on, and no client is attached\n\
+         hint: `tmux set-option -s exit-unattached off` lets it run",
+    );
+}
+
+/// Words that someone may give to a task.
+fn words() -> Vec<OsString> {
+    let texts = [
+        "",
+        " ",
+        "it's",
+        "\"",
+        "\\",
+        "a\\",
+        "two\nlines",
+        "\n",
+        "\t",
+        ";",
+        "x;",
+        "\\;",
+        "#{pid}",
+        "##",
+        "#[x]",
+        "##[x]",
+        "#(touch owned)",
+        "$(touch owned)",
+        "`touch owned`",
+        "$HOME",
+        "~",
+        "*",
+        "{a,b}",
+        "}",
+        "%1",
+        "-x",
+        "--",
+        "ünï→日本",
+        "A=b",
+        "#",
+        "&&",
+    ];
+    let every = (1..=255).map(|byte: u8| OsString::from_vec(vec![b'<', byte, b'>']));
+    let all = OsString::from_vec((1..=255).collect());
+    let end = OsString::from_vec(b"a\xff ; run-shell \"touch owned\" #".to_vec());
+    texts
+        .into_iter()
+        .map(OsString::from)
+        .chain(every)
+        .chain([all, end])
+        .collect()
+}
+
+/// Either launcher.
+fn launcher(world: &World, is_program: bool) -> Command {
+    if is_program {
+        let mut command = world.command(World::program());
+        command.arg("run");
+        command
+    } else {
+        world.command(World::helper())
+    }
+}
+
+#[test]
+fn any_word_arrives_byte_for_byte_by_either_launcher() {
+    for is_program in [true, false] {
+        let world = without_daemon();
+        let show = world.script(
+            "show",
+            "#!/bin/sh\nprintf '%s\\0' \"$@\" >seen.part && mv seen.part seen\n",
+        );
+        let mut run = launcher(&world, is_program);
+        run.args(["api", "--"]).arg(show).args(words());
+        Output::of(run).ok();
+        let seen = world.project().join("seen");
+        world.until_true("the words are there", || seen.exists());
+        let mut expected = Vec::new();
+        for word in words() {
+            expected.extend_from_slice(word.as_bytes());
+            expected.push(0);
+        }
+        assert!(fs::read(seen).unwrap() == expected, "program: {is_program}");
+        assert!(!world.project().join("owned").exists());
+    }
+}
+
+#[test]
+fn any_directory_is_the_one_or_is_refused_by_either_launcher() {
+    let names: [&[u8]; 10] = [
+        b"#{pid}",
+        b"##{pid}",
+        b"#[x]",
+        b"##[x]#",
+        b"#(touch owned)",
+        b"a b;",
+        b"it's",
+        "日本".as_bytes(),
+        b"a\xff ; run-shell 'touch owned' #",
+        b"\xe9",
+    ];
+    for is_program in [true, false] {
+        let world = without_daemon();
+        for name in names {
+            let folder = world.project().join(OsStr::from_bytes(name));
+            fs::create_dir_all(&folder).unwrap();
+            let mut run = launcher(&world, is_program);
+            run.args(["api", "--", "pwd >seen.part; mv seen.part seen; sleep 1000"])
+                .current_dir(&folder);
+            let output = Output::of(run);
+            let what = format!("program: {is_program}, {folder:?}: {output}");
+            if folder.to_str().is_some() {
+                window_of(output.ok());
+                world.until_true("the directory is told", || folder.join("seen").exists());
+                let told = fs::read_to_string(folder.join("seen")).unwrap();
+                assert_eq!(told, format!("{}\n", folder.display()), "{what}");
+            } else {
+                assert_eq!((output.code, output.out.as_str()), (1, ""), "{what}");
+                assert!(output.err.contains("its name is not UTF-8"), "{what}");
+            }
+            assert!(!folder.join("owned").exists(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_session_whose_name_is_not_text_is_refused_by_either_launcher() {
+    for is_program in [true, false] {
+        let world = without_daemon();
+        let mut run = launcher(&world, is_program);
+        run.args(["api", "--", "true"]).env(
+            "TMUX_TASK_SESSION",
+            OsStr::from_bytes(b"a\xff ; run-shell 'touch owned' #"),
+        );
+        let output = Output::of(run);
+        assert_eq!((output.code, output.out.as_str()), (2, ""), "{output}");
+        assert!(!world.path("tmux").read_dir().unwrap().any(|_| true));
+    }
+}
