@@ -152,6 +152,7 @@ fn daemon_failure(error: &DaemonError) -> Failure {
         DaemonError::Lock(_)
         | DaemonError::Elsewhere { .. }
         | DaemonError::Ambiguous { .. }
+        | DaemonError::NoAnswer { .. }
         | DaemonError::Place(_)
         | DaemonError::Feed(_)
         | DaemonError::Io { .. }

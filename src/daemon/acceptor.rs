@@ -7,8 +7,13 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
 
+use super::connection::{self, Ask};
+use super::signals::Stopping;
 use crate::wire::{Refusal, RefusalKind, Response};
 
 /// How long to leave the socket alone when a connection can be neither taken nor turned away: the
@@ -47,6 +52,37 @@ impl Acceptor {
             most,
             paused_until: None,
             complained_at: None,
+        }
+    }
+
+    /// Serves all who connect; never ends. It is no part of the hub, which may be waiting for tmux.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was accepted is served on by `tasks`.
+    pub(super) async fn run(
+        mut self,
+        mut listeners: watch::Receiver<Arc<UnixListener>>,
+        asks: mpsc::Sender<Ask>,
+        stopping: Stopping,
+        tasks: &mut JoinSet<()>,
+    ) {
+        loop {
+            let listener = Arc::clone(&listeners.borrow_and_update());
+            // Losing an arm is safe: nothing is taken before it is done.
+            tokio::select! {
+                accepted = self.accept(&listener) => {
+                    let serving = connection::serve(accepted, asks.clone(), stopping.clone());
+                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
+                }
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a task ended badly");
+                    }
+                }
+                // Without a sender there will be no other listener.
+                Ok(()) = listeners.changed() => {}
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::acceptor::Accepted;
 use super::hang_up::hung_up;
 use super::output_queue::OutputReceiver;
+use super::signals::Stopping;
 use super::stream::{self, StreamError, Subscription};
 use crate::files;
 use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response, parse_request};
@@ -37,7 +38,7 @@ pub(super) enum Ask {
 const FOLLOWING: &str = "following";
 
 /// Serves one connection until either side leaves.
-pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
+pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>, stopping: Stopping) {
     let Accepted {
         socket,
         is_open: _is_open,
@@ -69,6 +70,11 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }
+            // Not by way of the hub, which may be waiting for a tmux that hangs.
+            Request::Stop { cleanup: false } => {
+                stopping.ask();
+                answer(&mut writer, &Response::Done).await
+            }
             request @ (Request::Whereabouts
             | Request::Status
             | Request::Look { .. }
@@ -79,7 +85,9 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>) {
             | Request::Wait(_)
             | Request::Cursor { .. }
             | Request::Explain { .. }
-            | Request::Stop { .. }) => ask(&mut reader, &mut writer, &asks, request).await,
+            | Request::Stop { cleanup: true }) => {
+                ask(&mut reader, &mut writer, &asks, request).await
+            }
         };
         if !goes_on {
             return;

@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tracing::Instrument;
+use tokio::time::{Instant, timeout};
 
-use super::acceptor::Acceptor;
-use super::connection::{self, Ask};
+use super::connection::Ask;
 use super::control_clients::Change;
 use super::looking::{Looked, Why};
 use super::notices::Sinks;
 use super::pace::Pace;
 use super::presence::{Presence, Standing};
 use super::recorder::Recorder;
-use super::signals::Signals;
+use super::signals::Stopping;
 use super::stream::{Readers, Subscription};
 use super::waits::Waits;
 use super::watch::Watch;
@@ -36,7 +33,7 @@ use crate::wire::{
 };
 
 /// How many requests may wait for the hub; further ones wait in their connections.
-const ASKS_QUEUED: usize = 32;
+pub(super) const ASKS_QUEUED: usize = 32;
 
 /// An autostarted daemon without session and readers leaves after this long.
 const USELESS_AFTER: Duration = Duration::from_secs(600);
@@ -92,12 +89,12 @@ pub(super) struct Hub {
     nudges: Option<(Instant, Instant)>,
     /// When the last look is to be saved; `None` when it is, or would be the same.
     save_at: Option<Instant>,
+    /// That it is to stop.
+    stopping: Stopping,
 }
 
 /// What woke the hub. All of it: this is what can make the daemon do something.
 enum Wake {
-    /// Somebody connected, was served, and left: the loop has spawned or reaped a task.
-    Connections,
     Asked(Ask),
     /// tmux or the kernel says that something has changed.
     Changed(Change),
@@ -138,18 +135,17 @@ impl Hub {
             found_late: 0,
             nudges: None,
             save_at: Some(Instant::now()),
+            stopping: Stopping::new(),
         }
     }
 
+    pub(super) fn stopping(&self) -> &Stopping {
+        &self.stopping
+    }
+
     /// Serves until it is told to stop.
-    pub(super) async fn run(
-        &mut self,
-        presence: &mut Presence,
-        acceptor: &mut Acceptor,
-        signals: &mut Signals,
-        tasks: &mut JoinSet<()>,
-    ) {
-        let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
+    pub(super) async fn run(&mut self, presence: &mut Presence, asked: &mut mpsc::Receiver<Ask>) {
+        let stopping = self.stopping.clone();
         loop {
             if let Some(pane) = self.paused.pop() {
                 waiting::take_up(self, pane).await;
@@ -160,27 +156,15 @@ impl Hub {
                 continue;
             }
             let due = self.next_deadline().min(presence.next_deadline());
-            // Losing an arm mid-await is safe: accepting, receiving and reading notifications
-            // take nothing before they are done, and signals are remembered.
+            // Losing an arm mid-await is safe: receiving and reading notifications
+            // take nothing before they are done, and that it is to stop is remembered.
             let wake = tokio::select! {
-                () = signals.next() => Wake::Stop,
+                () = stopping.asked() => Wake::Stop,
                 Some(ask) = asked.recv() => Wake::Asked(ask),
-                accepted = acceptor.accept(presence.listener()) => {
-                    let serving = connection::serve(accepted, asks.clone());
-                    tasks.spawn(serving.instrument(tracing::info_span!("connection")));
-                    Wake::Connections
-                }
-                Some(ended) = tasks.join_next() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "a task ended badly");
-                    }
-                    Wake::Connections
-                }
                 change = self.watch.changed() => Wake::Changed(change),
                 () = tokio::time::sleep_until(due) => Wake::Due,
             };
             let next = match wake {
-                Wake::Connections => Next::GoOn,
                 Wake::Stop => Next::Leave,
                 Wake::Changed(change) => {
                     self.on_change(change).await;
@@ -561,19 +545,25 @@ impl Hub {
             >= USELESS_AFTER
     }
 
-    /// Delivers what is gathered, saves, and takes our things out of tmux.
-    pub(super) async fn close(&mut self) {
-        let effects = self.engine.deliver(now());
-        self.perform(effects).await;
-        let shown = self.recorder.retry();
-        self.show(shown).await;
+    /// Delivers what is gathered, saves, and takes our things out of tmux. For the last there is a
+    /// limit: what stays in a tmux that hangs, the next daemon takes over or removes.
+    pub(super) async fn close(&mut self, limit: Duration) {
+        let delivered = self.engine.deliver(now());
+        let mut shown = self.recorder.perform(delivered);
+        shown.extend(self.recorder.retry());
         self.save();
         self.note_readers();
-        if let Some(id) = self.watch.life().map(|life| life.id) {
-            self.sinks.clear(&mut self.watch.connection(), id).await;
+        let farewell = async {
+            self.show(shown).await;
+            if let Some(id) = self.watch.life().map(|life| life.id) {
+                self.sinks.clear(&mut self.watch.connection(), id).await;
+            }
+            self.watch.close().await;
+            self.sinks.close().await;
+        };
+        if timeout(limit, farewell).await.is_err() {
+            tracing::warn!("tmux does not answer: our hooks and options stay in it");
         }
-        self.watch.close().await;
-        self.sinks.close().await;
     }
 }
 

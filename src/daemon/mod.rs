@@ -34,7 +34,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use lock::{LockError, is_held};
 pub use supervisor::{Meant, meant};
@@ -48,16 +50,27 @@ use crate::prompt::Teaching;
 use crate::tmux::{Mark, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use acceptor::Acceptor;
-use hub::Hub;
+use hub::{ASKS_QUEUED, Hub};
 use presence::{Locks, Presence};
 use recorder::Recorder;
-use signals::Signals;
+use signals::{Signals, Stopping};
 use stdout::Stdout;
 use supervisor::Claim;
 use watch::Watch;
 
-/// How long readers and sinks may take to finish when the daemon leaves.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long what is under way may take when the daemon is told to stop. A tmux that hangs is given
+/// up then.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// How long tmux may take to be rid of our things when the daemon leaves.
+const FAREWELL: Duration = Duration::from_millis(800);
+
+/// How long tmux, readers and sinks together may take then: with [`PATIENCE`] less than two seconds.
+const GRACE: Duration = Duration::from_millis(1400);
+
+/// How long tmux may take for the first answer. A daemon that cannot say anything of its session
+/// does not start.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// What a daemon is told at its start.
 #[derive(Debug, Clone)]
@@ -102,6 +115,12 @@ pub enum DaemonError {
     /// tmux cannot be used at all.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
+    /// There is a tmux server, and it says nothing.
+    #[error("the tmux server on `{}` does not answer", .socket.display())]
+    NoAnswer {
+        /// Its socket.
+        socket: PathBuf,
+    },
     /// Another one has the session, which has or had another name.
     #[error("already running (pid {pid}) for session `{name}`")]
     Elsewhere {
@@ -148,9 +167,15 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let carried_on = Some(place).filter(|_| !options.fresh);
     let (checked, meant) = tokio::join!(
         options.server.check_version(),
-        meant(&options.server, carried_on, &options.session)
+        timeout(
+            FIRST_ANSWER,
+            meant(&options.server, carried_on, &options.session)
+        )
     );
     checked?;
+    let meant = meant.map_err(|_elapsed| DaemonError::NoAnswer {
+        socket: options.server.socket().to_owned(),
+    })?;
     // What keeps tmux from answering is for the first look to tell.
     let claimed = claim(&options, meant.unwrap_or_default()).await?;
     place.create_state()?;
@@ -204,24 +229,42 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let mut hub = Hub::new(&options, watch, engine, recorder);
     let mut tasks = JoinSet::new();
 
-    hub.look().await;
-    if options.stdout {
-        print_feed(&hub, last_seq, &mut tasks);
+    let mut locks = Some(locks);
+    let mut presence = None;
+    let acceptor = Acceptor::new(descriptors.most_connections());
+    let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
+    let stopping = hub.stopping().clone();
+    let supervising = async {
+        hub.look().await;
+        if options.stdout {
+            print_feed(&hub, last_seq, &mut tasks);
+        }
+        let locks = locks.take().expect("they are taken once");
+        let presence = presence.insert(Presence::begin(place, locks)?);
+        tracing::info!(
+            session = options.session,
+            pid = std::process::id(),
+            "supervising"
+        );
+        ready();
+        scan::scan(&mut hub, &options).await;
+        let accepting = acceptor.run(presence.listeners(), asks, stopping.clone(), &mut tasks);
+        tokio::select! {
+            () = hub.run(presence, &mut asked) => {}
+            () = accepting => {}
+        }
+        Ok::<(), DaemonError>(())
+    };
+    // Losing what is under way is safe: a record is on the disk before anything else is waited for,
+    // and what was not recorded is found by the next daemon.
+    tokio::select! {
+        supervised = supervising => supervised?,
+        () = overdue(&mut signals, &stopping) => {
+            tracing::warn!("gave up what was under way: tmux does not answer");
+        }
     }
-    let mut presence = Presence::begin(place, locks)?;
-    tracing::info!(
-        session = options.session,
-        pid = std::process::id(),
-        "supervising"
-    );
-    ready();
-    scan::scan(&mut hub, &options).await;
-
-    let mut acceptor = Acceptor::new(descriptors.most_connections());
-    hub.run(&mut presence, &mut acceptor, &mut signals, &mut tasks)
-        .await;
     tracing::info!("leaving");
-    let locks = presence.leave();
+    let locks = presence.map(Presence::leave).or(locks);
     // The second signal ends it at once, whatever is still under way.
     tokio::select! {
         () = leave(hub, tasks) => {}
@@ -229,6 +272,15 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     }
     drop(locks);
     Ok(())
+}
+
+/// Resolves when it is to stop, by a signal or by request, and has not done so in time.
+async fn overdue(signals: &mut Signals, stopping: &Stopping) {
+    tokio::select! {
+        () = signals.next() => stopping.ask(),
+        () = stopping.asked() => {}
+    }
+    sleep(PATIENCE).await;
 }
 
 /// A session has one daemon, by whatever name it is asked for: marks it as ours, if it is there.
@@ -261,7 +313,8 @@ async fn claim(options: &Options, found: Meant) -> Result<Option<SessionLife>, D
 
 /// Drains: what is gathered is delivered, then the readers see the end of their streams.
 async fn leave(mut hub: Hub, mut tasks: JoinSet<()>) {
-    hub.close().await;
+    let deadline = Instant::now() + GRACE;
+    hub.close(FAREWELL).await;
     drop(hub);
     let drained = async {
         while let Some(ended) = tasks.join_next().await {
@@ -270,7 +323,7 @@ async fn leave(mut hub: Hub, mut tasks: JoinSet<()>) {
             }
         }
     };
-    if tokio::time::timeout(GRACE, drained).await.is_err() {
+    if timeout_at(deadline, drained).await.is_err() {
         tasks.shutdown().await;
     }
 }

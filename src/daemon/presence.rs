@@ -9,9 +9,11 @@ use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::DaemonError;
@@ -81,7 +83,8 @@ pub(super) enum Standing {
 pub(super) struct Presence {
     place: Place,
     locks: Locks,
-    listener: UnixListener,
+    /// The listener, and each that takes its place.
+    listeners: watch::Sender<Arc<UnixListener>>,
     socket: Socket,
     looked_at: Instant,
     /// Whether it was said that something cannot be made anew.
@@ -95,7 +98,7 @@ impl Presence {
         Ok(Self {
             place: place.clone(),
             locks,
-            listener,
+            listeners: watch::Sender::new(Arc::new(listener)),
             socket,
             looked_at: Instant::now(),
             has_complained: false,
@@ -107,8 +110,9 @@ impl Presence {
         self.locks
     }
 
-    pub(super) fn listener(&self) -> &UnixListener {
-        &self.listener
+    /// Returns the listener, and from then on each that takes its place.
+    pub(super) fn listeners(&self) -> watch::Receiver<Arc<UnixListener>> {
+        self.listeners.subscribe()
     }
 
     /// Returns when to look whether all is still there.
@@ -158,7 +162,7 @@ impl Presence {
         }
         if !self.socket.is_there() {
             let (listener, socket) = listen(&self.place.socket())?;
-            self.listener = listener;
+            self.listeners.send_replace(Arc::new(listener));
             self.socket = socket;
         }
         Ok(true)

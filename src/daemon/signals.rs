@@ -3,6 +3,7 @@
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 /// SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
@@ -32,6 +33,33 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
             _ = self.hang_up.recv() => {}
+        }
+    }
+}
+
+/// That the daemon is to stop: asked by anybody who has a clone, never taken back.
+#[derive(Debug, Clone)]
+pub(super) struct Stopping {
+    is_asked: watch::Sender<bool>,
+}
+
+impl Stopping {
+    pub(super) fn new() -> Self {
+        Self {
+            is_asked: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn ask(&self) {
+        self.is_asked.send_replace(true);
+    }
+
+    /// Resolves once it is asked. Cancel safe.
+    pub(super) async fn asked(&self) {
+        let mut changes = self.is_asked.subscribe();
+        if changes.wait_for(|is_asked| *is_asked).await.is_err() {
+            // Cannot be: we have a sender ourselves.
+            std::future::pending().await
         }
     }
 }

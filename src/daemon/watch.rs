@@ -706,10 +706,16 @@ impl Watch {
     pub(super) async fn close(&mut self) {
         let session = self.life.as_ref().map(|life| life.id);
         // The session may have gone, and left the hooks to us.
-        if (session.is_some() || self.server_listens())
-            && let Err(error) = tmux::uninstall(&mut self.connection(), session).await
-        {
-            tracing::warn!(%error, "could not take our hooks out of tmux");
+        if session.is_some() || self.server_listens() {
+            let mut uninstalled = tmux::uninstall(&mut self.connection(), session).await;
+            if let (Err(TmuxError::Closed), Link::Attached(_)) = (&uninstalled, &self.link) {
+                // Stopped in the middle of something, our client is of no more use.
+                let mut apart = Connection::OneShot(&self.server);
+                uninstalled = tmux::uninstall(&mut apart, session).await;
+            }
+            if let Err(error) = uninstalled {
+                tracing::warn!(%error, "could not take our hooks out of tmux");
+            }
         }
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
             clients.close().await;

@@ -38,6 +38,7 @@ mod session;
 mod shells;
 mod silence;
 mod socket;
+mod stopping;
 mod support;
 mod waits;
 mod wire;
