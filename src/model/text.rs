@@ -1,41 +1,58 @@
 //! What comes out of panes, names and titles is hostile until proven text.
 //!
-//! Proven text has no control characters and no escape sequences, is valid UTF-8 and bounded.
+//! Proven text has no control characters and no escape sequences, and nothing in it is invisible; it
+//! is valid UTF-8 and bounded.
 
 /// Returns `bytes` as one line of proven text of at most `max_chars` characters.
 ///
 /// Escape sequences are dropped, tabs and line ends become blanks, other control characters and
-/// the marks that turn the direction of text go. A cut is shown by `…`.
+/// characters that nobody sees go. A cut is shown by `…`.
 #[must_use]
 pub fn one_line(bytes: &[u8], max_chars: usize) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut line = String::with_capacity(text.len().min(max_chars * 4));
-    for c in Unescaped::new(&text) {
-        match c {
-            '\t' | '\n' | '\r' => line.push(' '),
-            c if is_harmful(c) => {}
-            c => line.push(c),
-        }
-    }
-    let line = line.trim();
-    bounded(line, max_chars)
+    let line = proven(bytes, |c| matches!(c, '\t' | '\n' | '\r'));
+    bounded(line.trim(), max_chars)
 }
 
 /// Returns one row of a pane as proven text: as [`one_line`], but blanks before the text stay
 /// and nothing is cut.
 #[must_use]
 pub fn row(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut row = String::with_capacity(text.len());
-    for c in Unescaped::new(&text) {
-        match c {
-            '\t' => row.push(' '),
-            c if is_harmful(c) => {}
-            c => row.push(c),
-        }
-    }
+    let mut row = proven(bytes, |c| c == '\t');
     row.truncate(row.trim_end().len());
     row
+}
+
+/// Takes escape sequences and harmful characters out, and makes a blank of some characters.
+fn proven(bytes: &[u8], is_blank: impl Fn(char) -> bool) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return text.into_owned();
+    }
+    let mut proven = String::with_capacity(text.len());
+    let mut chars = Unescaped::new(&text).peekable();
+    let mut last = ' ';
+    while let Some(c) = chars.next() {
+        if is_blank(c) {
+            last = ' ';
+        } else if is_kept(last, c, chars.peek().copied()) {
+            last = c;
+        } else {
+            continue;
+        }
+        proven.push(last);
+    }
+    proven
+}
+
+/// Whether a character is fit to be shown between these two.
+fn is_kept(before: char, c: char, after: Option<char>) -> bool {
+    if is_joiner(c) {
+        joins(before, after)
+    } else if is_variation(c) {
+        !before.is_whitespace() && !is_joiner(before) && !is_variation(before)
+    } else {
+        !is_harmful(c)
+    }
 }
 
 /// Returns `text` cut to at most `max_chars` characters, the cut shown by `…`.
@@ -51,10 +68,34 @@ pub fn bounded(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Control characters, and the marks that reorder text on a screen.
+/// Control characters, and what nobody sees: marks that reorder text, characters without width, tags
+/// and fillers. A text could say something else to a program, or to a model, than it shows.
 fn is_harmful(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Characters that join or part their neighbours: needed within emoji and in Persian and Indic
+/// scripts, and of no use between other characters.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Characters that choose how the one before them looks, as text or as an emoji.
+fn is_variation(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Whether a joiner has something to join.
+fn joins(before: char, after: Option<char>) -> bool {
+    let is_letter = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_joiner(c);
+    let is_shown = |c: char| is_letter(c) && !is_harmful(c) && !is_variation(c);
+    is_letter(before) && after.is_some_and(is_shown)
 }
 
 /// The characters of a text without its escape sequences (ECMA-48: CSI, OSC and its kin, and
@@ -160,6 +201,60 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_sees_goes() {
+        for hidden in [
+            '\u{ad}',
+            '\u{61c}',
+            '\u{200b}',
+            '\u{200c}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{206f}',
+            '\u{3164}',
+            '\u{feff}',
+            '\u{fff9}',
+            '\u{e0001}',
+            '\u{e0041}',
+            '\u{e007f}',
+            '\u{e0100}',
+            '\u{e01ef}',
+        ] {
+            check(format!("a{hidden}b").as_bytes(), "ab");
+            check(format!("{hidden}").as_bytes(), "");
+            assert_eq!(
+                row(format!("  a{hidden}b ").as_bytes()),
+                "  ab",
+                "{hidden:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn joiners_stay_where_they_join() {
+        for shown in [
+            "👩\u{200d}💻",
+            "❤\u{fe0f}",
+            "1\u{fe0f}\u{20e3}",
+            "می\u{200c}خواهم",
+            "क्\u{200d}ष",
+        ] {
+            check(shown.as_bytes(), shown);
+        }
+        check("👩\u{200d}\u{200d}💻".as_bytes(), "👩\u{200d}💻");
+        check("👩\u{200d}".as_bytes(), "👩");
+        check("👩\u{200d} 💻".as_bytes(), "👩 💻");
+        check("\u{fe0f}a\u{fe0f}\u{fe01}\u{fe02}".as_bytes(), "a\u{fe0f}");
+        check("é\u{200d}\u{1b}[31mü".as_bytes(), "é\u{200d}ü");
+    }
+
+    #[test]
     fn a_cut_is_shown() {
         check(b"0123456789012345678901234", "0123456789012345678…");
         check(b"01234567890123456789", "01234567890123456789");
@@ -177,6 +272,14 @@ mod tests {
             proptest::prop_assert!(line.chars().count() <= 40);
             proptest::prop_assert!(!line.chars().any(is_harmful));
             proptest::prop_assert_eq!(one_line(line.as_bytes(), 40), line);
+        }
+
+        #[test]
+        fn proven_text_stays_as_it_is(text in "[ aé日\u{200c}\u{200d}\u{fe0f}\u{202e}\u{a0}\u{1b}\\[m\t]{0,60}") {
+            let line = one_line(text.as_bytes(), 40);
+            proptest::prop_assert_eq!(one_line(line.as_bytes(), 40), line);
+            let row = super::row(text.as_bytes());
+            proptest::prop_assert_eq!(super::row(row.as_bytes()), row);
         }
     }
 }
