@@ -3,7 +3,7 @@
 //! Waiting for input is not decided here: it needs more than two snapshots and belongs to
 //! [`crate::dedupe`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Event, EventKind, Exit, Life, ReplacedBy, Snapshot, Task, WindowId};
@@ -30,11 +30,13 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         return between(before, after);
     }
     // The ids of the old life mean nothing now, but how its runs ended may be known all the same.
+    let ended: BTreeSet<_> = after.ended.iter().filter_map(process).collect();
+    let has_ended = |task: &Task| process(task).is_some_and(|process| ended.contains(&process));
     let (known, unknown) = before
         .tasks
         .clone()
         .into_iter()
-        .partition(|(_, task)| after.ended.iter().any(|ended| is_same_process(task, ended)));
+        .partition(|(_, task)| has_ended(task));
     let old = |tasks| Snapshot {
         tasks,
         ..Snapshot::default()
@@ -68,7 +70,8 @@ struct Seen<'a> {
 
 fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     let ended = after.ended.iter().map(|task| Seen { task, ended: true });
-    let has_ended = |window| after.ended.iter().any(|ended| ended.window == window);
+    let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).collect();
+    let has_ended = |window| ended_windows.contains(&window);
     let is_same = |task: &Arc<Task>| {
         let last = before.tasks.get(&task.window);
         last.is_some_and(|last| Arc::ptr_eq(last, task)) && !has_ended(task.window)
@@ -104,8 +107,13 @@ fn is_earlier(task: &Task, last: &Task) -> bool {
     matches!((task.run, last.run), (Some(run), Some(last)) if run < last)
 }
 
+/// What tells a process of a task from others, where it is known.
+fn process(task: &Task) -> Option<(WindowId, Option<u32>, u32)> {
+    Some((task.window, task.run, task.pid?))
+}
+
 fn is_same_process(one: &Task, other: &Task) -> bool {
-    one.window == other.window && one.run == other.run && one.pid.is_some() && one.pid == other.pid
+    process(one).is_some() && process(one) == process(other)
 }
 
 /// Whether `seen` is another run than `last`. Where nobody counted, what a look tells apart is

@@ -1,6 +1,8 @@
 //! What becomes of events that were gathered: a notice, a message that wakes the agent, or
 //! nothing; and in which words.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::model::{Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text};
 
 /// The first line of every message to the agent.
@@ -76,23 +78,27 @@ pub fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
 
 /// One text an event; the bells of a run are one, together with its end where that was gathered.
 fn texts(events: &[&Event]) -> Vec<String> {
+    let run_of = |event: &Event| (event.task.window, event.task.run);
+    // The end of a run parts its bells from those of the next, also where nobody counted.
+    let mut next_end = BTreeMap::new();
+    let mut ends: Vec<Option<&Event>> = Vec::with_capacity(events.len());
+    for event in events.iter().rev() {
+        ends.push(next_end.get(&run_of(event)).copied());
+        if is_end(event) {
+            next_end.insert(run_of(event), *event);
+        }
+    }
     let mut texts = Vec::new();
-    for (index, event) in events.iter().enumerate() {
-        // The end of a run parts its bells from those of the next, also where nobody counted.
-        let is_mark = |other: &&&Event| {
-            other.task.window == event.task.window
-                && other.task.run == event.task.run
-                && (is_bell(other) || is_end(other))
-        };
-        let rang_before = events[..index]
-            .iter()
-            .rfind(is_mark)
-            .is_some_and(|e| is_bell(e));
-        let mut later = events[index + 1..].iter().filter(is_mark);
-        let end = later
-            .find(|other| is_end(other))
-            .filter(|end| is_plain_end(end));
-        match (is_bell(event), end) {
+    let mut has_rung = BTreeSet::new();
+    for (event, end) in events.iter().zip(ends.into_iter().rev()) {
+        let run = run_of(event);
+        let rang_before = has_rung.contains(&run);
+        if is_bell(event) {
+            has_rung.insert(run);
+        } else if is_end(event) {
+            has_rung.remove(&run);
+        }
+        match (is_bell(event), end.filter(|end| is_plain_end(end))) {
             // Said with the first bell.
             (true, _) if rang_before => {}
             (false, _) if rang_before && is_plain_end(event) => {}
