@@ -44,7 +44,7 @@ async fn try_begin(
     request: &WaitRequest,
     reply: Reply,
 ) -> Result<Vec<Done>, (Reply, Refusal)> {
-    let spec = match waits::spec(request) {
+    let spec = match waits::spec(request, hub.waits.n_patterns()) {
         Ok(spec) => spec,
         Err(refusal) => return Err((reply, refusal)),
     };

@@ -22,6 +22,16 @@ const LINE_CHARS: usize = 2000;
 /// How long tmux waits for the end of a string before it takes output for text again.
 const STRING_LASTS: Duration = Duration::from_secs(5);
 
+/// How many texts one wait may look for. Each is compiled, takes up to 100 KB once it is used, and is
+/// tried on every line that is written.
+const MOST_PATTERNS: usize = 64;
+
+/// How long such a text may be, in bytes: longer than any line that is told.
+const LONGEST_PATTERN: usize = 8192;
+
+/// How many texts all waits of the session may look for together.
+const MOST_PATTERNS_IN_ALL: usize = 2048;
+
 /// How many of the last lines a result shows, unless it was asked for more or fewer.
 const TAIL: usize = 10;
 
@@ -448,6 +458,13 @@ impl Waits {
         done
     }
 
+    /// Returns how many texts are looked for.
+    pub(super) fn n_patterns(&self) -> usize {
+        let is_text = |condition: &&Condition| matches!(condition, Condition::Text(_));
+        let of = |spec: &Spec| spec.conditions.iter().filter(is_text).count() + spec.stops.len();
+        self.waits.iter().map(|active| of(active.wait.spec())).sum()
+    }
+
     fn forget_idle_streams(&mut self) {
         let (waits, followers) = (&self.waits, &self.followers);
         self.streams.retain(|pane, _| {
@@ -608,9 +625,38 @@ fn tell_exit(result: &mut WaitResult, exit: &Exit) {
     result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
 }
 
-/// Reads what is waited for; refuses what makes no sense.
-pub(super) fn spec(request: &WaitRequest) -> Result<Spec, Refusal> {
+/// Returns how many texts a wait looks for.
+fn n_patterns(request: &WaitRequest) -> usize {
+    let is_text = |condition: &&ConditionFields| matches!(condition, ConditionFields::Text(_));
+    request.conditions.iter().filter(is_text).count() + request.stops.len()
+}
+
+/// Reads what is waited for; refuses what makes no sense or is too much, beside the texts that other
+/// waits look for.
+pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Refusal> {
+    let n_patterns = n_patterns(request);
+    if n_patterns > MOST_PATTERNS {
+        return Err(usage(format!(
+            "a wait takes at most {MOST_PATTERNS} texts, found {n_patterns}; one regular expression \
+             can hold several: --regex 'a|b'"
+        )));
+    }
+    if n_patterns > 0 && n_under_way + n_patterns > MOST_PATTERNS_IN_ALL {
+        return Err(Refusal {
+            kind: RefusalKind::Failed,
+            message: format!(
+                "the waits under way look for {n_under_way} texts, and {MOST_PATTERNS_IN_ALL} are \
+                 the most"
+            ),
+        });
+    }
     let pattern = |text: &String| {
+        if text.len() > LONGEST_PATTERN {
+            return Err(usage(format!(
+                "a text to wait for has at most {LONGEST_PATTERN} bytes, found {}",
+                text.len()
+            )));
+        }
         if text.is_empty() {
             return Err(usage("an empty text matches everything".to_owned()));
         }

@@ -1063,3 +1063,31 @@ fn what_is_typed_is_written_too() {
     world.tmux(["send-keys", "-t", &window, "hello there", "Enter"]);
     ends_with(&end(waiting), 0, "matched");
 }
+
+#[test]
+fn what_a_wait_looks_for_is_bounded() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let many = |n: usize| -> Vec<String> {
+        let texts = (0..n).flat_map(|i| ["--text".to_owned(), format!("text {i}")]);
+        ["wait", "api", "--timeout", "10ms"]
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .chain(texts)
+            .collect()
+    };
+    let refused = world.task(many(65));
+    assert_eq!(refused.code, 2, "{refused}");
+    assert!(
+        refused.err.contains("at most 64 texts, found 65"),
+        "{refused}"
+    );
+    assert_eq!(world.task(many(64)).code, 4);
+    let long = "x".repeat(8193);
+    let refused = world.task(["wait", "api", "--stop", &long]);
+    assert_eq!(refused.code, 2, "{refused}");
+    assert!(
+        refused.err.contains("at most 8192 bytes, found 8193"),
+        "{refused}"
+    );
+}
