@@ -4,8 +4,9 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;
+use super::shown::{ShownPrompt, is_changed};
 use crate::model::PaneId;
-use crate::protocol::Command;
+use crate::protocol::{Command, Frame};
 
 /// What is typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,17 @@ pub enum Typed {
     Keys(Vec<String>),
 }
 
-/// Types into the pane; a mode of tmux's that has the keys, like copy mode, is left first.
+/// What became of something that was to be typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It was typed.
+    Typed,
+    /// The pane shows something else than it was meant for: nothing was typed.
+    Changed,
+}
+
+/// Types into the pane, given `only_if` only while it shows that; a mode of tmux's that has the
+/// keys, like copy mode, is left first.
 ///
 /// # Errors
 ///
@@ -26,17 +37,19 @@ pub async fn type_into(
     pane: PaneId,
     typed: &Typed,
     then_enter: bool,
-) -> Result<(), TmuxError> {
-    let mut commands = vec![leave_mode(pane)];
+    only_if: Option<&ShownPrompt>,
+) -> Result<Sent, TmuxError> {
+    let mut typing = Vec::new();
     match typed {
         Typed::Text(text) if text.is_empty() => {}
-        Typed::Text(text) => commands.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
-        Typed::Keys(keys) => commands.push(send(pane).arg("--").args(keys.iter().cloned())),
+        Typed::Text(text) => typing.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
+        Typed::Keys(keys) => typing.push(send(pane).arg("--").args(keys.iter().cloned())),
     }
     if then_enter {
-        commands.push(send(pane).arg("Enter"));
+        typing.push(send(pane).arg("Enter"));
     }
-    connection.run(&commands).await.map(drop)
+    let commands = guarded(pane, &typing, &[], only_if);
+    Ok(what_became(&connection.run(&commands).await?))
 }
 
 /// Types a text that must not be seen: it is on no command line, and in none of tmux's logs.
@@ -49,26 +62,49 @@ pub async fn type_secret(
     pane: PaneId,
     text: String,
     then_enter: bool,
-) -> Result<(), TmuxError> {
+    only_if: Option<&ShownPrompt>,
+) -> Result<Sent, TmuxError> {
     let buffer = format!("tmux-task-{}", nonce());
     let target = pane.to_string();
-    let mut commands = vec![leave_mode(pane)];
+    let forget = Command::new("delete-buffer").args(["-b", &buffer]);
+    let (mut commands, mut typing, mut instead) = (Vec::new(), Vec::new(), Vec::new());
     if !text.is_empty() {
         commands.push(Command::new("load-buffer").args(["-b", &buffer, "-"]));
-        commands.push(Command::new("paste-buffer").args(["-d", "-b", &buffer, "-t", &target]));
+        typing.push(Command::new("paste-buffer").args(["-d", "-b", &buffer, "-t", &target]));
+        instead.push(forget.clone());
     }
     if then_enter {
-        commands.push(send(pane).arg("Enter"));
+        typing.push(send(pane).arg("Enter"));
     }
+    commands.extend(guarded(pane, &typing, &instead, only_if));
     let frames = server.one_shot_with(&commands, text).await?;
     let Some(failed) = frames.iter().position(|frame| !frame.ok) else {
-        return Ok(());
+        return Ok(what_became(&frames));
     };
-    let forget = Command::new("delete-buffer").args(["-b", &buffer]);
     // Mostly it is not there: then there is nothing to forget.
     drop(server.one_shot(&[forget]).await?);
     let name = commands.get(failed).map_or("", Command::name);
     Err(TmuxError::from_reply(name, &frames[failed].text()))
+}
+
+fn guarded(
+    pane: PaneId,
+    typing: &[Command],
+    instead: &[Command],
+    only_if: Option<&ShownPrompt>,
+) -> Vec<Command> {
+    match only_if {
+        Some(shown) => shown.guard(typing, instead),
+        None => [&[leave_mode(pane)], typing].concat(),
+    }
+}
+
+fn what_became(frames: &[Frame]) -> Sent {
+    if frames.iter().any(|frame| is_changed(&frame.text())) {
+        Sent::Changed
+    } else {
+        Sent::Typed
+    }
 }
 
 /// Returns the terminal of a pane.
@@ -91,7 +127,8 @@ fn send(pane: PaneId) -> Command {
     Command::new("send-keys").args(["-t", &pane.to_string()])
 }
 
-fn leave_mode(pane: PaneId) -> Command {
+/// Leaves a mode of tmux's, such as copy mode, in which keys do not reach the program.
+pub(super) fn leave_mode(pane: PaneId) -> Command {
     Command::new("if-shell")
         .args(["-F", "-t", &pane.to_string(), "#{pane_in_mode}"])
         .arg(format!("send-keys -t {pane} -X cancel"))

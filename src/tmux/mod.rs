@@ -22,6 +22,7 @@ mod respawn;
 mod rows;
 mod script;
 mod server;
+mod shown;
 mod tabs;
 mod task_environment;
 #[cfg(test)]
@@ -38,7 +39,7 @@ pub use control_client::Output;
 pub use error::TmuxError;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};
-pub use keys::{Typed, is_key, tty_of, type_into, type_secret};
+pub use keys::{Sent, Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, Replaced, check_name, launch};
 pub use look::{Extent, Memory, Target, look};
 pub use marks::{Mark, Marked, claim, list_marks};
@@ -46,6 +47,7 @@ pub use output::{History, Log, PaneOutput, Pending, Style, follow_output, read_l
 pub use probe::Probe;
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
+pub use shown::{PromptPlace, ShownPrompt};
 pub use task_environment::TaskEnvironment;
 pub use version::Version;
 pub use waiter::{Callers, Waiter};

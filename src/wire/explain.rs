@@ -30,6 +30,9 @@ pub struct Explanation {
     pub rule: String,
     /// The line that was looked at.
     pub line: Option<String>,
+    /// The row of that line within what was captured.
+    #[serde(default)]
+    pub line_y: Option<u32>,
     /// For how long the screen has stood, milliseconds; null without a daemon.
     pub quiet_ms: Option<u64>,
     /// The cursor's column.
@@ -121,6 +124,7 @@ impl Explanation {
                 .map_or("the run has ended", |judgement| judgement.rule)
                 .to_owned(),
             line: row.and_then(|row| task.screen.rows.get(row)).cloned(),
+            line_y: row.and_then(|row| u32::try_from(row).ok()),
             quiet_ms: None,
             cursor_x: task.screen.cursor.map(|cursor| cursor.x),
             cursor_y: task.screen.cursor.map(|cursor| cursor.y),

@@ -299,3 +299,98 @@ fn tasks_that_print_without_end_hold_up_nobody() {
     let log = std::fs::read_to_string(log).unwrap();
     assert!(!log.contains("did not answer"), "{log}");
 }
+
+/// A tmux that opens a gate before it types, and goes on when the screen shows what follows.
+fn tmux_that_is_late(world: &World, gate: &str, window: &str, follows: &str) -> String {
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *Enter*)\n  echo >{gate}\n  \
+         until tmux capture-pane -p -t {window} | grep -q '{follows}'; do sleep 0.02; done;;\n\
+         esac\nexec tmux \"$@\"\n"
+    );
+    world.script("late-tmux", &script).display().to_string()
+}
+
+#[test]
+fn an_answer_is_not_typed_into_another_question() {
+    let mut world = World::new();
+    let gate = world.gate("gate");
+    // The first `Password:` stays above the second.
+    for (above, name) in [("", "one"), ("printf 'Password:\\nSorry.\\n'; ", "two")] {
+        let line = format!(
+            "{above}stty -echo; printf 'Password: '; \
+             ({}; printf '\\rUsername: '; stty echo </dev/tty) & \
+             read -r x; echo \"got <$x>\"; exec sleep 1000",
+            gate.wait()
+        );
+        let window = world.run(name, &line);
+        world.until_true("it asks", || {
+            let explained = world.task(["explain", name, "--json"]);
+            explained.ok().contains("\"asks\":true")
+        });
+        let late = tmux_that_is_late(
+            &world,
+            &world.path("gate").display().to_string(),
+            &window,
+            "Username:",
+        );
+        world.set("TMUX_TASK_TMUX", &late);
+        let mut command = world.command(World::program());
+        command.args(["send", name, "--if-prompt", "Password:", "--secret"]);
+        let sent = Output::with_input(command, "hunter2\n");
+        world.set("TMUX_TASK_TMUX", "");
+        assert_eq!(sent.code, 1, "{sent}");
+        assert!(sent.err.contains("no longer asks that"), "{sent}");
+        world
+            .task(["send", name, "--if-prompt", "Username:", "Ada"])
+            .ok();
+        world.until_shows(&window, "got <Ada>");
+        let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert_eq!(world.tmux(["list-buffers"]), "");
+        assert_eq!(world.tmux(["show-options", "-p", "-t", &window]), "");
+    }
+}
+
+#[test]
+fn an_answer_is_typed_where_the_same_was_asked_before() {
+    let world = World::new();
+    let line = "stty -echo; for i in 1 2; do printf 'Password: '; read -r x; echo; \
+                echo \"Sorry, <$x>.\"; done; exec sleep 1000";
+    let window = world.run("su", line);
+    for word in ["first", "second"] {
+        world.until_true("it asks", || {
+            let explained = world.task(["explain", "su", "--json"]);
+            explained.ok().contains("\"asks\":true")
+        });
+        let mut command = world.command(World::program());
+        command.args(["send", "su", "--if-prompt", "Password:", "--secret"]);
+        Output::with_input(command, word).ok();
+        world.until_shows(&window, &format!("Sorry, <{word}>."));
+    }
+}
+
+#[test]
+fn what_nobody_sees_reaches_nobody() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "printf 'a\\U000e0041\\u061c\\u200b\\u2028\\u202e\\u2066\\ufeff\\u00adb \\u200d end\\n'; {}; exit 1",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    world.until_shows(&window, "end");
+    gate.open();
+    let records = world.until("its end", |records| deliveries(records).len() > 1);
+    let told = content(deliveries(&records).last().unwrap());
+    assert!(told.contains("ab  end"), "{told:?}");
+    let hidden = |c: char| !(c.is_ascii() || c == '…');
+    for args in [
+        &["logs", "api"][..],
+        &["ls"],
+        &["feed", "--format", "cloudevents"],
+        &["search", "end"],
+    ] {
+        let output = world.task(args);
+        assert!(!output.ok().contains(hidden), "{output:?}");
+    }
+}

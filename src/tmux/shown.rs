@@ -1,0 +1,200 @@
+//! What a pane shows where it asks, in a form that tmux can compare in the very line that types.
+//!
+//! Between a look at a prompt and an answer to it the task may ask something else. So the answer is
+//! typed by one line of commands, which tmux runs without reading from the pane in between, and only
+//! if the prompt's row, the cursor and the process are still the same.
+
+use super::client::Connection;
+use super::error::TmuxError;
+use super::keys::leave_mode;
+use crate::model::{PaneId, text};
+use crate::protocol::{Command, control_line};
+
+/// What is looked for, on the pane while the line runs: a format would read formats in it.
+const LOOKED_FOR: &str = "@tmux_task_shown";
+
+/// What a line says that has typed nothing.
+const CHANGED: &str = "changed";
+
+const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alternate_on}";
+
+/// The prompt as the screen showed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownPrompt {
+    pane: PaneId,
+    /// What [`SHAPE`] was.
+    shape: String,
+    /// The prompt's row, without the blanks at its end.
+    row: String,
+    /// Its number on the screen, from 0, and how far from the cursor's row it is.
+    at: usize,
+    below_cursor: i64,
+    /// The number of the first row that shows the same.
+    first: usize,
+}
+
+/// Where a prompt was judged to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PromptPlace<'a> {
+    /// The row that asks, as text.
+    pub line: &'a str,
+    /// How many rows it is below the cursor's; above it, less than 0.
+    pub below_cursor: i64,
+    /// The cursor's column.
+    pub cursor_x: u32,
+}
+
+impl ShownPrompt {
+    /// Looks whether the pane shows the prompt at that place; `None` when it does not.
+    ///
+    /// # Errors
+    ///
+    /// When tmux refuses.
+    pub async fn see(
+        connection: &mut Connection<'_>,
+        pane: PaneId,
+        place: PromptPlace<'_>,
+    ) -> Result<Option<Self>, TmuxError> {
+        let target = pane.to_string();
+        let ask = [
+            Command::new("display-message").args(["-p", "-t", &target, SHAPE]),
+            Command::new("capture-pane").args(["-p", "-t", &target]),
+        ];
+        let frames = connection.run(&ask).await?;
+        let mut texts = frames.iter().map(crate::protocol::Frame::text);
+        let (shape, screen) = (texts.next(), texts.next());
+        Ok(shape
+            .zip(screen)
+            .and_then(|(shape, screen)| Self::find(pane, shape.trim_end(), &screen, place)))
+    }
+
+    fn find(pane: PaneId, shape: &str, screen: &str, place: PromptPlace<'_>) -> Option<Self> {
+        let mut numbers = shape.split(' ').skip(1);
+        let cursor_x: u32 = numbers.next()?.parse().ok()?;
+        let cursor_y: i64 = numbers.next()?.parse().ok()?;
+        let at = usize::try_from(cursor_y + place.below_cursor).ok()?;
+        let rows: Vec<&str> = screen.split('\n').map(str::trim_end).collect();
+        let row = *rows.get(at)?;
+        // Tabs are blanks on one of the two ways here.
+        let words = |row: &str| -> Vec<String> {
+            let row = text::row(row.as_bytes());
+            row.split_whitespace().map(ToOwned::to_owned).collect()
+        };
+        let is_shown = cursor_x == place.cursor_x && words(row) == words(place.line);
+        is_shown.then(|| Self {
+            pane,
+            shape: shape.to_owned(),
+            row: row.to_owned(),
+            at,
+            below_cursor: place.below_cursor,
+            first: rows.iter().position(|other| *other == row).unwrap_or(at),
+        })
+    }
+
+    /// Returns commands that run `typing` if the pane still shows the prompt, and else `instead`.
+    pub(super) fn guard(&self, typing: &[Command], instead: &[Command]) -> Vec<Command> {
+        let target = self.pane.to_string();
+        let set =
+            |value: &str| Command::new("set-option").args(["-p", "-t", &target, LOOKED_FOR, value]);
+        let unset = Command::new("set-option").args(["-puq", "-t", &target, LOOKED_FOR]);
+        let leave = leave_mode(self.pane);
+        let say = Command::new("display-message").args(["-p", CHANGED]);
+        // What is typed would go to copy mode.
+        let typing = [&[unset.clone(), leave.clone()], typing].concat();
+        let instead = [&[unset], instead, &[say]].concat();
+        let either = |condition: &str, instead: &[Command]| {
+            Command::new("if-shell")
+                .args(["-F", "-t", &target, condition])
+                .arg(control_line(&typing))
+                .arg(control_line(instead))
+        };
+        let same_shape = format!("#{{==:{SHAPE},{}}}", self.shape);
+        if self.first == self.at {
+            let found = format!("#{{==:#{{C/r:#{{{LOOKED_FOR}}}}},{}}}", self.at + 1);
+            let condition = format!("#{{&&:{same_shape},{found}}}");
+            return vec![set(&pattern(&self.row)), either(&condition, &instead)];
+        }
+        // The search stops at a row above that shows the same. Copy mode tells the cursor's row; it
+        // is left before anybody can see it.
+        let found = format!("#{{==:#{{copy_cursor_line}},#{{{LOOKED_FOR}}}}}");
+        let condition = format!("#{{&&:{same_shape},{found}}}");
+        let mut commands = vec![
+            set(&self.row),
+            leave.clone(),
+            Command::new("copy-mode").args(["-t", &target]),
+        ];
+        if let Some(direction) = match self.below_cursor {
+            0 => None,
+            1.. => Some("cursor-down"),
+            _ => Some("cursor-up"),
+        } {
+            let n = self.below_cursor.unsigned_abs().to_string();
+            commands
+                .push(Command::new("send-keys").args(["-t", &target, "-N", &n, "-X", direction]));
+        }
+        let instead = [&instead[..], std::slice::from_ref(&leave)].concat();
+        commands.push(either(&condition, &instead));
+        commands
+    }
+}
+
+/// Whether the answer to a guarded line says that nothing was typed.
+pub(super) fn is_changed(answer: &str) -> bool {
+    answer.lines().any(|line| line == CHANGED)
+}
+
+/// An extended regular expression for a row that is exactly this.
+fn pattern(row: &str) -> String {
+    let mut pattern = String::from("^");
+    for c in row.chars() {
+        if "\\.[]{}()*+?^$|".contains(c) {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('$');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCREEN: &str = "Password:\nSorry, try again.\nPassword: \n  a\n\n";
+
+    fn find(shape: &str, line: &str, below_cursor: i64) -> Option<(usize, usize, String)> {
+        let place = PromptPlace {
+            line,
+            below_cursor,
+            cursor_x: 10,
+        };
+        let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
+        Some((found.at, found.first, found.row))
+    }
+
+    #[test]
+    fn a_prompt_is_found_where_it_was_judged_to_be() {
+        let password = "Password:".to_owned();
+        assert_eq!(
+            find("7 10 2 0 0", "Password:", 0),
+            Some((2, 0, password.clone()))
+        );
+        assert_eq!(find("7 10 3 0 0", "Password:", -1), Some((2, 0, password)));
+        let again = "Sorry, try again.".to_owned();
+        assert_eq!(find("7 10 0 0 0", &again, 1), Some((1, 1, again.clone())));
+        // The cursor, the row or the screen is another one.
+        assert_eq!(find("7 11 2 0 0", "Password:", 0), None);
+        assert_eq!(find("7 10 1 0 0", "Password:", 0), None);
+        assert_eq!(find("7 10 0 0 0", "Password:", -1), None);
+        assert_eq!(find("7 10 9 0 0", "Password:", 0), None);
+        assert_eq!(find("", "Password:", 0), None);
+    }
+
+    #[test]
+    fn a_row_is_only_text_to_the_search() {
+        assert_eq!(
+            pattern("Sure? (y|n) [#{pid}] $5.^"),
+            r"^Sure\? \(y\|n\) \[#\{pid\}\] \$5\.\^$"
+        );
+    }
+}
