@@ -16,8 +16,8 @@ pub struct TtyEvidence {
     /// The call in which one of them is blocked reading; `None` where none is, or where the system
     /// does not count.
     pub read: Option<ReadCall>,
-    /// Whether a program that takes keys at once may only pass them on, to another machine or
-    /// another terminal: what waits for them is not seen then.
+    /// Whether a program may read only to pass on what is typed, to another machine, container or
+    /// terminal: what waits for it is not seen then.
     pub may_relay: bool,
 }
 

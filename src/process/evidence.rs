@@ -130,7 +130,7 @@ fn of_members(front: &InFront, takes_keys: bool) -> TtyEvidence {
         if evidence.read.is_none() {
             evidence.read = thread.and_then(|thread| facts::read_call(member.pid, thread));
         }
-        evidence.may_relay |= takes_keys && facts::may_relay(member, does);
+        evidence.may_relay |= facts::may_relay(member, does, takes_keys);
         if matches!(does, Reader::Reading | Reader::Polling) && idle::was_given_nothing(member) {
             evidence.foreground = Foreground::Idle;
         }

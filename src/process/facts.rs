@@ -40,8 +40,12 @@ pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
 }
 
 /// Whether a program that reads or polls its terminal may pass what is typed on to another one,
-/// or over a network.
-pub(super) fn may_relay(process: &Process, does: Reader) -> bool {
+/// or over a network; `takes_keys` is whether the terminal does not gather lines.
+pub(super) fn may_relay(process: &Process, does: Reader, takes_keys: bool) -> bool {
+    if !takes_keys {
+        // Others that hold sockets ask for lines of their own.
+        return does == Reader::Reading && COPIERS.contains(&process.name.as_str());
+    }
     let files = || OfProcess(process.pid).files().unwrap_or_default();
     match does {
         Reader::Elsewhere => false,
@@ -55,6 +59,9 @@ pub(super) fn may_relay(process: &Process, does: Reader) -> bool {
         }
     }
 }
+
+/// Programs that read lines only to hand them to a container, whether it wants any or not.
+const COPIERS: &[&str] = &["docker", "podman", "nerdctl", "kubectl", "oc", "crictl"];
 
 /// Programs that pass keys on to another machine, container or terminal.
 const FAR: &[&str] = &[

@@ -138,6 +138,7 @@ impl Case<'_> {
             {
                 self.secret()
             }
+            (Some(true), Reader::Reading) if terminal.may_relay => self.by_text(Some(true), true),
             (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
             (Some(true), Reader::Polling) if idle::follows_a_file(&terminal.programs) => {
                 self.settled("follows a file")

@@ -307,6 +307,12 @@ const WORKING: &[(&str, &str, &str)] = &[
         "python3",
         "python3 -c 'import os, socket, tty; s = socket.socket(); tty.setraw(0); print(\"up\"); os.read(0, 1)'",
     ),
+    // Nor whether a container wants what is typed.
+    (
+        "container",
+        "sh",
+        "printf '#!/bin/sh\nread x\n' > docker; chmod +x docker; echo building; ./docker",
+    ),
     ("shell", "bash", "echo 'Continue? [y/N]'; exec bash --norc"),
     ("plain-sh", "sh", "exec sh"),
     ("repl", "python3", "exec python3 -q"),
