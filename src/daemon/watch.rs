@@ -55,6 +55,8 @@ pub(super) struct Watch {
     is_unreachable: bool,
     /// Windows that were alive in the last look, with their processes.
     alive: Vec<(WindowId, Option<u32>)>,
+    /// The primary panes of the windows in the last look.
+    primary: BTreeMap<WindowId, PaneId>,
     /// What the kernel tells of the processes in the windows.
     processes: Processes,
     /// The server's record of deaths, as the last look read it.
@@ -142,6 +144,7 @@ impl Watch {
             all_asked: None,
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
+            primary: before.map(primary).unwrap_or_default(),
             processes: Processes::new(),
             death_record: String::new(),
             place,
@@ -344,6 +347,7 @@ impl Watch {
                 self.death_record.clone_from(&look.death_record);
             }
         }
+        evidence.moved_panes = self.moved_panes(look.as_ref()).await;
         is_told |= self.processes.learn_ends(&mut evidence);
         evidence.gone = self.gone(look.as_ref(), killed, &evidence.ended).await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
@@ -351,6 +355,7 @@ impl Watch {
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
         self.alive = alive(&snapshot);
+        self.primary = primary(&snapshot);
         self.processes.watch(&snapshot);
         let untidy = self.untidy(&snapshot, observed.write_runs);
         if let (true, Some(life)) = (observed.nudge, &self.life) {
@@ -624,6 +629,27 @@ impl Watch {
         }
     }
 
+    /// Returns the panes that were primary ones in the last look, are not in this one, and still
+    /// exist.
+    async fn moved_panes(&mut self, look: Option<&Look>) -> BTreeSet<PaneId> {
+        let rows = look.into_iter().flat_map(|look| &look.windows);
+        let replaced = rows.filter_map(|row| {
+            let (was, is) = (self.primary.get(&row.window)?, row.pane.as_ref()?.pane);
+            (*was != is).then_some(*was)
+        });
+        let replaced: BTreeSet<PaneId> = replaced.collect();
+        if replaced.is_empty() {
+            return replaced;
+        }
+        match tmux::existing_panes(&mut self.connection(), &replaced).await {
+            Ok(existing) => existing,
+            Err(error) => {
+                tracing::warn!(%error, "could not ask where panes went");
+                replaced
+            }
+        }
+    }
+
     /// Says why windows have gone, where we know it or tmux does.
     async fn gone(
         &mut self,
@@ -737,6 +763,13 @@ fn alive(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
         .values()
         .filter(|task| task.is_alive())
         .map(|task| (task.window, task.pid))
+        .collect()
+}
+
+fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
+    let panes = look.tasks.values();
+    panes
+        .filter_map(|task| Some((task.window, task.pane?)))
         .collect()
 }
 

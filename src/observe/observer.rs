@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::command::command;
 use super::deaths::{Deaths, Earlier, Recorded};
 use crate::model::{
-    Bookmark, Exit, GoneReason, Life, Millis, Now, Screen, SessionLife, Snapshot, Task, WindowId,
+    Bookmark, Exit, GoneReason, Life, Millis, Now, PaneId, Screen, SessionLife, Signal, Snapshot,
+    Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -37,6 +38,9 @@ pub struct Evidence {
     pub hung_up: BTreeSet<u32>,
     /// Why windows may have gone.
     pub gone: BTreeMap<WindowId, GoneReason>,
+    /// Panes that were their windows' primary ones at the look before, are not any more, and still
+    /// exist: somebody joined, broke out or swapped panes.
+    pub moved_panes: BTreeSet<PaneId>,
 }
 
 /// A snapshot and what it calls for.
@@ -253,8 +257,21 @@ struct Turn<'a> {
     row: &'a Arc<WindowRow>,
     before: Option<Known>,
     deaths: Deaths<'a>,
+    primary: Primary<'a>,
     evidence: &'a Evidence,
     now: Now,
+}
+
+/// What became of the pane that was a window's primary one at the look before.
+#[derive(Debug, Clone, Copy)]
+enum Primary<'a> {
+    /// It still is, as far as anyone knows.
+    Same,
+    /// Another one is, and it lives on elsewhere: the processes in both go on as they were.
+    Moved,
+    /// Somebody closed it and another one is left: its run has ended. The death of its process, if
+    /// it came before that.
+    Closed(Option<Recorded<'a>>),
 }
 
 impl<'a> Turn<'a> {
@@ -273,9 +290,19 @@ impl<'a> Turn<'a> {
             replaced: row.replaced,
         });
         let deaths = Deaths::find(record, told, row.window, pane, earlier.as_ref());
+        let was = before.as_ref().and_then(|known| known.task.pane);
+        let primary = match was.filter(|was| pane.is_some_and(|pane| pane != *was)) {
+            None => Primary::Same,
+            Some(was) if evidence.moved_panes.contains(&was) => Primary::Moved,
+            Some(was) => {
+                let of_closed = Deaths::find(record, told, row.window, Some(was), earlier.as_ref());
+                Primary::Closed(of_closed.own)
+            }
+        };
         Self {
             row,
             before,
+            primary,
             deaths,
             evidence,
             now,
@@ -307,7 +334,7 @@ impl<'a> Turn<'a> {
         for (number, (place, death)) in (first.max(1)..).zip(between) {
             ended.push((*place, end_of_unseen(&task, number, death, self.now)));
         }
-        let before = self.before.as_ref().filter(|_| !is_new_run);
+        let before = self.same_run(is_new_run);
         Known {
             task: Arc::new(task),
             row: Some(Arc::clone(self.row)),
@@ -324,10 +351,16 @@ impl<'a> Turn<'a> {
     fn pid(&self, is_new_run: bool, death: Option<Recorded<'_>>) -> Option<u32> {
         let recorded = || death.and_then(|(_, death)| death.pid);
         let was = || {
-            let before = self.before.as_ref().filter(|_| !is_new_run)?;
+            let before = self.same_run(is_new_run)?;
             before.task.pid
         };
         self.pane()?.pid.or_else(recorded).or_else(was)
+    }
+
+    /// What is known of the run that the window shows, if a look has shown it there before.
+    fn same_run(&self, is_new_run: bool) -> Option<&Known> {
+        let is_same = !is_new_run && matches!(self.primary, Primary::Same);
+        self.before.as_ref().filter(|_| is_same)
     }
 
     /// Whether somebody has counted a later run than the one before.
@@ -342,6 +375,11 @@ impl<'a> Turn<'a> {
         let Some(pane) = self.pane() else {
             return false;
         };
+        match self.primary {
+            Primary::Same => {}
+            Primary::Moved => return false,
+            Primary::Closed(_) => return true,
+        }
         if let (Some(before), Some(after)) = (before.task.pid, pane.pid) {
             return before != after;
         }
@@ -400,7 +438,7 @@ impl<'a> Turn<'a> {
         let Some(pane) = self.pane() else {
             return (Life::Unknown, None);
         };
-        let before = self.before.as_ref().filter(|_| !is_new_run);
+        let before = self.same_run(is_new_run);
         let since = before
             .and_then(|before| before.unsettled_since)
             .unwrap_or(self.now.mono);
@@ -438,8 +476,7 @@ impl<'a> Turn<'a> {
     }
 
     fn task(&self, pid: Option<u32>, run: u32, life: Life, is_new_run: bool) -> Task {
-        let before = self.before.as_ref().map(|before| &*before.task);
-        let same = before.filter(|_| !is_new_run);
+        let same = self.same_run(is_new_run).map(|before| &*before.task);
         let pane = self.pane();
         let died = pane.and_then(|pane| pane.dead.as_ref());
         let ended_at = match life {
@@ -496,6 +533,9 @@ impl<'a> Turn<'a> {
         if !before.was_alive() {
             return None;
         }
+        if let Primary::Closed(death) = self.primary {
+            return Some(self.end_of_closed(before, death));
+        }
         if let Some((place, death)) = self.deaths.own {
             return Some((place, end(Task::clone(&before.task), death, self.now)));
         }
@@ -510,6 +550,26 @@ impl<'a> Turn<'a> {
         task.life = Life::Dead(exit.clone());
         task.ended_at = Some(self.now.wall);
         Some((0, task))
+    }
+}
+
+impl Turn<'_> {
+    /// The end of a run whose pane was closed while its window went on.
+    fn end_of_closed(&self, before: &Known, death: Option<Recorded<'_>>) -> Ended {
+        let mut task = Task::clone(&before.task);
+        if let Some((place, death)) = death {
+            return (place, end(task, death, self.now));
+        }
+        let pid = task.pid;
+        let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid)).cloned();
+        let is_hung_up = pid.is_some_and(|pid| self.evidence.hung_up.contains(&pid));
+        let hang_up = || Exit {
+            code: None,
+            signal: Signal::parse("HUP").filter(|_| is_hung_up),
+        };
+        task.life = Life::Dead(by_kernel.unwrap_or_else(hang_up));
+        task.ended_at = Some(self.now.wall);
+        (0, task)
     }
 }
 

@@ -166,6 +166,7 @@ fn row(text: &str) -> WindowRow {
             ("owner", _) => row.owner = Some(value.into()),
             ("bare", _) => row.is_bare = true,
             ("nopane", _) => pane = None,
+            ("pane", Some(pane)) => pane.pane = PaneId(value.parse().unwrap()),
             ("tty", Some(pane)) => pane.tty = Some(format!("/dev/pts/{value}")),
             ("pid", Some(pane)) => pane.pid = value.parse().ok(),
             ("title", Some(pane)) => pane.title = value.into(),
@@ -896,4 +897,49 @@ fn runs_of_windows_that_no_look_has_seen_are_told() {
         "@2 %2 17 3  9 1 5 api 4 claude:1 %2. ;",
         &["@1 run 1 pid 7 alive"],
     );
+}
+
+#[test]
+fn panes_that_were_swapped_or_joined_take_their_runs_along() {
+    let mut world = World::new();
+    world.see(&["@1 pane=1 pid=7 run=1", "@2 pane=2 pid=17 run=1"], "");
+    world.evidence.moved_panes = [PaneId(1), PaneId(2)].into();
+    world.check(
+        &["@1 pane=2 pid=17 run=1", "@2 pane=1 pid=7 run=1"],
+        "",
+        &["@1 run 1 pid 17 alive", "@2 run 1 pid 7 alive"],
+    );
+    world.evidence.moved_panes.clear();
+    // Each ends where it is now.
+    world.check(
+        &["@1 pane=2 pid=17 run=1 exit=3", "@2 pane=1 pid=7 run=1"],
+        "@1 %2 17 3  1000 1 5;",
+        &["@1 run 1 pid 17 exit 3", "@2 run 1 pid 7 alive"],
+    );
+}
+
+#[test]
+fn a_run_whose_pane_was_closed_has_ended() {
+    let closed = "@1 pane=2 pid=17 run=1";
+    let check = |evidence: Evidence, deaths: &str, end: &str| {
+        let mut world = World::new();
+        world.see(&["@1 pane=1 pid=7 run=1"], "");
+        world.evidence = evidence;
+        world.check(&[closed], deaths, &[end, "@1 run 2 pid 17 alive"]);
+    };
+    let hung_up = Evidence {
+        ended: [7].into(),
+        hung_up: [7].into(),
+        ..Evidence::default()
+    };
+    let exited = Evidence {
+        ended: [7].into(),
+        exits: BTreeMap::from([(7, Exit::with_code(4))]),
+        ..Evidence::default()
+    };
+    let nothing = Evidence::default();
+    check(hung_up, "", "-@1 run 1 pid 7 SIGHUP");
+    check(exited, "", "-@1 run 1 pid 7 exit 4");
+    check(nothing.clone(), "", "-@1 run 1 pid 7 dead");
+    check(nothing, "@1 %1 7 5  1000 1 5;", "-@1 run 1 pid 7 exit 5");
 }

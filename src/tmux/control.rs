@@ -1,11 +1,11 @@
 //! What else we ask of tmux: lists, ends, a pane's history, and a word on the status line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::client::Connection;
 use super::error::TmuxError;
 use super::server::Server;
-use crate::model::{SessionId, WindowId, text};
+use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
 
 /// The session option that holds the last notice, for status lines that want to show it.
@@ -218,6 +218,27 @@ pub async fn where_is(
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(window, session)| Some((window.parse().ok()?, session.parse().ok()?)))
         .filter(|(window, _)| windows.contains(window))
+        .collect())
+}
+
+/// Returns those of these panes that are anywhere on the server, dead or alive.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub async fn existing_panes(
+    connection: &mut Connection<'_>,
+    panes: &BTreeSet<PaneId>,
+) -> Result<BTreeSet<PaneId>, TmuxError> {
+    let list = Command::new("list-panes").args(["-a", "-F", "#{pane_id}"]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(BTreeSet::new()),
+        answer => answer?,
+    };
+    Ok(last_text(&frames)
+        .lines()
+        .filter_map(|pane| pane.parse().ok())
+        .filter(|pane| panes.contains(pane))
         .collect())
 }
 

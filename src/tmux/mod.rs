@@ -32,8 +32,9 @@ mod waiter;
 
 pub use client::{Client, Connection, Told};
 pub use control::{
-    ClientRow, NOTICE_OPTION, SessionListed, kill_session, kill_window, list_clients,
-    list_sessions, set_session_option, show_notice, signal_channel, wait_for, where_is, write_runs,
+    ClientRow, NOTICE_OPTION, SessionListed, existing_panes, kill_session, kill_window,
+    list_clients, list_sessions, set_session_option, show_notice, signal_channel, wait_for,
+    where_is, write_runs,
 };
 pub use control_client::Output;
 pub use error::TmuxError;

@@ -21,6 +21,7 @@ mod logs;
 mod notices;
 mod owners;
 mod ownership;
+mod panes;
 mod presence;
 mod prompts;
 #[cfg(target_os = "linux")]
