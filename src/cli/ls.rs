@@ -5,7 +5,8 @@ use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
 use crate::clock;
-use crate::model::{Millis, StatusCounts};
+use crate::engine::{Engine, Memory, Settings};
+use crate::model::{Millis, Snapshot, StatusCounts, WindowId};
 use crate::terminal::{columns_of, split_at_column};
 use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
 
@@ -17,6 +18,12 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     let view = view(&session, "ls").await?;
     if !view.exists {
         return Err(session.missing("ls"));
+    }
+    if !view.supervised {
+        output::note(&format!(
+            "tmux-task: ls: no daemon runs for session `{}`: what waits is guessed from the screens",
+            session.name
+        ));
     }
     if args.json {
         return output::json(&view);
@@ -39,9 +46,26 @@ pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failur
         };
     }
     let snapshot = session.look(what).await?;
-    Ok(LsView::new(SnapshotLine::from(&snapshot), |task| {
-        LsTask::new(task, None, None)
-    }))
+    Ok(unsupervised(snapshot))
+}
+
+/// Returns the view of a session that no daemon watches: what waits is guessed from the screens.
+fn unsupervised(snapshot: Snapshot) -> LsView {
+    let line = SnapshotLine::from(&snapshot);
+    let now = clock::now();
+    let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now);
+    // What stands in two looks counts as asked; nothing of it is recorded anywhere.
+    drop(engine.look(snapshot.clone(), now));
+    drop(engine.look(snapshot, now));
+    let view = LsView::new(line, |task| {
+        let window: Option<WindowId> = task.window_id.parse().ok();
+        let prompt = window.and_then(|window| engine.prompt_of(window));
+        LsTask::new(task, prompt.map(|prompt| prompt.text.clone()), None)
+    });
+    LsView {
+        supervised: false,
+        ..view
+    }
 }
 
 /// Counts the tasks of a view.
@@ -200,6 +224,7 @@ mod tests {
         let view = LsView {
             session_name: "s".into(),
             exists: true,
+            supervised: true,
             captured_at: 0,
             tasks: vec![
                 LsTask::new(task("@1", "api", false, None, Some(1)), None, None),

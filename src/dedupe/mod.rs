@@ -17,8 +17,10 @@ use crate::prompt::{self, Found, Judgement, Teaching};
 
 mod again;
 mod call;
+mod echo;
 
 use call::Call;
+use echo::AnswerPlace;
 
 /// The prompts of every task, across looks.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +43,8 @@ struct Seen {
     is_still: bool,
     /// The call in which the terminal is read, since it was first seen.
     call: Option<Call>,
+    /// Where the answer to what is asked, or was asked last, would be typed.
+    place: Option<AnswerPlace>,
 }
 
 impl Seen {
@@ -151,14 +155,13 @@ impl Episodes {
                 seen.screen = task.screen.clone();
                 continue;
             }
-            let mut seen = see(
-                self.seen.remove(&task.window),
-                task,
-                terminal,
-                &self.teaching,
-                now,
-            );
+            let last = self.seen.remove(&task.window);
+            let place = last.as_ref().and_then(|last| last.place.clone());
+            let mut seen = see(last, task, terminal, &self.teaching, now);
             seen.judge_by_call(before.as_ref(), task);
+            let evidence = terminal.map(Arc::as_ref);
+            let judgement = seen.judgement.as_mut();
+            seen.place = echo::follow(place.as_ref(), task, evidence, judgement);
             let found = seen
                 .judgement
                 .as_ref()
@@ -318,6 +321,7 @@ fn see(
                 since: before.since,
                 is_still: true,
                 call,
+                place: None,
             }
         }
         Some(_) | None => Seen {
@@ -327,6 +331,7 @@ fn see(
             since: now.mono,
             is_still: false,
             call,
+            place: None,
         },
     }
 }

@@ -83,6 +83,9 @@ pub struct LsView {
     pub session_name: String,
     /// Whether it exists.
     pub exists: bool,
+    /// Whether a daemon supervises the session. Without one, whether a task waits is judged by its
+    /// screen alone.
+    pub supervised: bool,
     /// When the look was taken, milliseconds since 1970.
     pub captured_at: Millis,
     /// The tasks, by window.
@@ -90,13 +93,14 @@ pub struct LsView {
 }
 
 impl LsView {
-    /// Returns the view of a snapshot; `listed` adds what is known of each task besides.
+    /// Returns a daemon's view of a snapshot; `listed` adds what is known of each task besides.
     #[must_use]
     pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
         let tasks = line.tasks.into_iter().map(listed).collect();
         Self {
             session_name: line.session_name,
             exists: line.exists,
+            supervised: true,
             captured_at: line.captured_at,
             tasks,
         }

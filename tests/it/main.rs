@@ -5,6 +5,7 @@
     reason = "a test that cannot go on fails, and says where"
 )]
 
+mod answers;
 mod commands;
 mod crashes;
 mod daemon;

@@ -1,0 +1,176 @@
+//! Tells what a terminal echoes of an answer from what a program asks.
+//!
+//! Whoever answers leaves the answer behind the question, and the cursor in the next row. A program
+//! that reads on without a word seems to ask with the last text above the cursor, which is the answer.
+
+use crate::model::{Reader, Screen, Task, TtyEvidence};
+use crate::prompt::Judgement;
+
+/// How many rows above a place must be the same for it to be the same place.
+const CONTEXT: usize = 5;
+
+/// Where an answer would be typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerPlace {
+    run: Option<u32>,
+    /// The rows above it.
+    above: Vec<String>,
+    /// What stood in its row before anything was typed.
+    text: String,
+}
+
+impl AnswerPlace {
+    /// Returns the place at the cursor; `None` where nobody tells, or where programs draw as they
+    /// like.
+    fn at_cursor(task: &Task) -> Option<Self> {
+        let screen = &task.screen;
+        let row = cursor_row(screen)?;
+        let above = screen.rows.get(..row)?;
+        Some(Self {
+            run: task.run,
+            above: above[row.saturating_sub(CONTEXT)..].to_vec(),
+            text: text_of(screen, row).to_owned(),
+        })
+    }
+
+    /// Whether it is this row of the screen, whatever has been typed there since.
+    fn is(&self, screen: &Screen, row: usize) -> bool {
+        let Some(above) = screen.rows.get(..row) else {
+            return false;
+        };
+        text_of(screen, row).starts_with(self.text.as_str())
+            && above.len().min(CONTEXT) == self.above.len()
+            && above.ends_with(&self.above)
+    }
+
+    /// Whether an answer stands in this row, sent off: the cursor is below it.
+    fn is_answered_in(&self, screen: &Screen, row: usize) -> bool {
+        cursor_row(screen).is_some_and(|cursor| cursor > row)
+            && self.is(screen, row)
+            && text_of(screen, row).len() > self.text.len()
+    }
+}
+
+/// Takes an answer out of what was judged to be asked; returns where the next one would be typed.
+pub(super) fn follow(
+    before: Option<&AnswerPlace>,
+    task: &Task,
+    terminal: Option<&TtyEvidence>,
+    judgement: Option<&mut Judgement>,
+) -> Option<AnswerPlace> {
+    let before = before.filter(|before| before.run == task.run);
+    let Some(judgement) = judgement else {
+        return before.cloned();
+    };
+    let is_echo = |row| before.is_some_and(|before| before.is_answered_in(&task.screen, row));
+    if let Some(found) = &mut judgement.found
+        && is_echo(found.row)
+    {
+        judgement.row = None;
+        if terminal.is_some_and(|terminal| terminal.reader == Reader::Reading) {
+            // It reads on, and says nothing to that.
+            found.prompt.text.clear();
+            found.row = usize::MAX;
+            found.is_asked = false;
+        } else {
+            judgement.found = None;
+            judgement.rule = "the answer to what was asked";
+        }
+    }
+    let asks = judgement.found.is_some();
+    let is_kept = before.is_some_and(|before| {
+        cursor_row(&task.screen).is_some_and(|row| before.is(&task.screen, row))
+    });
+    // Who types moves the cursor, not the place.
+    if asks && !is_kept {
+        AnswerPlace::at_cursor(task)
+    } else {
+        before.cloned()
+    }
+}
+
+fn cursor_row(screen: &Screen) -> Option<usize> {
+    if screen.alternate == Some(true) {
+        return None;
+    }
+    usize::try_from(screen.cursor?.y).ok()
+}
+
+fn text_of(screen: &Screen, row: usize) -> &str {
+    screen.rows.get(row).map_or("", |row| row.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sketch::task;
+    use crate::prompt::{Teaching, judge};
+
+    fn reading(reader: Reader) -> TtyEvidence {
+        TtyEvidence {
+            canonical: Some(true),
+            echo: Some(true),
+            reader,
+            ..TtyEvidence::default()
+        }
+    }
+
+    /// What is asked on each of these screens, one after the other; `-` for nothing.
+    #[track_caller]
+    fn check(reader: Reader, screens: &[(&str, &str)]) {
+        let evidence = reading(reader);
+        let mut place = None;
+        for (index, (screen, expected)) in screens.iter().enumerate() {
+            let task = task(&format!("@1#1 a running {screen}"));
+            let mut judgement = judge(&task.screen, Some(&evidence), &Teaching::default());
+            place = follow(place.as_ref(), &task, Some(&evidence), Some(&mut judgement));
+            let asked = judgement.found.map(|found| found.prompt.text);
+            assert_eq!(asked.as_deref().unwrap_or("-"), *expected, "screen {index}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_no_question() {
+        check(
+            Reader::Reading,
+            &[
+                ("cursor=6,0 : Name?", "Name?"),
+                ("cursor=9,0 : Name? Ada", "Name? Ada"),
+                ("cursor=0,1 : Name? Ada", ""),
+                ("cursor=5,1 : Name? Ada|what?", "what?"),
+                ("cursor=0,2 : Name? Ada|what?", ""),
+                // It answers with words of its own.
+                ("cursor=0,4 : Name? Ada|what?|x|Your age?", "Your age?"),
+                ("cursor=0,5 : Name? Ada|what?|x|Your age?|36", ""),
+            ],
+        );
+        // Without a word from the beginning.
+        check(
+            Reader::Reading,
+            &[("cursor=0,0", ""), ("cursor=0,1 : my answer", "")],
+        );
+    }
+
+    #[test]
+    fn what_the_text_alone_decides_is_no_answer_either() {
+        check(
+            Reader::Polling,
+            &[
+                ("cursor=6,0 : Name?", "Name?"),
+                ("cursor=0,1 : Name? Press any key", "-"),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_same_words_elsewhere_are_a_question() {
+        check(
+            Reader::Reading,
+            &[
+                ("cursor=0,1 : Name?", "Name?"),
+                // What was answered scrolled away with the rows above.
+                ("cursor=0,2 : other|Name? Ada?", "Name? Ada?"),
+            ],
+        );
+    }
+}

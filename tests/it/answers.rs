@@ -1,0 +1,60 @@
+//! What comes after an answer.
+
+use serde_json::Value;
+
+use crate::support::{World, events};
+
+/// The questions of a task, in order.
+fn asked<'a>(records: &'a [Value], name: &str) -> Vec<&'a str> {
+    let inputs = events(records).into_iter();
+    let of_task = |event: &&Value| event["type"] == "input" && event["task"]["windowName"] == name;
+    let prompts = inputs.filter(of_task).map(|event| event["prompt"].as_str());
+    prompts.map(Option::unwrap).collect()
+}
+
+#[test]
+fn an_answer_is_not_the_next_question() {
+    let world = World::new();
+    world.run(
+        "srv",
+        "read -r -p 'Name? ' name; read -r rest; exec sleep 1000",
+    );
+    world.until("its question", |records| asked(records, "srv") == ["Name?"]);
+    world.task(["send", "srv", "is this an answer?"]).ok();
+    let records = world.until("it reads on", |records| asked(records, "srv").len() == 2);
+    assert_eq!(asked(&records, "srv"), ["Name?", ""]);
+    world.task(["send", "srv", "and this?"]).ok();
+    world.until("it reads no more", |records| {
+        let resolved = |event: &&&Value| event["type"] == "inputResolved";
+        events(records).iter().filter(resolved).count() == 2
+    });
+    assert_eq!(asked(&world.finish(), "srv").len(), 2);
+}
+
+#[test]
+fn without_a_daemon_ls_says_so_and_guesses_what_waits() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run("ask", "read -r -p 'Proceed? [y/N] ' answer");
+    world.run("work", "exec sleep 1000");
+    world.until_shows("=work:ask", "Proceed?");
+    let output = world.task(["ls", "--json"]);
+    let note = "tmux-task: ls: no daemon runs for session `work`: what waits is guessed from the screens\n";
+    assert_eq!((output.code, output.err.as_str()), (0, note));
+    let view: Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!(view["supervised"], false);
+    let states: Vec<&str> = view["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, ["waiting", "running"]);
+    let output = world.task(["ls"]);
+    assert_eq!((output.code, output.err.as_str()), (0, note));
+    world.daemon();
+    let output = world.task(["ls", "--json"]);
+    assert_eq!((output.code, output.err.as_str()), (0, ""));
+    let view: Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!(view["supervised"], true);
+}
