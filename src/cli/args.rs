@@ -206,6 +206,9 @@ pub(crate) struct Feed {
     /// Only this task, by name or window id; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Vec<String>,
+    /// Only notices and follow-ups for this owner, CLIENT:ID, and for everybody; events of all
+    #[arg(long, value_name = "ID")]
+    pub(crate) owner: Option<String>,
     /// How to print a record
     #[arg(long, value_enum, default_value_t = FeedFormat::Json)]
     pub(crate) format: FeedFormat,

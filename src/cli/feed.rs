@@ -16,7 +16,8 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
         args.kind.into_iter().map(Into::into).collect(),
         args.types.into_iter().map(Into::into).collect(),
         args.task,
-    );
+    )
+    .for_owner(args.owner);
     if args.follow {
         follow(context, &session, args.after, filter, args.format).await
     } else {
@@ -47,7 +48,7 @@ fn print_kept(
     let mut lost = Vec::new();
     let mut epoch = lines.epoch().map(ToOwned::to_owned);
     let mut out = output::Results::new();
-    let (mut has_printed, mut last_follow_up) = (false, 0);
+    let (mut has_printed, mut last_follow_up, mut has_skipped) = (false, 0, false);
     while let Some(line) = lines.next_line().map_err(failed)? {
         let Some(frame) = line.frame() else { continue };
         let asked = after.and_then(|after| after.epoch.as_ref());
@@ -66,14 +67,16 @@ fn print_kept(
         };
         if is_asked && !sequence.has(frame.seq) {
             lost.extend(sequence.read(frame.seq));
+            let is_follow_up = matches!(&line, Line::Record(record)
+                if matches!(record.body, RecordBody::FollowUp { .. }));
+            // One that is for somebody else was not read.
+            has_skipped |= is_follow_up && text.is_none();
+            if is_follow_up && !has_skipped {
+                last_follow_up = frame.seq;
+            }
             if let Some(text) = text {
                 out.line(&text)?;
                 has_printed = true;
-                if let Line::Record(record) = &line
-                    && matches!(record.body, RecordBody::FollowUp { .. })
-                {
-                    last_follow_up = record.seq;
-                }
             }
         }
     }

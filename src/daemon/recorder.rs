@@ -205,6 +205,7 @@ impl Recorder {
             filter,
             extent,
             news: self.news.subscribe(),
+            has_skipped: false,
             readers,
         }
     }

@@ -73,6 +73,9 @@ pub(super) struct Subscription {
     pub extent: Extent,
     /// What happens from here on.
     pub news: broadcast::Receiver<News>,
+    /// Whether a follow-up was left out that this reader does not want: it is still to be read by
+    /// somebody.
+    pub has_skipped: bool,
     /// Shared by all readers. How many have it is how many there are.
     pub readers: Arc<Readers>,
 }
@@ -133,7 +136,10 @@ async fn records_until(
                 write_gap(subscription.sequence.read(record.seq), writer).await?;
                 if wanted {
                     write_line(writer, &record).await?;
-                    if record.body.kind() == Kind::FollowUp {
+                }
+                if record.body.kind() == Kind::FollowUp {
+                    subscription.has_skipped |= !wanted;
+                    if !subscription.has_skipped {
                         let last = &subscription.readers.last_follow_up;
                         last.fetch_max(record.seq, Ordering::Relaxed);
                     }

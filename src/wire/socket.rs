@@ -278,6 +278,9 @@ pub struct Filter {
     pub types: Vec<EventType>,
     /// Only tasks with these names or window ids, and deliveries that speak of one.
     pub tasks: Vec<String>,
+    /// Only deliveries for this owner and for everybody; events of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// The numbers of the latest events that were wanted: notices name their events by number.
     #[serde(skip)]
     wanted: BTreeSet<Seq>,
@@ -298,8 +301,16 @@ impl Filter {
             kinds,
             types,
             tasks,
+            owner: None,
             wanted: BTreeSet::new(),
         }
+    }
+
+    /// Wants deliveries for this owner and for everybody only.
+    #[must_use]
+    pub fn for_owner(mut self, owner: Option<String>) -> Self {
+        self.owner = owner;
+        self
     }
 
     /// Whether records are wanted of whose kind nothing is known.
@@ -327,7 +338,14 @@ impl Filter {
                     .iter()
                     .any(|fields| self.matches(fields)),
             };
-        kind_wanted && wanted
+        let is_theirs = match (&self.owner, body) {
+            (
+                Some(wanted),
+                RecordBody::Notice { owner, .. } | RecordBody::FollowUp { owner, .. },
+            ) => owner.as_ref().is_none_or(|owner| owner == wanted),
+            (Some(_), RecordBody::Event(_)) | (None, _) => true,
+        };
+        kind_wanted && wanted && is_theirs
     }
 
     fn wants_event(&mut self, seq: Seq, fields: &EventFields) -> bool {

@@ -408,6 +408,29 @@ fn filters_choose_by_kind_type_and_task() {
     check_wanted(filter(&[], &[], &["nobody"]), &[]);
 }
 
+#[test]
+fn a_filter_by_owner_lets_through_what_is_theirs_or_everybodys() {
+    let wants = |owner: Option<&str>, of: Option<&str>| {
+        let mut filter = Filter::default().for_owner(owner.map(str::to_owned));
+        let body = record(Body::Notice {
+            level: Level::Info,
+            text: String::new(),
+            events: vec![],
+            owner: of.map(str::to_owned),
+        });
+        filter.wants(5, &DurableRecord::new(&body, 0, &context()).body)
+    };
+    assert!(wants(None, Some("pi:1")));
+    assert!(wants(Some("pi:1"), Some("pi:1")));
+    assert!(wants(Some("pi:1"), None));
+    assert!(!wants(Some("pi:1"), Some("pi:2")));
+    let mut filter = Filter::default().for_owner(Some("pi:1".to_owned()));
+    let kind = EventKind::Started { rerun: false };
+    let task = task("@1 a running owner=pi:2");
+    let event = record(Body::Event(Box::new(Event { kind, task })));
+    assert!(filter.wants(5, &DurableRecord::new(&event, 0, &context()).body));
+}
+
 /// Text as hostile as it comes.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![

@@ -60,6 +60,10 @@ fn each_owner_is_told_of_their_own_tasks() {
         (&told["kind"], &told["owner"]),
         (&"followUp".into(), &Value::Null)
     );
+    let theirs = world.records_of(&["--kind", "followUp", "--owner", "pi:1"]);
+    let mut owners: Vec<&Value> = theirs.iter().map(|record| &record["owner"]).collect();
+    owners.sort_by_key(|owner| owner.to_string());
+    assert_eq!(owners, [&Value::from("pi:1"), &Value::Null]);
 }
 
 #[test]
