@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::args::Run;
-use super::context::{self, Context, Session};
+use super::context::{self, Context};
 use super::failure::{Failure, Kind};
 use super::output;
 use super::until::{self, Until};
@@ -96,7 +96,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             "windowName": launch.name,
             "taskCwd": cwd,
             "run": launched.run,
-            "cursor": start_of(&session, &launched).await?,
+            "cursor": start_of(&launched),
             "replaced": launched.replaced.map(replaced_word),
         }))?;
     } else {
@@ -124,7 +124,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     match (will_wait, daemon) {
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
-            let since = start_of(&session, &launched).await?;
+            let since = start_of(&launched);
             context.limit.wait(until.timeout);
             until
                 .follow(&mut daemon, &launch.name, &launched, since)
@@ -145,16 +145,14 @@ fn replaced_word(replaced: Replaced) -> &'static str {
 }
 
 /// Returns the cursor at the beginning of the run.
-async fn start_of(session: &Session, launched: &Launched) -> Result<String, Failure> {
-    let life = session.look("run").await?.life;
-    let life = life.ok_or_else(|| session.missing("run"))?;
+fn start_of(launched: &Launched) -> String {
     let cursor = Cursor {
-        life: Cursor::life_of(&life),
+        life: Cursor::life_of(&launched.life),
         window: launched.window,
         run: launched.run,
         anchor: Anchor::START,
     };
-    Ok(cursor.to_string())
+    cursor.to_string()
 }
 
 async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), Failure> {

@@ -117,7 +117,13 @@ fn entry(hub: &Hub, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>)
         .window
         .parse()
         .map_err(|_| missing(format!("no task {}", request.window)))?;
-    let task = task_of(hub, window).ok_or_else(|| missing(format!("no task {window}")))?;
+    let task = task_of(hub, window).ok_or_else(|| {
+        missing(match request.run {
+            // Whoever names the run has seen it.
+            Some(run) => format!("run {run} of {window} is over and its window is closed"),
+            None => format!("no task {window}"),
+        })
+    })?;
     let failed = |message: String| Refusal {
         kind: RefusalKind::Failed,
         message,

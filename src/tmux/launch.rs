@@ -13,7 +13,7 @@ use super::rows::IS_BARE;
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
-use crate::model::{Millis, PaneId, SessionId, WindowId};
+use crate::model::{Millis, PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
 /// How many rows of history a task's pane keeps.
@@ -63,8 +63,8 @@ pub enum Replaced {
 /// What was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
-    /// The session.
-    pub session: SessionId,
+    /// The session's life in which it was.
+    pub life: SessionLife,
     /// The task.
     pub window: WindowId,
     /// Its primary pane.
@@ -226,9 +226,9 @@ enum Found {
     },
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Slot {
-    session: SessionId,
+    life: SessionLife,
     window: WindowId,
     pane: PaneId,
     run: u32,
@@ -310,7 +310,8 @@ impl<'a> Plan<'a> {
         let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
         let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
         format!(
-            "#{{session_id}} #{{window_id}} #{{pane_id}} #{{pane_dead}} {is_task} \
+            "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
+             #{{window_id}} #{{pane_id}} #{{pane_dead}} {is_task} \
              +{} #{{@tmux_task_run}} #{{{MARK}}}",
             self.named_format()
         )
@@ -334,7 +335,7 @@ impl<'a> Plan<'a> {
                 Ok(Found::Windows {
                     named: rows.first().map_or("", |row| row.named).to_owned(),
                     slots: rows
-                        .iter()
+                        .into_iter()
                         .map(|row| row.slot)
                         .filter(|slot| slot.is_task)
                         .collect(),
@@ -376,7 +377,7 @@ impl<'a> Plan<'a> {
             return Err(LaunchError::ServerEnds(self.launch.name.clone()));
         }
         Ok(Some(Launched {
-            session: row.slot.session,
+            life: row.slot.life.clone(),
             window: row.slot.window,
             pane: row.slot.pane,
             run: row.slot.run,
@@ -669,8 +670,13 @@ fn read_rows(text: &str) -> Vec<Row<'_>> {
 }
 
 fn read_row(line: &str) -> Option<Row<'_>> {
-    let mut fields = line.splitn(8, ' ');
-    let session = fields.next()?.parse().ok()?;
+    let mut fields = line.splitn(11, ' ');
+    let life = SessionLife {
+        server_pid: fields.next()?.parse().ok()?,
+        server_started: fields.next()?.parse().ok()?,
+        id: fields.next()?.parse().ok()?,
+        created: fields.next()?.parse().ok()?,
+    };
     let window = fields.next()?.parse().ok()?;
     let pane = fields.next()?.parse().ok()?;
     let is_dead = fields.next()? == "1";
@@ -679,7 +685,7 @@ fn read_row(line: &str) -> Option<Row<'_>> {
     let run = fields.next()?.parse().unwrap_or(1);
     let mark = fields.next()?;
     let slot = Slot {
-        session,
+        life,
         window,
         pane,
         run,
@@ -721,7 +727,8 @@ mod tests {
     #[test]
     fn the_lowest_pane_is_the_slot() {
         let rows = read_rows(
-            "$0 @1 %7 0 0 +@1+@4+ 3 m\n$0 @1 %2 1 1 +@1+@4+ 3 m\n$0 @4 %5 0 0 +@1+@4+  \nrubbish",
+            "1 2 $0 3 @1 %7 0 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 1 +@1+@4+ 3 m\n\
+             1 2 $0 3 @4 %5 0 0 +@1+@4+  \nrubbish",
         );
         let told: Vec<_> = rows
             .iter()

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Output, World, window_of};
+use crate::runs::codes;
+use crate::support::{Output, World, events, window_of};
 
 /// Launches by the program, which need no daemon.
 fn without_daemon() -> World {
@@ -173,6 +174,52 @@ fn a_server_that_ends_at_once_is_said() {
          is on, and no client is attached\n\
          hint: `tmux set-option -s exit-unattached off` lets it run",
     );
+}
+
+#[test]
+fn a_window_that_goes_with_its_run_leaves_the_record_and_one_clear_line() {
+    let world = World::new();
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "work",
+        "-n",
+        "stay",
+        "exec sleep 1000",
+    ]);
+    world.tmux(["set-hook", "-g", "pane-died", "kill-pane"]);
+    let gate = world.gate("gate");
+    let run = world.start([
+        "run",
+        "--wait",
+        "api",
+        "--",
+        &format!("{}; exit 3", gate.wait()),
+    ]);
+    world.until("it runs", has_started);
+    gate.open();
+    assert_eq!(
+        run.complaint(),
+        "tmux-task: run api: the task exited with code 3"
+    );
+    // Nobody knows which comes first, the end of the window or the wait: either is told.
+    let output = world.task(["run", "--wait", "web", "--", "exit 4"]);
+    let told = [
+        "tmux-task: run web: the task exited with code 4",
+        "is over and its window is closed",
+    ];
+    assert!(
+        told.iter().any(|told| output.err.contains(told)),
+        "{output}"
+    );
+    world.until("its end", |records| codes(records, "web") == [(1, 4)]);
+}
+
+fn has_started(records: &[Value]) -> bool {
+    events(records)
+        .iter()
+        .any(|event| event["type"] == "started" && event["task"]["windowName"] == "api")
 }
 
 /// Words that someone may give to a task.
