@@ -186,7 +186,7 @@ impl Hub {
     fn next_deadline(&self) -> Instant {
         [
             Some(self.pace.next_look()),
-            self.engine.look_at().map(Instant::from_std),
+            self.look_at(),
             self.watch.terminals.next_deadline().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
             self.recorder.retry_at(),
@@ -198,6 +198,12 @@ impl Hub {
         .flatten()
         .min()
         .unwrap_or_else(|| self.pace.next_look())
+    }
+
+    /// Returns when the engine wants a look. None is taken while the disk is too far behind.
+    fn look_at(&self) -> Option<Instant> {
+        let at = self.engine.look_at().map(Instant::from_std);
+        at.filter(|_| !self.recorder.is_full())
     }
 
     async fn on_change(&mut self, change: Change) {
@@ -352,6 +358,10 @@ impl Hub {
 
     /// Records a notice that speaks of no event.
     pub(super) async fn notice(&mut self, level: Level, text: String) {
+        if self.recorder.is_full() {
+            tracing::warn!("the disk is too far behind for a notice to be recorded");
+            return;
+        }
         let effects = self.engine.notice(level, text, now());
         self.perform(effects).await;
     }

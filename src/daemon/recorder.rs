@@ -1,5 +1,6 @@
 //! Makes the engine's decisions durable, then tells those who listen: never the other way round.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,39 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
+/// How many notices wait at most to be shown: after a while nobody reads them one by one.
+const MOST_UNSHOWN: usize = 16;
+
+/// Notices that wait for the disk, the latest of them.
+#[derive(Debug, Default)]
+struct Unshown {
+    latest: VecDeque<Shown>,
+    /// How many came before those.
+    n_earlier: usize,
+}
+
+impl Unshown {
+    fn push(&mut self, notice: Shown) {
+        self.latest.push_back(notice);
+        if self.latest.len() > MOST_UNSHOWN {
+            self.latest.pop_front();
+            self.n_earlier += 1;
+        }
+    }
+
+    /// Returns what is to be shown, and forgets it. Notices that are left out are counted.
+    fn take(&mut self) -> Vec<Shown> {
+        let Self { latest, n_earlier } = std::mem::take(self);
+        let earlier = (n_earlier > 0).then(|| Shown {
+            level: Level::Info,
+            text: format!(
+                "{n_earlier} earlier notices are in the feed: tmux-task feed --kind notice"
+            ),
+        });
+        earlier.into_iter().chain(latest).collect()
+    }
+}
+
 /// The feed's writer and its listeners.
 #[derive(Debug)]
 pub(super) struct Recorder {
@@ -35,7 +69,7 @@ pub(super) struct Recorder {
     /// The number of the last record that was handed over.
     given_seq: Seq,
     /// Notices whose records are not on the disk yet.
-    unshown: Vec<Shown>,
+    unshown: Unshown,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
     /// Why the disk refused; `None` while everything is written.
@@ -51,7 +85,7 @@ impl Recorder {
             counts: None,
             last_seq,
             given_seq: last_seq,
-            unshown: Vec::new(),
+            unshown: Unshown::default(),
             retry_at: None,
             problem: None,
         }
@@ -133,7 +167,7 @@ impl Recorder {
                 if self.problem.take().is_some() {
                     self.tell_status();
                 }
-                std::mem::take(&mut self.unshown)
+                self.unshown.take()
             }
             Err(error) => {
                 if self.retry_at.is_none() {
@@ -152,6 +186,12 @@ impl Recorder {
     /// Whether everything that was handed over is on the disk.
     pub(super) fn is_settled(&self) -> bool {
         !self.journal.is_behind()
+    }
+
+    /// Whether so much waits for the disk that no look should be taken: what changes meanwhile is
+    /// found by the look after it.
+    pub(super) fn is_full(&self) -> bool {
+        self.journal.is_full()
     }
 
     /// Takes note of where the look left the daemon whose events are recorded next.
@@ -221,5 +261,31 @@ impl Recorder {
     fn tell(&self, news: News) {
         // Without readers there is nobody to tell: no failure.
         drop(self.news.send(news));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(n: usize) -> Shown {
+        Shown {
+            level: Level::Warning,
+            text: n.to_string(),
+        }
+    }
+
+    #[test]
+    fn few_notices_are_shown_as_they_are_and_of_many_the_latest() {
+        let mut unshown = Unshown::default();
+        (0..2).for_each(|n| unshown.push(notice(n)));
+        assert_eq!(unshown.take(), [notice(0), notice(1)]);
+        assert_eq!(unshown.take(), []);
+        (0..100).for_each(|n| unshown.push(notice(n)));
+        let shown = unshown.take();
+        assert_eq!(shown.len(), MOST_UNSHOWN + 1);
+        assert!(shown[0].text.starts_with("84 earlier notices"));
+        assert_eq!(shown[1], notice(84));
+        assert_eq!(shown.last(), Some(&notice(99)));
     }
 }

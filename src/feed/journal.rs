@@ -10,6 +10,9 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Record, Seq};
 use crate::wire::{Context, DurableRecord};
 
+/// How many bytes may wait for the disk before nothing more is recorded: some thousands of records.
+const MOST_UNWRITTEN: usize = 4 << 20;
+
 /// Why the feed cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
@@ -120,6 +123,12 @@ impl Journal {
     #[must_use]
     pub fn is_behind(&self) -> bool {
         !self.unwritten.is_empty()
+    }
+
+    /// Whether so much is unwritten that nothing more should be recorded until the disk takes it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.unwritten.len() >= MOST_UNWRITTEN
     }
 
     /// Tries again to write what is unwritten.

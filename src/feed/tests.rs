@@ -420,6 +420,20 @@ fn what_a_full_disk_refuses_is_kept() {
     assert!(journal.flush().is_err());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn what_waits_for_a_full_disk_is_bounded() {
+    let full = Path::new("/dev/full");
+    let file = fs::OpenOptions::new().append(true).open(full).unwrap();
+    let mut journal = Journal::of(file, full, 0);
+    let many: Vec<Record> = (1..=40_000).map(|seq| notice(seq, &[])).collect();
+    for (n, some) in many.chunks(10_000).enumerate() {
+        assert!(n < 3 || journal.is_full(), "40,000 records are too many");
+        assert!(journal.append(some, &context()).is_err());
+    }
+    assert!(journal.is_full());
+}
+
 #[test]
 fn a_saved_snapshot_is_read_back() {
     let feed = Feed::new();

@@ -31,12 +31,19 @@ const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
 /// From tmux 3.8 on; it runs when a pane is respawned as well.
 const SPAWN_HOOK: &str = "pane-created[9013]";
+/// Which hooks the server has, as a global option.
+const VERSION: &str = "@tmux_task_hooks";
+/// The version of the hooks below; to be raised when their text changes. Later hooks must go on
+/// writing what the daemons of earlier ones read, or take other names and numbers: daemons of
+/// several versions share them.
+const OUR_VERSION: u32 = 1;
 /// The process of a pane, on the pane: tmux 3.8 has forgotten it when it records its death.
 const PROCESS: &str = "@tmux_task_pid";
 
 /// Marks the session as supervised by the daemon with this pid, lets its bells ring, and sets
 /// the hooks of the server. The hooks are the same for every daemon, act on marked sessions only,
-/// and leave the user's own hooks alone. `panes` are those whose deaths will be recorded.
+/// and leave the user's own hooks alone. Hooks of a later version are left as they are; what is
+/// missing of them is set. `panes` are those whose deaths will be recorded.
 ///
 /// # Errors
 ///
@@ -54,7 +61,8 @@ pub async fn install(
             .args([name, value])
     };
     let hook = |scope: &str, name: &str, commands: &[Command]| {
-        Command::new("set-hook").args([scope, name, &when_marked(commands)])
+        let set = Command::new("set-hook").args([scope, name, &when_marked(commands)]);
+        unless_current(session, &format!("#{{{name}}}"), &set)
     };
     let [note_caller, call] = call();
     let on_spawn = [note_process(None), note_caller.clone(), call.clone()];
@@ -78,6 +86,7 @@ pub async fn install(
         note_caller,
         call,
     ];
+    let note_version = Command::new("set-option").args(["-g", VERSION, &OUR_VERSION.to_string()]);
     let formats = noted_formats().map(|(name, format)| on_session(name, format));
     let commands = [
         on_session(CALL, &control_line(&[signal])),
@@ -86,6 +95,8 @@ pub async fn install(
         hook("-g", BELL_HOOK, &on_bell),
         hook("-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
+        // Last: a line that fails half-way is not taken for whole.
+        unless_current(session, "1", &note_version),
     ];
     connection
         .run(&[&formats[..], &commands].concat())
@@ -201,6 +212,7 @@ pub async fn uninstall(
         Command::new("set-hook").args(["-gu", BELL_HOOK]),
         Command::new("set-hook").args(["-guw", DEATH_HOOK]),
         Command::new("set-hook").args(["-gu", LINK_HOOK]),
+        Command::new("set-option").args(["-gqu", VERSION]),
     ]);
     // Asked in the line that removes: a daemon that starts meanwhile keeps its hooks.
     let when_none = |removal: &str| {
@@ -292,6 +304,21 @@ fn is_alive(pid: u32) -> bool {
 
 fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// Runs a command unless the server's hooks are of our version or a later one and `is_there`, a
+/// format, is true. tmux decides, in the line that sets: two daemons may start at once.
+fn unless_current(session: SessionId, is_there: &str, command: &Command) -> Command {
+    let is_current = format!("#{{&&:{is_there},#{{e|>=:#{{{VERSION}}},{OUR_VERSION}}}}}");
+    let command = control_line(std::slice::from_ref(command));
+    Command::new("if-shell").args([
+        "-F",
+        "-t",
+        &format!("{session}:"),
+        &is_current,
+        "",
+        &command,
+    ])
 }
 
 /// In braces the commands are parsed once, with the hook; as a word they would be each time it runs.

@@ -14,6 +14,7 @@ mod environment;
 mod events;
 mod feed;
 mod helper;
+mod hooks;
 mod hostile;
 mod house;
 mod launching;
