@@ -1,8 +1,9 @@
 //! A daemon may be killed at any instant: nothing is lost by it and nothing is told twice.
 
 use std::fs;
+use std::time::Duration;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::runs::codes;
 use crate::support::{World, all_told, event, story};
@@ -158,6 +159,78 @@ fn the_start_of_a_run_is_exact_after_a_restart() {
         started(3) + 20 >= third,
         "{} {third} {launched}",
         started(3)
+    );
+}
+
+/// The daemon that holds the lock, if any does.
+fn daemon_with_lock(world: &World) -> Option<Pid> {
+    let files = fs::read_dir(world.path("run")).unwrap();
+    let mut locks = files.map(|file| file.unwrap().path()).filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "lock")
+    });
+    let number = fs::read_to_string(locks.next()?).ok()?;
+    Pid::from_raw(number.trim().parse().ok()?)
+}
+
+/// Some instants within a launch or behind it: other ones each time, and the same in each run of the
+/// test.
+fn instants() -> impl Iterator<Item = Duration> {
+    let step = |seed: &u64| {
+        Some(
+            seed.wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407),
+        )
+    };
+    std::iter::successors(Some(1_u64), step)
+        .map(|seed| Duration::from_micros((seed >> 33) % 150_000))
+}
+
+#[test]
+fn a_daemon_that_is_killed_again_and_again_loses_no_end_and_tells_none_twice() {
+    const KILLS: usize = 25;
+    let world = World::new();
+    world.run("stays", "exec sleep 1000");
+    let ends = world.path("ends");
+    let has_ended_run = || {
+        let format = "#{window_name} #{pane_dead}#{pane_dead_status}";
+        let windows = world.tmux(["list-windows", "-t", "=work", "-F", format]);
+        let api = windows.lines().find_map(|line| line.strip_prefix("api "));
+        if api == Some("1") {
+            // tmux can lose the signal that its child has ended.
+            kill_process(world.server(), Signal::CHILD).unwrap();
+        }
+        api.is_none_or(|shown| shown.len() > 1)
+    };
+    let (mut kills, mut run) = (0, 0);
+    for instant in instants() {
+        run += 1;
+        // The task keeps its own record.
+        let line = format!("echo {} >>{}; exit {}", run % 7, ends.display(), run % 7);
+        let mut launch = world.start(["run", "api", "--", &line]);
+        std::thread::sleep(instant);
+        let killed = daemon_with_lock(&world).map(|pid| kill_process(pid, Signal::KILL));
+        kills += usize::from(matches!(killed, Some(Ok(()))));
+        // It may have been killed before it answered, and the task runs or does not.
+        launch.wait();
+        world.until_true("the run has ended", has_ended_run);
+        if kills == KILLS {
+            break;
+        }
+    }
+    let text = fs::read_to_string(&ends).unwrap();
+    let ended: Vec<i64> = text.lines().map(|line| line.parse().unwrap()).collect();
+    world.daemon();
+    world.until("all ends", |records| {
+        codes(records, "api").len() >= ended.len() && all_told(records)
+    });
+    world.look();
+    let told = codes(&world.finish(), "api");
+    let codes: Vec<i64> = told.iter().map(|(_, code)| *code).collect();
+    assert_eq!(codes, ended);
+    assert!(
+        told.windows(2).all(|runs| runs[0].0 < runs[1].0),
+        "{told:?}"
     );
 }
 
