@@ -139,9 +139,10 @@ impl Client {
             }
             None
         });
-        let frames = tokio::time::timeout(TIME_LIMIT, talk)
+        let (frames, flushes) = tokio::time::timeout(TIME_LIMIT, talk)
             .await
             .map_err(|_| TmuxError::TimedOut)??;
+        self.said += flushes;
         self.life = Life::Usable;
         Ok(frames)
     }
@@ -181,7 +182,7 @@ impl Client {
             }
         }
         loop {
-            match self.control.next().await? {
+            match self.control.next_flushed(&mut self.said).await? {
                 Some(Item::Notice(notice)) => return Ok(notice),
                 Some(Item::Frame(frame)) => self.unasked(&frame),
                 None => return Err(TmuxError::Closed),

@@ -5,16 +5,29 @@
 //! the server with it.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::{Item, Parser};
+
+/// A command with one answer and nothing else, which makes tmux write what it has still to write.
+///
+/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, it can leave the answers that are
+/// queued behind the pane's output where they are, until something else is to be written to this
+/// client: an answer would then never come.
+const FLUSH: &str = "display-message -p ''\n";
+
+/// How long an answer may take before tmux is made to write, at first and at most.
+const FLUSH_AFTER: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A control client's process. Dropping it closes its stdin and reads on, in the background, until
 /// it has gone; it is never killed, which can take the server with it.
@@ -95,6 +108,29 @@ impl ControlClient {
         }
     }
 
+    /// Returns the next thing tmux says, and makes it write first when that takes its time and
+    /// `said` answers are still to come; they become more by that.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ControlClient::next`].
+    pub(super) async fn next_flushed(
+        &mut self,
+        said: &mut usize,
+    ) -> Result<Option<Item>, TmuxError> {
+        let mut pause = FLUSH_AFTER;
+        while *said > 0 {
+            tokio::select! {
+                item = self.next() => return item,
+                () = sleep(pause) => {}
+            }
+            self.write(FLUSH).await?;
+            *said += 1;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        self.next().await
+    }
+
     /// Says lines to tmux.
     pub(super) async fn write(&mut self, lines: &str) -> Result<(), TmuxError> {
         let running = self.running.as_mut().ok_or(TmuxError::Closed)?;
@@ -106,21 +142,31 @@ impl ControlClient {
     }
 
     /// Says lines to tmux and reads meanwhile, handing each item to `take` until that has what it
-    /// wants: tmux may have to write before it can read all of a long line.
+    /// wants: tmux may have to write before it can read all of a long line. Returns as well how many
+    /// commands were said besides: see [`FLUSH`].
     pub(super) async fn talk<T>(
         &mut self,
         lines: &str,
         mut take: impl FnMut(Item) -> Option<T>,
-    ) -> Result<T, TmuxError> {
+    ) -> Result<(T, usize), TmuxError> {
         let Running {
             stdin,
             stdout,
             parser,
             ..
         } = self.running.as_mut().ok_or(TmuxError::Closed)?;
+        let mut flushes = 0;
         let write = async {
-            let written = stdin.write_all(lines.as_bytes()).await;
-            written.map_err(|_| TmuxError::Closed)
+            let mut written = stdin.write_all(lines.as_bytes()).await;
+            let mut pause = FLUSH_AFTER;
+            while written.is_ok() {
+                sleep(pause).await;
+                // So little goes into the pipe whole or not at all.
+                written = stdin.write_all(FLUSH.as_bytes()).await;
+                flushes += 1;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            TmuxError::Closed
         };
         let read = async {
             loop {
@@ -134,7 +180,11 @@ impl ControlClient {
                 }
             }
         };
-        tokio::try_join!(write, read).map(|((), taken)| taken)
+        let taken = tokio::select! {
+            taken = read => taken?,
+            error = write => return Err(error),
+        };
+        Ok((taken, flushes))
     }
 
     /// Detaches and waits until the client has gone.
