@@ -2,7 +2,7 @@
 
 use super::full::{Drawn, ROWS, asking_above, is_hint, legend_marks, text_rows};
 use super::line;
-use super::place::{Place, question, unframed};
+use super::place::{Place, is_blank, question, unframed};
 use super::{is_numbered, marked};
 use crate::model::{PromptKind, Screen};
 
@@ -33,6 +33,14 @@ struct Choice {
 /// Whether this row could be one of a list.
 pub(super) fn is_choice(row: &str) -> bool {
     is_numbered(row) || choice(row).is_some()
+}
+
+/// Whether a row begins with the mark of the choice that Enter would take, however far behind it
+/// the choice stands.
+pub(super) fn is_pointed(row: &str) -> bool {
+    let mut chars = unframed(row).chars();
+    chars.next().is_some_and(|c| POINTERS.contains(&c))
+        && chars.next().is_some_and(char::is_whitespace)
 }
 
 /// Returns what marks a row as a choice.
@@ -92,10 +100,10 @@ pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
         .find_map(|(row, _)| Some((row, run_of(screen, row)?)));
     let (pointer, (first, last)) = match pointed {
         Some(found) => found,
-        None => {
-            let run = ticked(screen)?;
-            (run.0, run)
-        }
+        None => match ticked(screen) {
+            Some(run) => (run.0, run),
+            None => return under_cursor(screen),
+        },
     };
     let below: Vec<&str> = screen.rows[last + 1..]
         .iter()
@@ -130,6 +138,11 @@ pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
     }
     let asks = above.filter(|row| is_asking(&screen.rows[*row]));
     let row = match asks {
+        // A hint in a row of its own stands below what is asked.
+        Some(row) if question(&screen.rows[row]).starts_with(['(', '[']) => (0..row)
+            .rev()
+            .find(|above| !is_blank(&screen.rows[*above]))
+            .unwrap_or(row),
         Some(row) => row,
         None if has_legend => asking_above(screen, first).unwrap_or(pointer),
         None if is_under_cursor(screen, pointer) => above.unwrap_or(pointer),
@@ -147,6 +160,51 @@ pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
         secret: false,
         rule: "list with a marked choice",
     })
+}
+
+/// Choices without any mark but the cursor, which stands before one of them: below a question, and
+/// nothing below the last.
+fn under_cursor(screen: &Screen) -> Option<Drawn> {
+    let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
+    let (at, x) = (
+        usize::try_from(cursor.y).ok()?,
+        usize::try_from(cursor.x).ok()?,
+    );
+    let (last, _) = text_rows(screen).next()?;
+    let indent = |row: usize| {
+        let row = screen.rows.get(row)?;
+        let text = row.trim_start_matches(|c: char| c.is_whitespace() || POINTERS.contains(&c));
+        (!is_blank(row)).then(|| row.chars().count() - text.chars().count())
+    };
+    let column = indent(at).filter(|column| x <= *column && at < last)?;
+    let is_row = |row: &usize| indent(*row) == Some(column);
+    if column == 0 || !(at..=last).all(|row| is_row(&row)) {
+        return None;
+    }
+    let first = (0..=at).rev().take_while(is_row).last()?;
+    let row = (0..first)
+        .rev()
+        .find(|row| !is_blank(&screen.rows[*row]))
+        .filter(|row| row + 3 > first)?;
+    heads_choices(&screen.rows[row]).then_some(Drawn {
+        kind: PromptKind::Menu,
+        row,
+        secret: false,
+        rule: "list under the cursor",
+    })
+}
+
+/// Whether a row asks, or begins as questions do.
+fn heads_choices(row: &str) -> bool {
+    let asked = question(row).to_lowercase();
+    let mut words = asked.split_whitespace();
+    is_asking(row)
+        || words.next().is_some_and(|word| {
+            [
+                "what", "which", "where", "who", "how", "pick", "choose", "select",
+            ]
+            .contains(&word)
+        })
 }
 
 /// Whether the cursor stands on the mark of this row: only what is drawn leaves it there.
@@ -195,6 +253,10 @@ fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
         return None;
     }
     let is_sibling = |row: &str| {
+        // A hint above the choices is none of them.
+        if row.trim_start().starts_with('(') && is_hint(row) {
+            return false;
+        }
         let bare: String = row
             .chars()
             .map(|c| if SIDES.contains(c) { ' ' } else { c })

@@ -32,10 +32,12 @@ pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
     let at = match place {
         Place::Behind(row) | Place::On(row) => row,
         Place::Unknown(Some(row)) => row,
-        // A blank row of a list that is still drawn.
-        Place::Below(_) => usize::try_from(screen.cursor?.y)
-            .ok()
-            .filter(|y| *y < end)?,
+        // A blank row of a list that is still drawn: within it, or in a row that was begun.
+        Place::Below(near) => {
+            let cursor = screen.cursor?;
+            let y = usize::try_from(cursor.y).ok()?;
+            near.filter(|near| y < end || (*near == end && cursor.x > 0))?
+        }
         Place::Unknown(None) => return None,
     };
     let row = (at.saturating_sub(ROWS)..=at)
@@ -85,10 +87,9 @@ fn are_choices(first: &str, body: &[&str]) -> bool {
             goes_on
         })
         .peekable();
-    let is_part = |row: &&&str| list::is_choice(row) || is_help(row) || is_indented(row);
-    rows.peek().is_some()
-        && body.iter().any(|row| list::is_choice(row))
-        && rows.all(|row| is_part(&row))
+    let is_choice = |row: &str| list::is_choice(row) || list::is_pointed(row);
+    let is_part = |row: &&&str| is_choice(row) || is_help(row) || is_indented(row);
+    rows.peek().is_some() && body.iter().any(|row| is_choice(row)) && rows.all(|row| is_part(&row))
 }
 
 fn is_indented(row: &str) -> bool {

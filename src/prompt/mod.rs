@@ -45,6 +45,9 @@ const EDITORS: &[&str] = &[
     "kak", "joe", "jed", "ne", "mcedit", "tilde",
 ];
 
+/// A field below its question begins within so many cells.
+const FIELD_INDENT: u32 = 8;
+
 /// How many rows above a prompt tell which sort of answer it wants.
 const CONTEXT: usize = 12;
 
@@ -290,11 +293,23 @@ impl Case<'_> {
                     let kind = PromptKind::Text;
                     return self.waits(Some(row), kind, false, "asks to type below");
                 }
+                if self.is_row_begun() && line::asks(line).is_some_and(|ask| ask.is_plain) {
+                    let kind = line::asks(line).map_or(PromptKind::Text, |ask| ask.kind);
+                    return self.waits(Some(row), kind, false, "a field below a question");
+                }
                 self.none("the cursor stands on a fresh line")
             }
             Place::Below(None) | Place::Unknown(None) => self.none("no text by the cursor"),
             Place::Unknown(Some(row)) => self.anchored(row, false),
         }
+    }
+
+    /// Whether the cursor stands some blanks behind the begin of a blank row: who only ended a line
+    /// leaves it at the begin.
+    fn is_row_begun(&self) -> bool {
+        let cursor = self.screen.cursor;
+        cursor.is_some_and(|cursor| (1..=FIELD_INDENT).contains(&cursor.x))
+            && !idle::has_hints(self.screen)
     }
 
     /// The text of the row in which one would answer, `behind` which the cursor stands.

@@ -113,6 +113,12 @@ pub(super) fn question(row: &str) -> &str {
         .strip_prefix("[?]")
         .or_else(|| text.strip_prefix(MARKS))
         .filter(|rest| rest.starts_with(char::is_whitespace));
+    let unmarked = unmarked.or_else(|| {
+        // A picture before the question.
+        let (mark, rest) = text.split_once(' ')?;
+        let is_picture = mark.chars().all(|c| !c.is_ascii() && !c.is_alphanumeric());
+        (is_picture && mark.chars().next().is_some_and(|c| c >= '\u{2600}')).then_some(rest)
+    });
     let mut text = unmarked.unwrap_or(text).trim();
     for (open, close) in [('(', ')'), ('[', ']')] {
         // A hint that goes on in the next row is not closed.
@@ -184,6 +190,8 @@ mod tests {
                 "Pick parts",
             ),
             ("? Pick one (Use shortcuts)", "Pick one"),
+            ("🎤 What is it?", "What is it?"),
+            ("（是/否）", "（是/否）"),
             ("? Pick › ", "Pick"),
             ("? Password ****", "Password"),
             ("┃  △ Permission required", "Permission required"),

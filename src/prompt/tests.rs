@@ -320,3 +320,51 @@ fn what_programs_at_work_and_idle_shells_show_is_no_prompt() {
         check_kind(text, None);
     }
 }
+
+#[test]
+fn lists_are_found_by_the_cursor_in_them() {
+    use PromptKind::{Menu, Text};
+    for (text, kind, prompt) in [
+        (
+            "Choose a fruit:\n▮●apple\n banana\n orange",
+            Menu,
+            "Choose a fruit:",
+        ),
+        (
+            "What do you bring\n▮ tent\n stove\n rope",
+            Menu,
+            "What do you bring",
+        ),
+        (
+            "🎤 What is your project name?\n   ▮",
+            Text,
+            "What is your project name?",
+        ),
+        ("🎤 lic\n   (Use arrow keys)▮\n » MIT\n   BSD", Menu, "lic"),
+        (
+            "? Choose packages ›\n  ↑/↓: Select a package\n  Esc/q: Quit\n\n❯ ◉ kleur  1.0.0\n  ◉ ms     1.0.0\n ▮",
+            Menu,
+            "Choose packages",
+        ),
+        (
+            "? Current version 1.0.0 ›\n            major 2.0.0\n❯            next 1.0.1\n           custom ...▮",
+            Menu,
+            "Current version 1.0.0",
+        ),
+    ] {
+        let judgement = judge(&with_cursor(text, false), None, &Teaching::default());
+        let found = judgement.found.map(|found| found.prompt);
+        let found = found
+            .as_ref()
+            .map(|found| (found.kind, found.text.as_str()));
+        assert_eq!(found, Some((kind, prompt)), "{text}\n{}", judgement.rule);
+    }
+    for text in [
+        "Top files:\n  a.c\n  b.c\n▮",
+        "What changed\n  a.c\n  b.c▮",
+        "Are you sure it compiles?\n▮",
+        "✔ Which kit? React\nDownloading\n❯ Install\n  ◼ Build\n▮",
+    ] {
+        check_kind(text, None);
+    }
+}
