@@ -96,6 +96,15 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
+/// Makes a new file of ours.
+///
+/// # Errors
+///
+/// As [`open`], and when there is anything of that name.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
+}
+
 /// Returns what is in a file of ours.
 ///
 /// # Errors
@@ -287,6 +296,7 @@ mod tests {
         assert_eq!(fault(open_to_append(path)), expected);
         assert_eq!(fault(read(path)), expected);
         assert_eq!(fault(touch(path)), expected);
+        assert!(create_new(path).is_err());
         let beside = path.with_extension("other");
         assert_eq!(fault(replace(&beside, path, b"new")), expected);
         assert!(!beside.exists());
@@ -324,6 +334,7 @@ mod tests {
         symlink(&real, &link).unwrap();
         assert_eq!(fault(open(&link.join("victim"))), Fault::Link);
         assert_eq!(fault(open_to_append(&link.join("new"))), Fault::Link);
+        assert_eq!(fault(create_new(&link.join("new"))), Fault::Link);
         assert_eq!(fault(make_folder(&link, OPEN_TO_OTHERS)), Fault::Link);
         assert_eq!(fault(check_folder(&link)), Fault::Link);
         assert_eq!(fs::read_dir(&real).unwrap().count(), 1);

@@ -5,16 +5,16 @@
 //! by a file that only the user can read; the shell that the task begins with reads and removes it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use tokio::process::Command as Process;
 
+use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::environment::{Withheld, is_shell_name};
 
 /// How the files' names begin.
@@ -141,21 +141,11 @@ impl TaskEnvironment {
     /// Puts it into a new file of this folder, which is made if it is missing; the folder must be
     /// the user's alone.
     pub(super) async fn write(&self, folder: &Path, unique: &str) -> io::Result<EnvironmentFile> {
-        if let Err(error) = fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-        {
-            tracing::debug!(%error, "the folder of environments was not made");
-        }
+        files::make_folder(folder, WRITABLE_BY_OTHERS)?;
         remove_stale(folder);
         let text = self.text(&self.functions().await);
         let path = folder.join(format!("{PREFIX}{unique}"));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let file = files::create_new(&path)?;
         let written = EnvironmentFile { path };
         (&file).write_all(&text)?;
         Ok(written)

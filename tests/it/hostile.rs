@@ -394,3 +394,119 @@ fn what_nobody_sees_reaches_nobody() {
         assert!(!output.ok().contains(hidden), "{output:?}");
     }
 }
+
+/// What a stranger may write into a name, a title, an option or onto the screen: it acts on a
+/// terminal, is not seen, or turns the text around it.
+const HARMFUL: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{9b}2J\u{8}\u{7f}\u{61c}\u{200b}\u{2028}\u{202e}\u{2066}\u{feff}\u{e0041}\u{ad}";
+
+#[track_caller]
+fn check_harmless(face: &str, text: &str) {
+    let harmful = |c: char| c != '\n' && HARMFUL.contains(c) && !"[]0;31mtJ2".contains(c);
+    assert!(!text.contains(harmful), "{face}: {text:?}");
+}
+
+#[test]
+fn nothing_harmful_gets_out_of_any_face() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    std::fs::write(world.path("harmful"), HARMFUL).unwrap();
+    let cat = format!("cat {}", world.path("harmful").display());
+    let line = format!(
+        "{cat}; printf '\\033]2;ti'; {cat}; printf 'tle\\007out'; {cat}; printf 'put\\n'; \
+         printf 'Pro'; {cat}; printf 'ceed? [y/N] '; read -r _; {}; printf 'la'; {cat}; printf 'st\\n'; exit 3",
+        gate.wait()
+    );
+    let window = world.run("api", &line);
+    let name = format!("a{HARMFUL}pi");
+    let command = world
+        .command("tmux")
+        .args(["-u", "rename-window", "-t", &window, "--", &name])
+        .output();
+    // Newer versions take no control characters in a name.
+    let is_renamed = command.unwrap().status.success();
+    if !is_renamed {
+        world.tmux([
+            "rename-window",
+            "-t",
+            &window,
+            "--",
+            "a\u{200b}\u{202e}\u{e0041}pi",
+        ]);
+    }
+    let option = format!("com{HARMFUL}mand\n{HARMFUL}");
+    for name in ["@tmux_task_command", "@tmux_task_cwd", "@tmux_task_owner"] {
+        world.tmux(["set-option", "-w", "-t", &window, name, &option]);
+    }
+    world.until("it asks", |records| {
+        events(records).iter().any(|event| event["type"] == "input")
+    });
+    let faces: [&[&str]; 14] = [
+        &["ls"],
+        &["ls", "--json"],
+        &["explain", &window],
+        &["explain", &window, "--json"],
+        &["logs", &window],
+        &["logs", &window, "--json"],
+        &["search", "out"],
+        &["status"],
+        &["daemon", "status"],
+        &["feed"],
+        &["feed", "--format", "text"],
+        &["feed", "--format", "cloudevents"],
+        &["wait", &window, "--json", "--input"],
+        &["wait", &window, "--exit", "--json"],
+    ];
+    for face in faces {
+        let output = world.task(face);
+        check_harmless(&face.join(" "), &output.out);
+        check_harmless(&face.join(" "), &output.err);
+    }
+    // What is told of output as it comes.
+    let follow = world.start(["logs", "-f", &window]);
+    world.until_true("somebody reads", || {
+        world.daemon_status()["waits"] != Value::Null
+    });
+    let waits = world.start(["wait", &window, "--text", "la", "--json"]);
+    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    world.task(["send", &window, "y"]).ok();
+    gate.open();
+    check_harmless("wait --text", &waits.line());
+    let mut followed = String::new();
+    while !followed.contains("st") {
+        followed = follow.line();
+        check_harmless("logs -f", &followed);
+    }
+    world.until("its end", |records| {
+        events(records)
+            .iter()
+            .any(|event| event["type"] == "exited")
+    });
+    check_harmless("kill", &world.task(["kill", &window]).out);
+    for args in [
+        ["kill", &name],
+        ["wait", &name],
+        ["logs", &name],
+        ["-s", &name],
+    ] {
+        let output = world.task(args);
+        assert_ne!(output.code, 0);
+        check_harmless("errors", &output.err);
+    }
+    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
+    check_harmless("log", &std::fs::read_to_string(log).unwrap());
+    for record in world.finish() {
+        check_harmless("feed", &record.to_string());
+    }
+}
+
+#[test]
+fn a_bad_line_of_a_replay_is_named_and_not_repeated() {
+    let world = World::new();
+    let mut replay = world.command(World::program());
+    replay.arg("replay");
+    let line = format!("{{\"{HARMFUL}\": 1, \"sessionName\": {HARMFUL}}}\n");
+    let output = Output::with_input(replay, &line);
+    assert_eq!(output.code, 1, "{output}");
+    assert!(output.err.contains("line 1"), "{output}");
+    check_harmless("replay", &output.err);
+}
