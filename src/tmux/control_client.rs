@@ -70,7 +70,9 @@ impl Server {
         };
         let mut process = self.client_process();
         process
-            .args(["-C", "attach-session", "-f", flags, "-t"])
+            // -E: the session's environment is its user's and not the daemon's, which may have been
+            // started anywhere.
+            .args(["-C", "attach-session", "-E", "-f", flags, "-t"])
             .arg(session.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

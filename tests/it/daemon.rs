@@ -605,3 +605,24 @@ fn tasks_outlive_the_daemon_where_sessions_go_with_their_last_client() {
     assert!(alive(&window));
     assert!(alive("=other:api"));
 }
+
+/// tmux updates a session's environment from each client that attaches (`update-environment`).
+#[test]
+fn attaching_leaves_the_sessions_environment_alone() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    let agent = "SSH_AUTH_SOCK=/run/agent of a person";
+    let (name, value) = agent.split_once('=').unwrap();
+    world.tmux(["set-environment", "-t", "=work:", name, value]);
+    world.daemon();
+    let shown = world.tmux(["show-environment", "-t", "=work:", name]);
+    assert_eq!(shown, agent);
+    // The client that follows output attaches as well.
+    let output = world.task(["wait", "api", "--text", "never", "--timeout", "100ms"]);
+    assert_eq!(output.code, 4, "{output}");
+    assert_eq!(
+        world.tmux(["show-environment", "-t", "=work:", name]),
+        agent
+    );
+}
