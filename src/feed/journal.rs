@@ -57,7 +57,12 @@ impl Journal {
             let path = path.to_owned();
             move |source| FeedError::Io { what, path, source }
         };
+        let is_new = fs::symlink_metadata(path).is_err();
         let file = files::open_to_append(path).map_err(failed("open"))?;
+        if is_new && let Err(error) = sync_folders(path) {
+            // Some file systems cannot; the feed is as good as it can be there.
+            tracing::warn!(%error, "could not sync the feed's folder");
+        }
         let length = file.metadata().map_err(failed("open"))?.len();
         if length > end {
             file.set_len(end)
@@ -242,6 +247,16 @@ impl Journal {
         self.changes += 1;
         Ok(())
     }
+}
+
+/// Makes a new file's name last: a synced file that its folder does not name is lost in a power cut.
+/// The folder may be new as well.
+fn sync_folders(path: &Path) -> io::Result<()> {
+    let folders = path.ancestors().skip(1).take(2);
+    for folder in folders.filter(|folder| !folder.as_os_str().is_empty()) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
