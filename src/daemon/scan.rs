@@ -152,10 +152,11 @@ async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Dur
     let Ok(place) = Place::locate(hub.watch.server().socket(), name, env) else {
         return false;
     };
-    let Some(use_of_it) = use_of(session, tasks, &place).await else {
+    let Some(use_of_it) = use_of(session, tasks, &place) else {
         return false;
     };
-    if !use_of_it.is_over(after, SystemTime::now(), now().wall) {
+    // Its daemon may take a while to answer, so it is asked last.
+    if !use_of_it.is_over(after, SystemTime::now(), now().wall) || !has_no_reader(&place).await {
         return false;
     }
     for task in &tasks.dead {
@@ -182,8 +183,6 @@ async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Dur
 /// What a session in which nothing runs may still be used for.
 #[derive(Debug, Clone)]
 struct UseOf {
-    /// How many read its feed at this moment.
-    readers: usize,
     /// What was last read of its feed.
     read: Option<LastRead>,
     /// What its feed holds.
@@ -203,8 +202,7 @@ impl UseOf {
             !now.duration_since(read.at)
                 .is_ok_and(|since| since >= after)
         });
-        self.readers == 0
-            && !read_lately
+        !read_lately
             && !self.feed.has_unread(self.read.as_ref())
             && [self.feed.last_run, self.last_end]
                 .into_iter()
@@ -214,16 +212,11 @@ impl UseOf {
 }
 
 /// Finds out what it may be used for; `None` where that cannot be known.
-async fn use_of(session: &SessionListed, tasks: &Tasks, place: &Place) -> Option<UseOf> {
+fn use_of(session: &SessionListed, tasks: &Tasks, place: &Place) -> Option<UseOf> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
     if session.has_record && !place.feed().exists() {
         return None;
     }
-    let readers = match tokio::time::timeout(ANSWERS_WITHIN, readers_of(place)).await {
-        Ok(Ok(readers)) => readers,
-        Ok(Err(ClientError::NoDaemon)) => 0,
-        Ok(Err(_)) | Err(_) => return None,
-    };
     let feed = match holdings(&place.feed()) {
         Ok(feed) => feed,
         Err(error) => {
@@ -232,11 +225,19 @@ async fn use_of(session: &SessionListed, tasks: &Tasks, place: &Place) -> Option
         }
     };
     Some(UseOf {
-        readers,
         read: last_read(&place.last_reader()),
         feed,
         last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
     })
+}
+
+/// Whether nobody reads its feed at this moment, for certain.
+async fn has_no_reader(place: &Place) -> bool {
+    match tokio::time::timeout(ANSWERS_WITHIN, readers_of(place)).await {
+        Ok(Ok(readers)) => readers == 0,
+        Ok(Err(ClientError::NoDaemon)) => true,
+        Ok(Err(_)) | Err(_) => false,
+    }
 }
 
 async fn readers_of(place: &Place) -> Result<usize, ClientError> {
@@ -256,7 +257,6 @@ mod tests {
 
     fn unused() -> UseOf {
         UseOf {
-            readers: 0,
             read: None,
             feed: Holdings::default(),
             last_end: Some(0),
@@ -282,7 +282,6 @@ mod tests {
     #[test]
     fn a_session_is_over_when_it_is_of_no_use_to_anybody() {
         check(true, |_, _| {});
-        check(false, |used, _| used.readers = 1);
         check(false, |used, now| used.read = read(0, now));
         check(false, |used, now| {
             used.read = read(0, now - HOUR + Duration::from_secs(1));
