@@ -8,12 +8,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::error::TmuxError;
-use super::one_shot::TIME_LIMIT;
+use super::one_shot::{Leaving, TIME_LIMIT};
 use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::{Item, Parser};
@@ -50,7 +50,9 @@ pub enum Output {
 
 #[derive(Debug)]
 struct Running {
-    child: Child,
+    /// Where there is no time to read it to its end, as when the daemon leaves a server that hangs,
+    /// it is told to go: one that merely stays keeps its server from ever ending.
+    child: Leaving,
     stdin: ChildStdin,
     stdout: ChildStdout,
     parser: Parser,
@@ -77,9 +79,9 @@ impl Server {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = self.spawn(&mut process)?;
-        let stdin = child.stdin.take().expect("stdin is piped");
-        let stdout = child.stdout.take().expect("stdout is piped");
+        let mut child = Leaving(self.spawn(&mut process)?);
+        let stdin = child.0.stdin.take().expect("stdin is piped");
+        let stdout = child.0.stdout.take().expect("stdout is piped");
         let parser = Parser::default();
         Ok(ControlClient {
             running: Some(Running {
@@ -95,7 +97,7 @@ impl Server {
 impl ControlClient {
     /// Returns the process; `None` when it has gone.
     pub(super) fn pid(&self) -> Option<u32> {
-        self.running.as_ref()?.child.id()
+        self.running.as_ref()?.child.0.id()
     }
 
     /// Returns the next thing tmux says, `None` when it says no more.
@@ -213,10 +215,10 @@ impl Running {
         let gone = async {
             let mut rest = [0; 16 * 1024];
             while stdout.read(&mut rest).await.is_ok_and(|n| n > 0) {}
-            child.wait().await
+            child.0.wait().await
         };
         if tokio::time::timeout(TIME_LIMIT, gone).await.is_err() {
-            tracing::warn!("a tmux control client does not go; it is left behind");
+            tracing::warn!("a tmux control client does not go by itself");
         }
     }
 }

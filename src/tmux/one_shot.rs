@@ -18,8 +18,10 @@ use crate::protocol::{Command, Frame, argv, control_line};
 /// How long tmux may take for anything.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// A plain client, which may be told to go at any time.
-struct Leaving(Child);
+/// A client that is told to go when this is dropped before the client has gone: SIGTERM, which tmux
+/// copes with at any time.
+#[derive(Debug)]
+pub(super) struct Leaving(pub(super) Child);
 
 impl Drop for Leaving {
     fn drop(&mut self) {

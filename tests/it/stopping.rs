@@ -45,6 +45,10 @@ fn a_signal_is_heard_while_tmux_hangs() {
         until_ended(&world, daemon);
         assert!(!world.socket().exists());
         drop((asker, stopped));
+        // A client that stayed would keep the server from ever ending.
+        world.until_true("its clients have gone", || {
+            world.tmux(["list-clients"]).is_empty()
+        });
     }
     // The server has taken no harm, and the next daemon goes on.
     world.run("web", "exit 3");
