@@ -1,6 +1,8 @@
 //! Waits: what ends them, what they never miss, and what never matches.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -1090,4 +1092,23 @@ fn what_a_wait_looks_for_is_bounded() {
         refused.err.contains("at most 8192 bytes, found 8193"),
         "{refused}"
     );
+}
+
+#[test]
+fn who_leaves_takes_the_wait_along_whatever_it_said_last() {
+    let world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    let mut files = fs::read_dir(world.path("run")).unwrap();
+    let socket = files
+        .find_map(|file| {
+            let path = file.unwrap().path();
+            (path.extension()? == "sock").then_some(path)
+        })
+        .unwrap();
+    let mut asker = UnixStream::connect(socket).unwrap();
+    let request = format!("{{\"op\":\"wait\",\"window\":\"{window}\"}}\nx");
+    asker.write_all(request.as_bytes()).unwrap();
+    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    drop(asker);
+    world.until_true("it has left", || world.daemon_status()["waits"] == 0);
 }
