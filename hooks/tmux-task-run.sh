@@ -278,7 +278,7 @@ find_environment_folder() {
     folder=/tmp/tmux-task-$(id -u)
     if [ -n "${TMUX_TASK_RUNTIME_DIR-}" ]; then
         folder=$TMUX_TASK_RUNTIME_DIR
-    elif [ -n "${XDG_RUNTIME_DIR-}" ] && [ -O "$XDG_RUNTIME_DIR" ]; then
+    elif [[ ${XDG_RUNTIME_DIR-} == /* ]] && [ -O "$XDG_RUNTIME_DIR" ]; then
         # After `su` it can be another user's.
         folder=$XDG_RUNTIME_DIR/tmux-task
     fi

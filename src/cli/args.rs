@@ -81,6 +81,19 @@ pub(crate) enum Command {
     Status(Json),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
+    /// Used by the program itself when a task starts.
+    #[command(hide = true)]
+    SetEnvironment(SetEnvironment),
+}
+
+/// What the program does for the shells of a task: see `tmux::TaskEnvironment`.
+#[derive(Debug, Args)]
+pub(crate) struct SetEnvironment {
+    /// The file with the variables.
+    pub(crate) file: PathBuf,
+    /// What takes this program's place.
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// `--json` on its own.

@@ -16,6 +16,7 @@ mod run;
 mod search;
 mod send;
 mod session_name;
+mod set_environment;
 mod status;
 mod time_limit;
 mod until;
@@ -96,6 +97,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::KillAll(args) => kill::kill_all(context, args).await,
         Command::Prune(args) => kill::prune(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::SetEnvironment(args) => set_environment::run(args),
         Command::Replay(args) => {
             context.limit.lift();
             replay::run(&args)

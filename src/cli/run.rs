@@ -170,9 +170,12 @@ async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), Fail
 
 /// Returns the task's environment: this one, or tmux's, and on top of it what was given.
 fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, Failure> {
-    let unknown = given.iter().find(|(name, _)| !is_shell_name(name));
+    // Only a shell of the task's can put anything on top of tmux's.
+    let unknown = given
+        .iter()
+        .find(|(name, _)| is_clean && !is_shell_name(name));
     if let Some((name, _)) = unknown {
-        let why = format!("`{name}` of --env is not a name that a shell's variable can have");
+        let why = format!("`{name}` is not a name that --env can set with --clean-env");
         return Err(Failure::new(Kind::Usage, "run", why));
     }
     let config = config::load(&context::lookup);
@@ -183,7 +186,11 @@ fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvir
     } else {
         TaskEnvironment::of_caller(env::vars_os(), withheld)
     };
-    Ok(below.with(given))
+    let environment = below.with(given);
+    Ok(match env::current_exe() {
+        Ok(program) => environment.set_by(program),
+        Err(_) => environment,
+    })
 }
 
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {

@@ -49,6 +49,6 @@ pub use probe::Probe;
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use shown::{PromptPlace, ShownPrompt};
-pub use task_environment::TaskEnvironment;
+pub use task_environment::{TaskEnvironment, take_beyond_shells};
 pub use version::Version;
 pub use waiter::{Callers, Waiter};

@@ -20,8 +20,12 @@ for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO
 done
 exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}""#;
 
-/// The second shell: sets the task's environment, so that the login shell's profile runs in it.
-const LOAD: &str = r#"export "${@:4}"; . "$2" 2>/dev/null; exec "$3" -lc "$1" bash "$2""#;
+/// The second shell: sets the task's environment, so that the login shell's profile runs in it. What
+/// no shell can name is set by the program between the two.
+const LOAD: &str = r#"export "${@:4}"; . "$2" 2>/dev/null
+set -- "$2.more" "$3" -lc "$1" bash "$2"
+[ ! -r "$1" ] || [ ! -x "${tmux_task_setter-}" ] || exec "$tmux_task_setter" set-environment "$1" -- "${@:2}"
+exec "${@:2}""#;
 
 /// In the third, the login shell: what its profile has changed of the environment is changed back.
 /// The file is emptied first, for a `PATH` need not have `rm`.

@@ -20,6 +20,9 @@ use crate::model::environment::{Withheld, is_shell_name};
 /// How the files' names begin.
 const PREFIX: &str = "task-env-";
 
+/// How the name of the file ends that has what no shell can name.
+const MORE: &str = ".more";
+
 /// A shell that has not read its file after this time never will.
 const STALE: Duration = Duration::from_secs(600);
 
@@ -59,6 +62,8 @@ pub struct TaskEnvironment {
     /// Whether tmux's own is kept below it.
     is_on_top_of_tmux: bool,
     withheld: Withheld,
+    /// The program that sets variables which no shell can name; see [`TaskEnvironment::set_by`].
+    setter: Option<PathBuf>,
 }
 
 impl TaskEnvironment {
@@ -77,6 +82,7 @@ impl TaskEnvironment {
             variables,
             is_on_top_of_tmux: false,
             withheld,
+            setter: None,
         }
     }
 
@@ -87,7 +93,35 @@ impl TaskEnvironment {
             variables: Vec::new(),
             is_on_top_of_tmux: true,
             withheld,
+            setter: None,
         }
+    }
+
+    /// Returns it with a program that sets what no shell can name: it is called as
+    /// `PROGRAM set-environment FILE -- COMMAND...`, and is this program. Without one these
+    /// variables are left out; on top of tmux's environment they always are.
+    #[must_use]
+    pub fn set_by(mut self, program: PathBuf) -> Self {
+        self.setter = Some(program);
+        self
+    }
+
+    /// Returns the variables that no shell can name, as the program reads them: each ended by a NUL.
+    fn beyond_shells(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        if self.setter.is_none() || self.is_on_top_of_tmux {
+            return text;
+        }
+        for (name, value) in &self.variables {
+            let is_usual = name.to_str().is_some_and(is_shell_name) || is_function(name);
+            if !is_usual {
+                text.extend_from_slice(name.as_bytes());
+                text.push(b'=');
+                text.extend_from_slice(value.as_bytes());
+                text.push(0);
+            }
+        }
+        text
     }
 
     /// Returns it with these variables set, whatever their names.
@@ -135,6 +169,11 @@ impl TaskEnvironment {
         usual.extend_from_slice(b"[ \"${1-}\" != again ] || return 0\n");
         usual.extend_from_slice(functions);
         usual.extend_from_slice(&of_bash);
+        if let Some(setter) = &self.setter {
+            usual.extend_from_slice(b"tmux_task_setter=");
+            usual.extend_from_slice(&quote(setter.as_os_str().as_bytes()));
+            usual.push(b'\n');
+        }
         usual
     }
 
@@ -145,20 +184,22 @@ impl TaskEnvironment {
         remove_stale(folder);
         let text = self.text(&self.functions().await);
         let path = folder.join(format!("{PREFIX}{unique}"));
-        let file = files::create_new(&path)?;
         let written = EnvironmentFile { path };
-        (&file).write_all(&text)?;
+        write_private(&written.path, &text)?;
+        let more = self.beyond_shells();
+        if !more.is_empty() {
+            write_private(&written.more(), &more)?;
+        }
         Ok(written)
     }
 
     /// Returns the exported functions of bash, as bash itself writes them: what stands in their
     /// variables is nothing to be run as it is.
     async fn functions(&self) -> Vec<u8> {
-        let of_function = |name: &OsStr| name.as_bytes().starts_with(b"BASH_FUNC_");
         let functions: Vec<_> = self
             .variables
             .iter()
-            .filter(|(name, _)| of_function(name))
+            .filter(|(name, _)| is_function(name))
             .collect();
         if functions.is_empty() {
             return Vec::new();
@@ -192,6 +233,13 @@ impl EnvironmentFile {
         self.path.to_str()
     }
 
+    /// Returns the path of the file for what no shell can name.
+    fn more(&self) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(MORE);
+        path.into()
+    }
+
     /// Leaves the file to the shell that was started.
     pub(super) fn hand_over(mut self) {
         self.path = PathBuf::new();
@@ -201,10 +249,38 @@ impl EnvironmentFile {
 impl Drop for EnvironmentFile {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() {
-            let removed = fs::remove_file(&self.path);
+            let removed = [&self.path, &self.more()].map(fs::remove_file);
             tracing::debug!(?removed, "a task did not start");
         }
     }
+}
+
+/// Reads the variables that no shell can name, and removes their file: for the program that sets
+/// them.
+///
+/// # Errors
+///
+/// When the file cannot be read.
+pub fn take_beyond_shells(file: &Path) -> io::Result<Vec<(OsString, OsString)>> {
+    let text = fs::read(file)?;
+    let removed = fs::remove_file(file);
+    tracing::debug!(?removed, "an environment was read");
+    let pair = |entry: &[u8]| {
+        let at = entry.iter().position(|byte| *byte == b'=')?;
+        let word = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        Some((word(&entry[..at]), word(&entry[at + 1..])))
+    };
+    Ok(text.split(|byte| *byte == 0).filter_map(pair).collect())
+}
+
+/// Whether bash exports a function by this name.
+fn is_function(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"BASH_FUNC_")
+}
+
+fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let file = files::create_new(path)?;
+    (&file).write_all(text)
 }
 
 /// Removes what was left by tasks that ended before their shell read its file.
@@ -322,6 +398,33 @@ mod tests {
         let read = String::from_utf8(read).unwrap();
         assert!(read.contains("BASH_FUNC_good%%=() {"), "{read}");
         assert!(!read.contains("owned"), "{read}");
+    }
+
+    #[tokio::test]
+    async fn what_no_shell_can_name_goes_by_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let odd = [
+            variable("a.b", b"1=2\n\xff"),
+            variable("npm_config_//host/:_token", b""),
+        ];
+        let more = [
+            variable("FOO", b"1"),
+            variable("BASH_FUNC_f%%", b"() { :; }"),
+        ];
+        let environment =
+            TaskEnvironment::of_caller(odd.iter().chain(&more).cloned(), Withheld::default());
+        let file = environment.write(dir.path(), "x").await.unwrap();
+        assert!(!file.more().exists());
+        drop(file);
+        let environment = environment.set_by("/bin/true".into());
+        let file = environment.write(dir.path(), "x").await.unwrap();
+        assert_eq!(take_beyond_shells(&file.more()).unwrap(), odd);
+        assert!(!file.more().exists());
+        drop(file);
+        let file = environment.write(dir.path(), "x").await.unwrap();
+        assert!(file.more().exists());
+        drop(file);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn a_task_runs_in_its_callers_environment() {
             .env("LONG", "x".repeat(100_000))
             .env("EVERY", OsStr::from_bytes(&every))
             .env("IFS", ",")
+            .env("npm_config_//host/:_token", "it's\n")
             .env("n", "short")
             .env("BASH_FUNC_hello%%", "() { echo hello; }")
             .env("CLAUDECODE", "1")
@@ -119,6 +120,9 @@ fn a_task_runs_in_its_callers_environment() {
             ("TMUX_TASK_NAME", b"api"),
         ] {
             assert!(has(&seen, name, value), "{launcher:?}: {name}");
+        }
+        if matches!(launcher, Launcher::Program) {
+            assert!(has(&seen, "npm_config_//host/:_token", b"it's\n"));
         }
         for name in ["TMUX", "TMUX_PANE", "TERM", "BASH_FUNC_hello%%"] {
             assert!(has_name(&seen, name), "{launcher:?}: {name}");
