@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,10 +105,20 @@ impl Context {
             .ok()
             .map(session_name::project_of)
             .map(Path::to_owned);
+        let is_relative = self
+            .global
+            .socket_path
+            .as_deref()
+            .is_some_and(Path::is_relative);
+        if is_relative && let Err(error) = &dir {
+            return Err(no_directory(what, error));
+        }
         let name = match (given, &project, &dir) {
             (Some(name), _, _) => name,
             (None, Some(project), _) => session_name::of_project(project),
-            (None, None, Err(error)) => return Err(Failure::of(Kind::Failed, what, error)),
+            (None, None, Err(error)) => {
+                return Err(no_directory(what, error).with_hint("--session names a session"));
+            }
             (None, None, Ok(_)) => return Err(usage("no session is named".to_owned())),
         };
         let choice = ServerChoice {
@@ -361,6 +372,15 @@ impl Session {
     }
 }
 
+/// There is no directory that we are in: it was deleted, or may not be read.
+pub(super) fn no_directory(what: &str, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "the directory that this was started in was deleted".to_owned(),
+        _ => format!("the directory that this was started in cannot be told: {error}"),
+    };
+    Failure::new(Kind::Failed, what, why)
+}
+
 /// From here on an interrupt is ours: it does not end the process, and it is kept until it is asked
 /// for.
 pub(super) fn interrupts(what: &str) -> Result<Signal, Failure> {
@@ -468,6 +488,7 @@ pub(super) fn tmux(what: &str, error: &TmuxError) -> Failure {
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
+        TmuxError::NoFolder { .. } => Some("make it, or name another path with -S"),
         TmuxError::NoSuchSession { .. }
         | TmuxError::Unreachable { .. }
         | TmuxError::Rejected { .. }

@@ -16,7 +16,9 @@ use crate::client::Client;
 use crate::config;
 use crate::model::environment::{Withheld, is_shell_name};
 use crate::model::owner_of_environment;
-use crate::tmux::{self, CommandWords, Launch, LaunchError, Launched, Replaced, TaskEnvironment};
+use crate::tmux::{
+    self, CommandWords, Gate, Launch, LaunchError, Launched, Replaced, TaskEnvironment,
+};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{Request, Response};
 
@@ -35,6 +37,11 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         .check_version()
         .await
         .map_err(|error| context::tmux("run", &error))?;
+    // Before a daemon is started for a server that cannot be.
+    session
+        .server
+        .create_socket_folder()
+        .map_err(|error| context::tmux("run", &error))?;
     let mut daemon = session.daemon_or_start("run").await?;
     let mut launch = Launch {
         session: session.name.clone(),
@@ -44,6 +51,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         runtime: session.place.runtime.clone(),
         owner: owner_of_environment(&context::lookup),
         command: CommandWords::from_words(args.command),
+        gate: None,
         root: session.project.clone(),
         started: crate::clock::now().wall,
         only_if_absent: args.if_absent,
@@ -54,6 +62,12 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         .create_runtime()
         .map_err(|error| context::place("run", &error))?;
     let launching = session.place.lock_launches().await;
+    // A text is found also where it is overwritten at once: whoever looks for it is there first.
+    let gate = match (&daemon, args.until.as_slice()) {
+        (None, _) | (_, []) => None,
+        (Some(_), _) => Some(close_gate(&session)?),
+    };
+    launch.gate = gate.as_ref().map(|gate| gate.path().to_owned());
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
     let will_wait = args.wait || !args.until.is_empty();
@@ -127,7 +141,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             let since = start_of(&launched);
             context.limit.wait(until.timeout);
             until
-                .follow(&mut daemon, &launch.name, &launched, since)
+                .follow(&mut daemon, &launch.name, &launched, since, gate)
                 .await
         }
         (true, None) => Err(
@@ -142,6 +156,14 @@ fn replaced_word(replaced: Replaced) -> &'static str {
         Replaced::Live => "live",
         Replaced::Dead => "dead",
     }
+}
+
+fn close_gate(session: &Session) -> Result<Gate, Failure> {
+    let folder = &session.place.runtime;
+    Gate::close(folder).map_err(|error| {
+        let why = format!("cannot write to {}: {error}", folder.display());
+        Failure::new(Kind::Failed, "run", why)
+    })
 }
 
 /// Returns the cursor at the beginning of the run.
@@ -199,7 +221,8 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
         Failure::new(Kind::Failed, "run", why)
     };
     match given {
-        None => env::current_dir().map_err(|error| failed(&error, "this directory")),
+        None => env::current_dir()
+            .map_err(|error| context::no_directory("run", &error).with_hint("--cwd names another")),
         Some(dir) => dir
             .canonicalize()
             .map_err(|error| failed(&error, &dir.display().to_string())),

@@ -7,7 +7,7 @@ use super::{output, wait};
 use crate::client::Client;
 use crate::model::Signal;
 use crate::terminal::Pattern;
-use crate::tmux::Launched;
+use crate::tmux::{Gate, Launched};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
 /// What is waited for once the run has begun.
@@ -24,13 +24,15 @@ pub(super) struct Until {
 
 impl Until {
     /// Waits as was asked for. The wait begins at the beginning of the run, `since`: nothing is
-    /// missed between the launch and the wait.
+    /// missed between the launch and the wait. The command waits at the `gate` until the wait has
+    /// begun.
     pub(super) async fn follow(
         self,
         daemon: &mut Client,
         name: &str,
         launched: &Launched,
         since: String,
+        gate: Option<Gate>,
     ) -> Result<(), Failure> {
         let is_for_exit = self.texts.is_empty();
         let (tail, json) = (self.tail, self.json);
@@ -43,9 +45,10 @@ impl Until {
             since: (!is_for_exit).then_some(since),
             through_prompts: self.through_prompts,
             tail: is_for_exit.then_some(tail),
+            says_when_it_begins: gate.is_some(),
             ..WaitRequest::default()
         };
-        let result = wait::ask(daemon, "run", request).await?;
+        let result = wait::ask(daemon, "run", request, || drop(gate)).await?;
         if !is_for_exit {
             return wait::tell(&result, name, json);
         }

@@ -43,7 +43,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         through_prompts: args.through_prompts,
         ..WaitRequest::default()
     };
-    let result = ask(&mut daemon, "wait", request).await?;
+    let result = ask(&mut daemon, "wait", request, || {}).await?;
     tell(&result, &name, args.json.json)
 }
 
@@ -82,19 +82,30 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Asks the daemon to wait. Interrupted, it leaves the task alone.
+/// Asks the daemon to wait; `begun` is called when it does, if it was asked to say so. Interrupted,
+/// it leaves the task alone.
 pub(super) async fn ask(
     daemon: &mut Client,
     what: &str,
     request: WaitRequest,
+    begun: impl FnOnce(),
 ) -> Result<WaitResult, Failure> {
     let mut interrupts = context::interrupts(what)?;
     let request = Request::Wait(WaitRequest {
         owner: owner_of_environment(&context::lookup),
         ..request
     });
+    let answer = async {
+        match daemon.ask(&request).await {
+            Ok(Response::Waiting) => {
+                begun();
+                daemon.answer().await
+            }
+            answer => answer,
+        }
+    };
     let asked = tokio::select! {
-        asked = daemon.ask(&request) => asked,
+        asked = answer => asked,
         _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
     };
     match asked {

@@ -127,6 +127,15 @@ impl Client {
     /// When the daemon declines, leaves or makes no sense.
     pub async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         self.send(request).await?;
+        self.answer().await
+    }
+
+    /// Reads a further answer to what was asked.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ask`].
+    pub async fn answer(&mut self) -> Result<Response, ClientError> {
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
             Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),

@@ -10,7 +10,9 @@ use super::output_queue::OutputReceiver;
 use super::signals::Stopping;
 use super::stream::{self, StreamError, Subscription};
 use crate::files;
-use crate::wire::{Filter, ReaderStart, Refusal, RefusalKind, Request, Response, parse_request};
+use crate::wire::{
+    Filter, ReaderStart, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
+};
 
 /// The longest request: a `run`'s worth of text with room to spare.
 const MAX_REQUEST: u64 = 1 << 20;
@@ -20,6 +22,12 @@ const MAX_REQUEST: u64 = 1 << 20;
 pub(super) enum Ask {
     /// Something with one answer.
     Request(Request, oneshot::Sender<Response>),
+    /// A wait: that it has begun, and how it ended.
+    Wait {
+        request: WaitRequest,
+        begun: oneshot::Sender<()>,
+        reply: oneshot::Sender<Response>,
+    },
     /// A task's output, line by line.
     Follow {
         window: String,
@@ -67,6 +75,7 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>, stopping:
             Request::Subscribe { start, filter } => {
                 subscribe(&mut reader, &mut writer, &asks, start, filter).await
             }
+            Request::Wait(request) => wait(&mut reader, &mut writer, &asks, request).await,
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }
@@ -82,7 +91,6 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>, stopping:
             | Request::Kill { .. }
             | Request::KillAll { .. }
             | Request::Prune
-            | Request::Wait(_)
             | Request::Cursor { .. }
             | Request::Explain { .. }
             | Request::Stop { cleanup: true }) => {
@@ -113,6 +121,38 @@ async fn ask(
     tokio::select! {
         // No answer: the daemon is leaving.
         response = response => match response {
+            Ok(response) => answer(writer, &response).await,
+            Err(_) => false,
+        },
+        () = closed(reader) => false,
+    }
+}
+
+/// The same for a wait, which may have two answers.
+async fn wait(
+    reader: &mut Reader,
+    writer: &mut Writer,
+    asks: &mpsc::Sender<Ask>,
+    request: WaitRequest,
+) -> bool {
+    let (reply, mut response) = oneshot::channel();
+    let (begun, has_begun) = oneshot::channel();
+    let says_when_it_begins = request.says_when_it_begins;
+    let ask = Ask::Wait {
+        request,
+        begun,
+        reply,
+    };
+    if asks.send(ask).await.is_err() {
+        return false;
+    }
+    // A refusal, and a wait that is over at once, have one answer.
+    if says_when_it_begins && has_begun.await.is_ok() && !answer(writer, &Response::Waiting).await {
+        return false;
+    }
+    tokio::select! {
+        // No answer: the daemon is leaving.
+        response = &mut response => match response {
             Ok(response) => answer(writer, &response).await,
             Err(_) => false,
         },

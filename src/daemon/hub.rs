@@ -374,8 +374,12 @@ impl Hub {
                 self.note_readers();
                 Next::GoOn
             }
-            Ask::Request(Request::Wait(request), reply) => {
-                waiting::begin(self, request, reply).await;
+            Ask::Wait {
+                request,
+                begun,
+                reply,
+            } => {
+                waiting::begin(self, request, begun, reply).await;
                 Next::GoOn
             }
             Ask::Follow { window, raw, reply } => {

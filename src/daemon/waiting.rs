@@ -21,15 +21,25 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How often a pane is read again that was respawned between a look and the reading.
 const READINGS: usize = 5;
 
-/// Begins a wait; the answer comes when it has ended, which may be at once.
-pub(super) async fn begin(hub: &mut Hub, request: WaitRequest, reply: oneshot::Sender<Response>) {
+/// Begins a wait; the answer comes when it has ended, which may be at once. Nothing that the task
+/// prints after `says_begun` is missed.
+pub(super) async fn begin(
+    hub: &mut Hub,
+    request: WaitRequest,
+    says_begun: oneshot::Sender<()>,
+    reply: oneshot::Sender<Response>,
+) {
     let begun = try_begin(hub, &request, reply).await;
     let task = request.window.parse().ok();
     if let Some(task) = task.and_then(|window| task_of(hub, window)) {
         hub.engine.wait_begun(&task.name, request.owner.as_deref());
     }
     match begun {
-        Ok(done) => finish(hub, done).await,
+        Ok(done) => {
+            // An asker that has left need not know.
+            says_begun.send(()).unwrap_or_default();
+            finish(hub, done).await;
+        }
         Err((reply, refusal)) => {
             // An asker that has left needs no answer.
             drop(reply.send(Response::Refused(refusal)));
@@ -163,6 +173,7 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
         match change {
             Change::Printed { pane, bytes } => {
                 done.extend(hub.waits.printed(pane, &bytes, now()));
+                read_again_if_unknown(hub, pane);
             }
             Change::Output => hub.pace.printed(),
             Change::Task | Change::Windows => hub.pace.at_once(),
@@ -194,7 +205,16 @@ fn hear_until(hub: &mut Hub, before: Vec<Change>) -> Vec<Done> {
 /// Takes output of a pane that somebody hears.
 pub(super) async fn printed(hub: &mut Hub, pane: PaneId, bytes: &[u8]) {
     let done = hub.waits.printed(pane, bytes, now());
+    read_again_if_unknown(hub, pane);
     finish(hub, done).await;
+}
+
+/// Has a pane read again whose screen is not known, with the next look.
+fn read_again_if_unknown(hub: &mut Hub, pane: PaneId) {
+    if hub.waits.is_guess(pane) {
+        hub.is_layout_changed = true;
+        hub.pace.at_once();
+    }
 }
 
 /// Takes account of a look: all that was told before it is heard first.

@@ -143,7 +143,7 @@ impl Stream {
         if let Hearing::BrokenOff(anchor) = &self.hearing {
             return anchor.clone();
         }
-        if self.terminal.is_alternate() {
+        if self.terminal.is_alternate() || self.terminal.is_guess() {
             return None;
         }
         let scrolled = i64::try_from(self.terminal.scrolled()).ok()?;
@@ -215,6 +215,13 @@ impl Waits {
         if let Some(stream) = self.streams.get_mut(&pane) {
             stream.show(output);
         }
+    }
+
+    /// Whether what a pane's terminal shows is not known: a full-screen program has left that had the
+    /// screen when it was first read.
+    pub(super) fn is_guess(&self, pane: PaneId) -> bool {
+        let stream = self.streams.get(&pane);
+        stream.is_some_and(|stream| stream.terminal.is_guess())
     }
 
     /// Adds a wait.

@@ -46,6 +46,12 @@ pub enum TmuxError {
         /// The path.
         path: PathBuf,
     },
+    /// The socket would be in a folder that is not there.
+    #[error("there is no folder {} for the tmux server's socket", .folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The server has no such session.
     #[error("tmux has no such session ({reply})")]
     NoSuchSession {
@@ -86,6 +92,7 @@ impl TmuxError {
             Self::ProgramMissing { .. }
             | Self::Unreachable { .. }
             | Self::NotASocket { .. }
+            | Self::NoFolder { .. }
             | Self::TooOld { .. }
             | Self::Rejected { .. }
             | Self::Confused { .. }

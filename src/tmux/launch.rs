@@ -43,6 +43,8 @@ pub struct Launch {
     pub owner: Option<String>,
     /// The command.
     pub command: CommandWords,
+    /// What it waits for before it begins.
+    pub gate: Option<PathBuf>,
     /// The project's absolute path, for a session that has to be made.
     pub root: Option<PathBuf>,
     /// When the launch was asked for.
@@ -285,7 +287,10 @@ impl<'a> Plan<'a> {
             ("PI_TMUX_SESSION", session),
             ("TMUX_TASK_NAME", &launch.name),
         ];
-        let words = launch.command.pane_words(&names, &launch.environment, path);
+        let gate = launch.gate.as_deref().and_then(Path::to_str);
+        let words = launch
+            .command
+            .pane_words(&names, &launch.environment, path, gate);
         Ok(Self {
             launch,
             cwd,

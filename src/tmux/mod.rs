@@ -7,6 +7,7 @@ mod client;
 mod control;
 mod control_client;
 mod error;
+mod gate;
 mod hooks;
 mod idle;
 mod keys;
@@ -38,6 +39,7 @@ pub use control::{
 };
 pub use control_client::Output;
 pub use error::TmuxError;
+pub use gate::Gate;
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};
 pub use keys::{Sent, Typed, is_key, tty_of, type_into, type_secret};

@@ -223,7 +223,22 @@ pub async fn read_log(
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
+    if style == Style::Raw {
+        reset_at_end(&mut lines);
+    }
     Ok(Log { lines, end })
+}
+
+/// tmux writes how a cell is drawn where that changes, and so no end of what the last one has: without
+/// it a reader's terminal would go on in that colour.
+fn reset_at_end(lines: &mut [String]) {
+    const RESET: &str = "\u{1b}[m";
+    let has_escapes = lines.iter().any(|line| line.contains('\u{1b}'));
+    if let Some(last) = lines.last_mut().filter(|_| has_escapes)
+        && !last.ends_with(RESET)
+    {
+        last.push_str(RESET);
+    }
 }
 
 fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxError> {

@@ -1,9 +1,9 @@
 //! The command of a task as bash runs it.
 
+use super::gate::wait_line;
+use super::task_environment::TaskEnvironment;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-
-use super::task_environment::TaskEnvironment;
 
 /// tmux drops what it has not read yet when a process ends. So at its end the shell asks the
 /// terminal for a sign of life: by the time tmux answers (`ESC [ 0 n`) it has read everything. A
@@ -77,8 +77,9 @@ impl CommandWords {
         names: &[(&str, &str)],
         environment: &TaskEnvironment,
         file: &str,
+        gate: Option<&str>,
     ) -> Vec<String> {
-        let script = self.script(names, environment);
+        let script = self.script(names, environment, gate);
         let words: &[&str] = if environment.is_on_top_of_tmux() {
             &["bash", "-lc", &script, "bash", file]
         } else {
@@ -88,7 +89,12 @@ impl CommandWords {
     }
 
     /// Returns the script for `bash -lc`; its argument is the file of the environment.
-    fn script(&self, names: &[(&str, &str)], environment: &TaskEnvironment) -> String {
+    fn script(
+        &self,
+        names: &[(&str, &str)],
+        environment: &TaskEnvironment,
+        gate: Option<&str>,
+    ) -> String {
         let command = match self {
             Self::Line(line) => quote_bytes(line),
             Self::Argv(words) => {
@@ -104,9 +110,11 @@ impl CommandWords {
         // keeps bash from becoming the command's last program: a signal that ends that one is
         // then a code of the shell.
         format!(
-            "{}\n{RELOAD}\nexport {}\nset -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
+            "{}\n{RELOAD}\nexport {}\n{}set -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
             environment.unset_line(),
             names.join(" "),
+            gate.map(|gate| wait_line(&quote(gate)) + "\n")
+                .unwrap_or_default(),
             command
         )
     }
@@ -148,9 +156,12 @@ mod tests {
     use super::*;
 
     fn bash(words: &[&str]) -> (String, Option<i32>) {
-        let words = words.iter().map(OsString::from).collect();
-        let script = CommandWords::from_words(words)
-            .script(&[("TMUX_TASK_NAME", "it's")], &TaskEnvironment::default());
+        let words = words.iter().map(Into::into).collect();
+        let script = CommandWords::from_words(words).script(
+            &[("TMUX_TASK_NAME", "it's")],
+            &TaskEnvironment::default(),
+            None,
+        );
         let output = std::process::Command::new("bash")
             .args(["-c", &script])
             .env("PI_SESSION_ID", "x")
@@ -200,8 +211,11 @@ mod tests {
         for bytes in [every.as_slice(), b"\xff", b"a\xff ; touch owned #'\\"] {
             let word = OsStr::from_bytes(bytes).to_owned();
             let argv = ["printf".into(), "%s".into(), word];
-            let script = CommandWords::from_words(argv.into())
-                .script(&[("TMUX_TASK_NAME", "x")], &TaskEnvironment::default());
+            let script = CommandWords::from_words(argv.into()).script(
+                &[("TMUX_TASK_NAME", "x")],
+                &TaskEnvironment::default(),
+                None,
+            );
             let output = std::process::Command::new("bash")
                 .args(["-c", &script])
                 .output()
@@ -209,8 +223,11 @@ mod tests {
             assert_eq!(output.stdout, bytes);
         }
         let line = OsStr::from_bytes(b"printf %s 'it\xff' \"\xfe\\\\\"").to_owned();
-        let script = CommandWords::from_words(vec![line])
-            .script(&[("TMUX_TASK_NAME", "x")], &TaskEnvironment::default());
+        let script = CommandWords::from_words(vec![line]).script(
+            &[("TMUX_TASK_NAME", "x")],
+            &TaskEnvironment::default(),
+            None,
+        );
         let output = std::process::Command::new("bash")
             .args(["-c", &script])
             .output()

@@ -118,13 +118,19 @@ impl Server {
     }
 
     /// Makes the folder that tmux would make for its own sockets; given `-S` it makes none.
-    pub(super) fn create_socket_folder(&self) -> Result<(), TmuxError> {
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::NoFolder`] when a server cannot be started for want of a folder.
+    pub fn create_socket_folder(&self) -> Result<(), TmuxError> {
         let Some(folder) = self.socket.parent().filter(|folder| !folder.exists()) else {
             return Ok(());
         };
         let is_tmux_own = folder.file_name() == Some(OsStr::new(&folder_name()));
         if !is_tmux_own {
-            return Ok(());
+            return Err(TmuxError::NoFolder {
+                folder: folder.to_owned(),
+            });
         }
         match std::fs::DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {

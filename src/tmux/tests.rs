@@ -82,6 +82,7 @@ impl Private {
             runtime: self.dir.path().join("run"),
             owner: None,
             command: CommandWords::from_words(words.iter().map(Into::into).collect()),
+            gate: None,
             root: Some("/pro#{ject".into()),
             started: 1_700_000_000_123,
             only_if_absent: false,

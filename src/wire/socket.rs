@@ -154,6 +154,8 @@ pub enum Response {
     Status(DaemonStatus),
     /// The tasks.
     List(LsView),
+    /// A wait has begun; how it ends follows.
+    Waiting,
     /// How a wait ended.
     Waited(WaitResult),
     /// The place at which a task's output ends.

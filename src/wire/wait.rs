@@ -31,6 +31,8 @@ pub struct WaitRequest {
     pub through_prompts: bool,
     /// How many of the last lines the result shows; without it, ten.
     pub tail: Option<usize>,
+    /// Whether it is answered `waiting` as well, once everything that the task prints is seen.
+    pub says_when_it_begins: bool,
 }
 
 /// What ends a wait well.

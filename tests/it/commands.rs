@@ -26,6 +26,9 @@ fn without_a_session_commands_have_nothing_to_do_or_miss_it() {
         (&["ls"][..], "ls"),
         (&["ls", "--json"], "ls"),
         (&["logs", "api"], "logs"),
+        (&["logs", "api", "-f"], "logs"),
+        (&["search", "x"], "search"),
+        (&["wait", "api"], "wait"),
         (&["kill", "api"], "kill"),
         (&["kill-all"], "kill-all"),
         (&["kill-all", "--yes"], "kill-all"),
@@ -42,8 +45,40 @@ fn without_a_session_commands_have_nothing_to_do_or_miss_it() {
         status,
         json!({"kind": "status", "text": null, "running": 0, "waiting": 0, "dead": 0})
     );
-    // Nobody was started to find that out.
-    assert!(!world.path("tmux").read_dir().unwrap().any(|_| true));
+    // Nobody was started to find that out, and nothing was left behind.
+    for folder in ["tmux", "state", "run"] {
+        assert!(!world.path(folder).read_dir().unwrap().any(|_| true));
+    }
+}
+
+#[test]
+fn a_folder_that_is_missing_is_named() {
+    let world = World::new();
+    let nowhere = world.path("nowhere");
+    let socket = nowhere.join("s");
+    let output = world.task(["-S", socket.to_str().unwrap(), "run", "api", "--", "true"]);
+    let why = format!(
+        "tmux-task: run: there is no folder {} for the tmux server's socket\n\
+         hint: make it, or name another path with -S",
+        nowhere.display()
+    );
+    output.fails(1, &why);
+    assert!(!world.path("state").read_dir().unwrap().any(|_| true));
+
+    let deleted = |args: &str| {
+        let mut shell = world.command("sh");
+        let program = World::program().display();
+        let line = format!("mkdir gone && cd gone && rmdir ../gone && exec {program} {args}");
+        shell.args(["-c", &line]);
+        Output::of(shell)
+    };
+    let why = "the directory that this was started in was deleted";
+    deleted("run api -- true").fails(
+        1,
+        &format!("tmux-task: run: {why}\nhint: --cwd names another"),
+    );
+    deleted("-S s ls").fails(1, &format!("tmux-task: ls: {why}"));
+    deleted("ls").fails(3, &format!("tmux-task: ls: {NO_SESSION}"));
 }
 
 #[test]

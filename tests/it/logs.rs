@@ -153,6 +153,8 @@ fn raw_logs_have_their_colours() {
     assert_eq!(world.task(["logs", "api"]).ok(), "red\n");
     let raw = world.task(["logs", "api", "--raw"]);
     assert!(raw.ok().contains("\u{1b}[31mred"), "{raw}");
+    // What comes next in the reader's terminal is not red.
+    assert!(raw.ok().ends_with("\u{1b}[m\n"), "{raw}");
 }
 
 #[test]

@@ -359,6 +359,52 @@ fn a_text_written_at_once_is_found_by_the_run_itself() {
     }
 }
 
+/// What a full-screen program had covered is read when it leaves: a line that it interrupted is one
+/// line.
+#[test]
+fn the_screen_behind_a_full_screen_program_is_known_when_that_leaves() {
+    let world = World::new();
+    let (window, go_on) = steps(
+        &world,
+        "api",
+        &[
+            r"printf 'READY '; printf '\033[?1049h\033[Hpage'",
+            r"printf '\033[?1049l'",
+            r"printf 'STEADY\n'",
+        ],
+    );
+    world.until_shows(&window, "page");
+    let waiting = begin(&world, &["api", "--text", "READY STEADY"]);
+    go_on();
+    world.until_shows(&window, "READY");
+    // By a look after that at the latest.
+    world.look();
+    go_on();
+    ends_with(&end(waiting), 0, "matched");
+}
+
+/// The command begins when the wait has: what it writes over or clears at once was there.
+#[test]
+fn a_text_that_is_overwritten_at_once_is_found_by_the_run_itself() {
+    let world = World::new();
+    for line in [
+        r"printf 'LASTWORD\rxxxxxxxxxxx\n'",
+        r"printf 'LASTWORD\n\033[H\033[2J\033[3J'",
+        r"printf '\033[?1049hLASTWORD\033[?1049l'; sleep 1000",
+        r"printf 'LASTWORD'; clear; exec sleep 1000",
+    ] {
+        for _ in 0..2 {
+            let args = ["run", "api", "--until", "LASTWORD", "--timeout", LONG, "--"];
+            let output = world.task([&args[..], &[line]].concat());
+            assert!(output.ok().ends_with("matched: LASTWORD\n"), "{output}");
+        }
+    }
+    // Nothing is left of the gates.
+    let left = fs::read_dir(world.path("run")).unwrap();
+    let mut names = left.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| name.starts_with("gate-")));
+}
+
 #[test]
 fn until_can_be_stopped_and_can_fail() {
     let world = World::new();
