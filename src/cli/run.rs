@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::args::Run;
-use super::context::{self, Context};
+use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
 use super::until::{self, Until};
