@@ -374,9 +374,10 @@ impl Session {
 
 /// There is no directory that we are in: it was deleted, or may not be read.
 pub(super) fn no_directory(what: &str, error: &io::Error) -> Failure {
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => "the directory that this was started in was deleted".to_owned(),
-        _ => format!("the directory that this was started in cannot be told: {error}"),
+    let why = if error.kind() == io::ErrorKind::NotFound {
+        "the directory that this was started in was deleted".to_owned()
+    } else {
+        format!("the directory that this was started in cannot be told: {error}")
     };
     Failure::new(Kind::Failed, what, why)
 }

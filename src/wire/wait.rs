@@ -8,6 +8,10 @@ use super::PromptKindName;
 /// A wait, as it is asked of the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a wish of its own, as it is on the command line"
+)]
 pub struct WaitRequest {
     /// The task's window.
     pub window: String,
