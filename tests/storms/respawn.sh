@@ -36,7 +36,8 @@ IFS=: read -r -a folders <<<"$PATH"
 for folder in "${folders[@]}"; do
     [ -x "$folder/tmux-task" ] || path=$path:$folder
 done
-export TMUX_TASK_SESSION=storm
+# Login shells read nothing of the user's.
+export HOME=$world/data TMUX_TASK_SESSION=storm
 
 tmux_() { command "$TMUX_TASK_TMUX" "$@"; }
 task() { "$program" "$@" >/dev/null 2>&1 || true; }
