@@ -47,6 +47,10 @@ const NOTE_READERS_EVERY: Duration = Duration::from_secs(60);
 const NUDGE_EVERY: Duration = Duration::from_millis(15);
 const NUDGE_FOR: Duration = Duration::from_millis(500);
 
+/// How often at most tmux is asked to send notifications that it may hold back. Asked only when a
+/// deadline wakes the hub anyway, which with live tasks is every two seconds.
+const FLUSH_EVERY: Duration = Duration::from_millis(1500);
+
 /// How long what the feed tells as well need not be saved, so that it is not written at each bell.
 pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -68,6 +72,8 @@ pub(super) struct Hub {
     pub(super) backlog: VecDeque<Change>,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
     pub(super) is_layout_changed: bool,
+    /// When tmux was last asked to send what it may hold back.
+    flushed: Instant,
     /// Whether the client that follows output has gone since the last look.
     pub(super) is_follower_lost: bool,
     /// Panes that somebody hears and that were paused: what they print is to be taken up again.
@@ -123,6 +129,7 @@ impl Hub {
             kept: limits(&options.config.logs),
             backlog: VecDeque::new(),
             is_layout_changed: false,
+            flushed: Instant::now(),
             is_follower_lost: false,
             paused: Vec::new(),
             heard_connection: 0,
@@ -248,6 +255,10 @@ impl Hub {
         let waits = |window| engine.prompt_of(window).is_some();
         let teaching = engine.teaching();
         let terminal_changed = self.watch.terminals.ask_due(waits, teaching, at.into_std());
+        if self.flushed.elapsed() >= FLUSH_EVERY {
+            self.flushed = Instant::now();
+            self.watch.flush().await;
+        }
         let look_due = terminal_changed
             || self.pace.next_look() <= at
             || self

@@ -228,6 +228,17 @@ impl Watch {
         }
     }
 
+    /// Makes tmux send notifications that it may hold back.
+    pub(super) async fn flush(&mut self) {
+        let Link::Attached(clients) = &mut self.link else {
+            return;
+        };
+        if let Err(error) = clients.main.flush().await {
+            tracing::info!(%error, "lost the control client");
+            self.link = apart();
+        }
+    }
+
     /// Waits until all output of followed panes has arrived.
     pub(super) async fn drain_output(&mut self) {
         if let Link::Attached(clients) = &mut self.link {

@@ -260,6 +260,18 @@ impl Client {
         self.say(&continues).await
     }
 
+    /// Makes tmux send what it may hold back. When several panes print at once and tmux pauses all of
+    /// them, it can leave the notifications queued until something else is written to the client
+    /// (3.2 to 3.8 at least): nothing would report the output that led to the pauses.
+    ///
+    /// # Errors
+    ///
+    /// When tmux has gone.
+    pub async fn flush(&mut self) -> Result<(), TmuxError> {
+        let empty = Command::new("display-message").args(["-p", ""]);
+        self.say(&[empty]).await
+    }
+
     /// Waits until everything that tmux has for the client by now has arrived.
     ///
     /// # Errors
