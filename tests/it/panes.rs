@@ -95,10 +95,9 @@ fn closing_the_primary_pane_of_a_split_window_ends_its_run() {
         records.len() > before.len() + 2 && all_told(records)
     });
     let told = story(&records[before.len()..]);
-    assert_eq!(
-        told[..2],
-        ["exited first SIGHUP", "started first again"],
-        "{told:?}"
-    );
+    // The signal is known if the process has ended by the time of the look.
+    let ends = ["exited first SIGHUP", "exited first null"];
+    assert!(ends.contains(&told[0].as_str()), "{told:?}");
+    assert_eq!(told[1], "started first again", "{told:?}");
     assert_eq!(events(&records).len(), 4, "{told:?}");
 }
