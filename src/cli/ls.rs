@@ -5,8 +5,8 @@ use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
 use crate::clock;
-use crate::engine::{Engine, Memory, Settings};
 use crate::model::{Millis, Snapshot, StatusCounts, WindowId};
+use crate::prompt;
 use crate::terminal::{columns_of, split_at_column};
 use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
 
@@ -52,15 +52,13 @@ pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failur
 /// Returns the view of a session that no daemon watches: what waits is guessed from the screens.
 fn unsupervised(snapshot: Snapshot) -> LsView {
     let line = SnapshotLine::from(&snapshot);
-    let now = clock::now();
-    let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now);
-    // What stands in two looks counts as asked; nothing of it is recorded anywhere.
-    drop(engine.look(snapshot.clone(), now));
-    drop(engine.look(snapshot, now));
     let view = LsView::new(line, |task| {
         let window: Option<WindowId> = task.window_id.parse().ok();
-        let prompt = window.and_then(|window| engine.prompt_of(window));
-        LsTask::new(task, prompt.map(|prompt| prompt.text.clone()), None)
+        let task_now = window.and_then(|window| snapshot.tasks.get(&window));
+        let found = task_now
+            .filter(|task| task.is_alive())
+            .and_then(|task| prompt::find(&task.screen));
+        LsTask::new(task, found.map(|found| found.prompt.text), None)
     });
     LsView {
         supervised: false,
