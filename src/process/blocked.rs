@@ -17,7 +17,7 @@ pub(super) trait Facts {
     fn syscall(&self, thread: u32) -> Option<String>;
     /// The kernel's function that a thread sleeps in; `0` where it runs, or where that is hidden.
     fn channel(&self, thread: u32) -> Option<String>;
-    /// The state of a thread, `S` where it sleeps.
+    /// The state of a thread, `S` where it sleeps; `None` where it has gone.
     fn state(&self, thread: u32) -> Option<char>;
     /// What an open file is.
     fn file(&self, number: u64) -> Option<PathBuf>;
@@ -165,18 +165,21 @@ const ELSEWHERE: &[&str] = &[
 
 /// The call is hidden. Where in the kernel the thread sleeps and what is open tell nearly as much.
 fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
-    let Some(channel) = facts.channel(thread) else {
+    let is_hidden = |channel: &String| matches!(channel.trim(), "" | "0");
+    let mut channel = facts.channel(thread);
+    if channel.as_ref().is_none_or(is_hidden) {
+        match facts.state(thread) {
+            // Who reads a terminal or polls it sleeps; it may have gone to sleep just now.
+            Some('S') => channel = facts.channel(thread),
+            Some(_) | None => return Reader::Elsewhere,
+        }
+    }
+    let Some(channel) = channel.filter(|channel| !is_hidden(channel)) else {
         return Reader::Unknown;
     };
     // Compilers add endings: `poll_schedule_timeout.constprop.0`.
     let place = channel.trim().split('.').next().unwrap_or_default();
     let is_among = |places: &[&str]| places.contains(&place);
-    if place == "0" || place.is_empty() {
-        return match facts.state(thread) {
-            Some('R' | 'T' | 't') => Reader::Elsewhere,
-            Some(_) | None => Reader::Unknown,
-        };
-    }
     if is_among(ELSEWHERE) {
         return Reader::Elsewhere;
     }
