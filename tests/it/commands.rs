@@ -342,13 +342,17 @@ fn a_bad_configuration_names_file_line_and_key() {
 fn a_folder_that_is_a_trap_is_refused() {
     let mut world = World::new();
     let link = world.path("link");
+    world.daemon();
+    let socket = link.join(world.socket().file_name().unwrap());
+    world.task(["daemon", "stop"]).ok();
     std::os::unix::fs::symlink(world.path("run"), &link).unwrap();
     world.set("TMUX_TASK_RUNTIME_DIR", link.to_str().unwrap());
     world.task(["daemon"]).fails(
         1,
         &format!(
-            "tmux-task: daemon: {} is a link; remove it, or set TMUX_TASK_RUNTIME_DIR to a folder \
-             of yours",
+            "tmux-task: daemon: refused to talk to what listens at {}: {} is a symbolic link; set \
+             TMUX_TASK_RUNTIME_DIR to a folder of yours",
+            socket.display(),
             link.display()
         ),
     );

@@ -1,5 +1,7 @@
 //! Records as tests read them.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// The events among the records.
@@ -118,6 +120,8 @@ fn line(record: &Value) -> String {
 pub(crate) fn check_feed(records: &[Value]) {
     let mut told = Vec::new();
     let mut to_be_told = Vec::new();
+    // Questions of this gathering, by their windows.
+    let mut asked: BTreeMap<String, u64> = BTreeMap::new();
     for (index, record) in records.iter().enumerate() {
         let seq = index as u64 + 1;
         assert_eq!(record["seq"], seq, "a gap:\n{}", show(records));
@@ -127,11 +131,21 @@ pub(crate) fn check_feed(records: &[Value]) {
         check_text(record);
         match record["kind"].as_str() {
             Some("event") => {
-                if record["type"] != "inputResolved" {
+                let window = record["task"]["windowId"].to_string();
+                if record["type"] == "inputResolved" {
+                    // Resolved before it was delivered: it is left out.
+                    if let Some(asked) = asked.remove(&window) {
+                        to_be_told.retain(|seq| *seq != asked);
+                    }
+                } else {
                     to_be_told.push(seq);
+                }
+                if record["type"] == "input" {
+                    asked.insert(window, seq);
                 }
             }
             Some("notice" | "followUp") => {
+                asked.clear();
                 let events = record["events"].as_array().unwrap();
                 told.extend(events.iter().map(|event| event.as_u64().unwrap()));
             }
