@@ -141,7 +141,8 @@ step 'lint: shellcheck' \
     lint_shell
 step 'shell: the helper with tmux alone' \
     tests/helper/run.sh
+# Most of a live test is waiting: more of them than cores run at once.
 step 'tests: cargo test' \
-    cargo test
+    env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}" cargo test
 
 printf '\nall good, after %d s\n' "$((SECONDS - began))"

@@ -174,7 +174,7 @@ fn an_end_is_a_follow_up_with_the_last_lines() {
             },
         },
         "options": {"triggerTurn": true, "deliverAs": "followUp"},
-        "owner": null,
+        "owner": "pi:conversation-7",
     });
     assert_eq!(follow_up, &expected);
 }

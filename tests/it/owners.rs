@@ -42,17 +42,11 @@ fn each_owner_is_told_of_their_own_tasks() {
             (&told["kind"], &told["owner"]),
             (&"followUp".into(), &owner.into())
         );
-        assert_eq!(
-            told["message"]["details"]["events"]
-                .as_array()
-                .unwrap()
-                .len(),
-            1
-        );
-        assert_eq!(
-            told["message"]["details"]["events"][0]["task"]["owner"],
-            owner
-        );
+        // On a busy machine its start is in the same gathering.
+        let events = told["message"]["details"]["events"].as_array().unwrap();
+        assert!(events.iter().all(|event| event["task"]["owner"] == owner));
+        let exits = events.iter().filter(|event| event["type"] == "exited");
+        assert_eq!(exits.count(), 1);
         assert_eq!(delivered(&world, "started", name)["owner"], owner);
     }
     let told = delivered(&world, "exited", "mine");
