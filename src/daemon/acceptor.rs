@@ -16,8 +16,8 @@ use super::connection::{self, Ask};
 use super::signals::Stopping;
 use crate::wire::{Refusal, RefusalKind, Response};
 
-/// How long to leave the socket alone when a connection can be neither taken nor turned away: the
-/// kernel says at once, again and again, that there is one.
+/// How long to leave the socket alone after an error when no connection could be turned away: the
+/// next try would fail at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often at most it is logged that connections are turned away.
@@ -122,15 +122,18 @@ impl Acceptor {
             Some(Errno::CONNABORTED | Errno::INTR | Errno::AGAIN) => return,
             Some(_) | None => self.complain(Some(error)),
         }
-        if self.spare.take().is_some() {
-            // What was said of this one is that there is a connection: it is there at once.
-            if let Ok(socket) = rustix::net::accept(listener) {
-                let socket = std::os::unix::net::UnixStream::from(socket);
-                refuse(&socket, "the daemon has no descriptor left".to_owned());
-            }
+        let mut is_refused = false;
+        if self.spare.take().is_some()
+            && let Ok(socket) = rustix::net::accept(listener)
+        {
+            let socket = std::os::unix::net::UnixStream::from(socket);
+            refuse(&socket, "the daemon has no descriptor left".to_owned());
+            is_refused = true;
         }
         self.spare = spare();
-        if self.spare.is_none() {
+        // The kernel looks for a descriptor before it looks for a connection: without one the error
+        // comes at once, again and again, also when nobody connects.
+        if !is_refused || self.spare.is_none() {
             self.paused_until = Some(Instant::now() + PAUSE);
         }
     }
@@ -217,7 +220,24 @@ mod tests {
         acceptor.on_error(&none_left, &listener);
         assert!(said(&peer).contains("no descriptor left"));
         assert!(acceptor.spare.is_some() && acceptor.paused_until.is_none());
-        // Nobody connects: nothing waits for it.
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_descriptor_and_a_connection_it_pauses() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut acceptor = Acceptor::new(9);
+        // The only connection is turned away. The next try fails as well, with an empty queue.
+        let _refused = Peer::connect(&path).unwrap();
+        let none_left = io::Error::from(Errno::MFILE);
         acceptor.on_error(&none_left, &listener);
+        acceptor.on_error(&none_left, &listener);
+        assert!(acceptor.spare.is_some());
+        let until = acceptor.paused_until.expect("it pauses");
+        // Who connects meanwhile is served after the pause.
+        let _peer = Peer::connect(&path).unwrap();
+        acceptor.accept(&listener).await;
+        assert!(Instant::now() >= until && acceptor.paused_until.is_none());
     }
 }
