@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::env;
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -400,31 +402,51 @@ fn absolute(program: &Path) -> PathBuf {
 
 /// The signals that end a command which has something to take along.
 #[derive(Debug)]
-pub(super) struct Ends {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
+pub(super) struct Ends(Vec<(Signal, Kind)>);
 
 impl Ends {
     /// From here on these signals are ours.
     pub(super) fn listen(what: &str) -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::of(Kind::Failed, what, &error));
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+            SignalKind::alarm(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        let listen = |kind| match signal(kind) {
+            Ok(signal) => Ok((signal, ended_by(kind))),
+            Err(error) => Err(Failure::of(Kind::Failed, what, &error)),
+        };
+        kinds
+            .into_iter()
+            .map(listen)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// Resolves when one has come, to how the command ends then.
     pub(super) async fn recv(&mut self) -> Kind {
-        tokio::select! {
-            _ = self.interrupt.recv() => Kind::Interrupted,
-            _ = self.terminate.recv() => Kind::Signalled(15),
-            _ = self.hangup.recv() => Kind::Signalled(1),
-        }
+        poll_fn(|cx| {
+            let came = |(signal, kind): &mut (Signal, Kind)| {
+                signal.poll_recv(cx).is_ready().then_some(*kind)
+            };
+            self.0
+                .iter_mut()
+                .find_map(came)
+                .map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
+}
+
+fn ended_by(signal: SignalKind) -> Kind {
+    if signal == SignalKind::interrupt() {
+        return Kind::Interrupted;
+    }
+    Kind::Signalled(u8::try_from(signal.as_raw_value()).unwrap_or(u8::MAX))
 }
 
 /// Looks up an environment variable.

@@ -1031,7 +1031,15 @@ fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
         let processes = fs::read_dir("/proc").unwrap();
         processes.map(Result::unwrap).filter(mine).count()
     };
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
+    for (signal, code) in [
+        (Signal::TERM, 143),
+        (Signal::HUP, 129),
+        (Signal::INT, 130),
+        (Signal::QUIT, 131),
+        (Signal::ALARM, 142),
+        (Signal::USR1, 138),
+        (Signal::USR2, 140),
+    ] {
         let mut waiting = world.start(["wait", "--channel", "never"]);
         world.until_true("it waits", || clients("never") == 1);
         waiting.signal(signal);
