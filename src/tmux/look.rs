@@ -10,8 +10,8 @@ use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::rows::{
-    Formats, Listed, Wanted, list_command, list_window_command, read_lists, read_session,
-    session_command, signs_command,
+    Formats, Listed, Wanted, bells_of_pi_command, list_command, list_window_command, read_lists,
+    read_session, session_command, signs_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
@@ -349,16 +349,52 @@ pub async fn look(
             }
             answer => answer,
         };
-        let answer = match answer {
+        let mut answer = match answer {
             Err(error) if error.is_missing() => return Ok(None),
             answer => answer?,
         };
         let next = memory.next_question(&question, &answer);
         match next.filter(|_| lines_left > 0 && extent != Extent::Rows) {
             Some(next) => question = next,
-            None => return Ok(Some(memory.settle(answer))),
+            None => {
+                add_bells_of_pi(connection, &mut answer).await?;
+                return Ok(Some(memory.settle(answer)));
+            }
         }
     }
+}
+
+/// Adds the counts of Pi's helper to the windows that have one of their own. It takes another line,
+/// but only where a format has found a count.
+async fn add_bells_of_pi(
+    connection: &mut Connection<'_>,
+    answer: &mut Answer,
+) -> Result<(), TmuxError> {
+    let listed = answer.windows.iter_mut();
+    let mut counted: Vec<_> = listed
+        .filter_map(|(window, listed)| Some((*window, listed.found.as_mut()?)))
+        .filter(|(_, found)| found.may_have_bells_of_pi)
+        .collect();
+    if counted.is_empty() {
+        return Ok(());
+    }
+    let ask = |(window, _): &(WindowId, _)| bells_of_pi_command(*window);
+    let commands: Vec<Command> = counted.iter().map(ask).collect();
+    let mut frames = connection.frames(&commands).await?;
+    // A window that has gone meanwhile takes the rest of the line with it.
+    if frames.len() != commands.len() || frames.iter().any(|frame| !frame.ok) {
+        frames.clear();
+        for command in commands {
+            let mut frame = connection.frames(&[command]).await?;
+            frames.push(frame.pop().ok_or_else(|| confused("no frame"))?);
+        }
+    }
+    for ((_, found), frame) in counted.iter_mut().zip(frames) {
+        if frame.ok {
+            found.add_bells_of_pi(&frame.text());
+        }
+    }
+    Ok(())
 }
 
 fn confused(detail: impl Into<String>) -> TmuxError {

@@ -45,6 +45,19 @@ pub(super) struct Found {
     pub(super) shape: Shape,
     /// What tmux wrote into the pane when it died.
     pub(super) banner: String,
+    /// Whether a format finds a count of Pi's helper, be it the window's own or one that is set
+    /// for more than the window.
+    pub(super) may_have_bells_of_pi: bool,
+}
+
+impl Found {
+    /// Adds what the window's own count of Pi's helper says, as [`bells_of_pi_command`] prints it.
+    pub(super) fn add_bells_of_pi(&mut self, printed: &str) {
+        if let Ok(bells) = printed.trim().parse::<u64>() {
+            let ours = self.window.bell_count.unwrap_or(0);
+            self.window.bell_count = Some(ours.saturating_add(bells));
+        }
+    }
 }
 
 /// What a command is to print for each row.
@@ -164,6 +177,13 @@ pub(super) fn read_session(text: &str) -> Option<(SessionRow, String)> {
 /// The bells that the hook of Pi's own helper counts, on the window.
 const BELLS_OF_PI: &str = "@pi_tmux_task_bell_count";
 
+/// Asks for the window's own count of Pi's helper. It has no mark of the window, and a format also
+/// finds what is set for the pane, the session, all sessions, all windows or the server.
+pub(super) fn bells_of_pi_command(window: WindowId) -> Command {
+    let window = window.to_string();
+    Command::new("show-options").args(["-wqv", "-t", &window, BELLS_OF_PI])
+}
+
 /// Reads the window's own count of bells, as our hook writes it.
 fn own_count(window: WindowId, counted: &str) -> Option<u64> {
     let (id, count) = counted.trim().split_once(' ')?;
@@ -242,12 +262,13 @@ fn read_found(fields: &mut Fields) -> Option<(PaneId, String, Found)> {
     let sign = fields.raw()?;
     let bell = fields.flag()?;
     let activity = fields.maybe()?.unwrap_or_default();
-    let counts = [own_count(window, &fields.raw()?), fields.maybe()?];
+    let bell_count = own_count(window, &fields.raw()?);
+    let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
     let mut window = WindowRow {
         window,
         bell,
         activity,
-        bell_count: counts.into_iter().flatten().reduce(u64::saturating_add),
+        bell_count,
         run: fields.maybe()?,
         started: fields.maybe::<Millis>()?,
         replaced: fields.maybe()?,
@@ -293,6 +314,7 @@ fn read_found(fields: &mut Fields) -> Option<(PaneId, String, Found)> {
         window,
         shape,
         banner,
+        may_have_bells_of_pi,
     };
     Some((pane, sign, found))
 }
@@ -351,6 +373,29 @@ mod tests {
         for other in ["", "7", "@1 7", "12 7", "@12", "@12 x", "@12 1 2"] {
             assert_eq!(count(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_count_that_a_format_finds_is_not_yet_the_windows() {
+        let listed = |of_pi: &str| {
+            let row = full("@1", "%1", "api").replace("|x|", &format!("|{of_pi}|"));
+            let mut windows = read_lists(None, &row).unwrap();
+            windows.remove(&WindowId(1)).unwrap().found.unwrap()
+        };
+        assert!(!listed(" ").may_have_bells_of_pi);
+        for (printed, count) in [("", 2), ("\n", 2), ("x\n", 2), ("7\n7\n", 2), ("7\n", 9)] {
+            let mut found = listed("7 ");
+            assert!(found.may_have_bells_of_pi);
+            assert_eq!(found.window.bell_count, Some(2));
+            found.add_bells_of_pi(printed);
+            assert_eq!(found.window.bell_count, Some(count), "{printed:?}");
+        }
+        let mut found = listed("7 ");
+        found.window.bell_count = None;
+        found.add_bells_of_pi("");
+        assert_eq!(found.window.bell_count, None);
+        found.add_bells_of_pi("7\n");
+        assert_eq!(found.window.bell_count, Some(7));
     }
 
     #[test]

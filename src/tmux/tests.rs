@@ -344,6 +344,15 @@ async fn a_look_shows_hostile_names_as_text() {
         "@pi_tmux_task_bell_count",
         "3",
     ]);
+    for scope in [
+        &["-g"][..],
+        &["-gw"],
+        &["-t", "=S:"],
+        &["-p", "-t", "=S:"],
+        &["-s"],
+    ] {
+        private.asks(&[&["set-option"], scope, &["@pi_tmux_task_bell_count", "30"]].concat());
+    }
     private.asks(&["set-option", "-t", "=S:", "@tmux_task_title", "ti\ntle"]);
     private.asks(&[
         "split-window",

@@ -285,6 +285,40 @@ fn an_option_for_all_windows_rings_none() {
 }
 
 #[test]
+fn a_count_of_pis_helper_that_is_no_windows_own_rings_none() {
+    let world = World::new();
+    world.run("first", "exec sleep 1000");
+    for (scope, count) in [
+        (&["-g"][..], "3"),
+        (&["-gw"], "5"),
+        (&["-t", "=work:"], "7"),
+        (&["-s"], "9"),
+    ] {
+        let set = [&["set-option"], scope, &["@pi_tmux_task_bell_count", count]].concat();
+        world.tmux(set);
+        world.look();
+    }
+    let gate = world.gate("gate");
+    world.run("other", "exec sleep 1000");
+    let line = format!("{}; printf '\\a'; exec sleep 1000", gate.wait());
+    world.run("api", &line);
+    world.look();
+    gate.open();
+    world.until("its bell", |records| {
+        let rung =
+            |event: &&Value| event["type"] == "notify" && event["task"]["windowName"] == "api";
+        events(records).iter().any(rung)
+    });
+    let records = world.finish();
+    let rung: Vec<_> = events(&records)
+        .into_iter()
+        .filter(|event| event["type"] == "notify")
+        .map(|event| (&event["task"]["windowName"], &event["bells"]))
+        .collect();
+    assert_eq!(rung, [(&"api".into(), &1.into())]);
+}
+
+#[test]
 fn tasks_that_print_without_end_hold_up_nobody() {
     let world = World::new();
     for name in ["one", "two", "three"] {
