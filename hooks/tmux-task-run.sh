@@ -67,6 +67,8 @@ ATTEMPTS=50
 
 # How many rows of history a task's pane keeps.
 HISTORY_LIMIT=50000
+# The word that marks the process which a new window begins with.
+STAND_IN=tmux-task-stand-in
 
 usage() {
     cat <<'END'
@@ -526,7 +528,7 @@ window_options() {
 # add_stand_in COMMAND...: adds the tmux command that makes a window with one.
 add_stand_in() {
     format_literal "$cwd"
-    add "$@" -P -F "made-$mark #{window_id} #{pane_id}" -n "$task" -c "$literal" sh -c 'exec sleep 60' "window-$mark"
+    add "$@" -P -F "made-$mark #{window_id} #{pane_id}" -n "$task" -c "$literal" sh -c 'exec sleep 60' "$STAND_IN window-$mark"
 }
 
 # is_stand_in WORD: prints the format that is true of a pane with the stand-in.
@@ -573,7 +575,7 @@ create_session() {
     local literal_cwd=$literal
     format_literal "$session"
     list=''
-    add new-session -d -s "$literal" -n "$task" -c "$literal_cwd" sh -c 'exec sleep 60' "session-$mark"
+    add new-session -d -s "$literal" -n "$task" -c "$literal_cwd" sh -c 'exec sleep 60' "$STAND_IN session-$mark"
     # The length of a history is fixed when its pane is made.
     add set-option -t "=$session:" history-limit "$HISTORY_LIMIT"
     # It lives for its tasks, and not for whoever looks at it.

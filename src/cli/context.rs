@@ -349,6 +349,10 @@ impl Session {
             .into_values()
             .filter(|task| task.name == name)
             .collect();
+        // A name means a task: tmux names a person's shell after what runs in it.
+        if found.iter().any(|task| !task.shell) {
+            found.retain(|task| !task.shell);
+        }
         match (found.pop(), found.as_slice()) {
             (None, _) => {
                 let why = format!("no task `{name}` in session `{}`", self.name);

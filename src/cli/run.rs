@@ -43,6 +43,11 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         .create_socket_folder()
         .map_err(|error| context::tmux("run", &error))?;
     let mut daemon = session.daemon_or_start("run").await?;
+    let will_wait = args.wait || !args.until.is_empty();
+    if will_wait && daemon.is_none() {
+        // Before a live run is replaced.
+        return Err(no_daemon());
+    }
     let mut launch = Launch {
         session: session.name.clone(),
         name: args.name,
@@ -70,7 +75,6 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     launch.gate = gate.as_ref().map(|gate| gate.path().to_owned());
     // Before: the run that this one may replace is seen as it is now. A first look is the
     // baseline, so what we start is never part of it.
-    let will_wait = args.wait || !args.until.is_empty();
     let before = Request::Look {
         launching: Some(launch.name.clone()),
         will_wait,
@@ -144,11 +148,13 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
                 .follow(&mut daemon, &launch.name, &launched, since, gate)
                 .await
         }
-        (true, None) => Err(
-            Failure::new(Kind::Missing, "run", "no daemon runs to wait with")
-                .with_hint("start one with `tmux-task daemon --detach`"),
-        ),
+        (true, None) => Err(no_daemon()),
     }
+}
+
+fn no_daemon() -> Failure {
+    Failure::new(Kind::Missing, "run", "no daemon runs to wait with")
+        .with_hint("start one with `tmux-task daemon --detach`")
 }
 
 fn replaced_word(replaced: Replaced) -> &'static str {

@@ -50,7 +50,7 @@ impl Until {
         };
         let result = wait::ask(daemon, "run", request, || drop(gate)).await?;
         if !is_for_exit {
-            return wait::tell(&result, name, json);
+            return wait::tell(&result, &format!("run {name}"), name, json);
         }
         if json {
             output::json(&result)?;
@@ -58,10 +58,13 @@ impl Until {
         let what = format!("run {name}");
         match result.outcome {
             OutcomeName::Exited => ended(&what, &result, json),
-            OutcomeName::Input => Err(wait::asks(&what, name, &result)),
+            OutcomeName::Input => {
+                let then = format!("then `tmux-task wait {name}` waits for its end");
+                Err(wait::asks(&what, name, &result, &then))
+            }
             OutcomeName::Timeout => {
                 Err(
-                    Failure::new(Kind::TimedOut, what, "the time is over; the task goes on")
+                    Failure::new(Kind::TimedOut, what, "timed out; the task is still running")
                         .with_hint(format!("`tmux-task wait {name}` waits for its end")),
                 )
             }

@@ -23,7 +23,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         // tmux's channels are the server's: which session is meant does not matter.
         let session = context.given("wait")?;
         let result = on_channel(&session, channel, args.timeout).await?;
-        return tell(&result, channel, args.json.json);
+        return tell(&result, &format!("wait {channel}"), channel, args.json.json);
     }
     let session = context.session("wait").await?;
     let name = args.name.clone().unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         ..WaitRequest::default()
     };
     let result = ask(&mut daemon, "wait", request, || {}).await?;
-    tell(&result, &name, args.json.json)
+    tell(&result, &format!("wait {name}"), &name, args.json.json)
 }
 
 fn no_daemon(session: &Session) -> Failure {
@@ -120,15 +120,14 @@ pub(super) async fn ask(
 }
 
 /// Prints how a wait ended, and ends with its exit code.
-pub(super) fn tell(result: &WaitResult, name: &str, json: bool) -> Result<(), Failure> {
-    let what = format!("wait {name}");
+pub(super) fn tell(result: &WaitResult, what: &str, name: &str, json: bool) -> Result<(), Failure> {
     let kind = kind(result);
     if json {
         output::json(result)?;
         return match kind {
             None => Ok(()),
             // Nobody may be looking for a question in the result.
-            Some(Kind::Asked) => Err(asks(&what, name, result)),
+            Some(Kind::Asked) => Err(asks(what, name, result, WAIT_ON)),
             Some(kind) => Err(Failure::silent(kind)),
         };
     }
@@ -139,13 +138,17 @@ pub(super) fn tell(result: &WaitResult, name: &str, json: bool) -> Result<(), Fa
             output::line(&good(result))?;
             Err(Failure::silent(Kind::Failed))
         }
-        Some(Kind::Asked) => Err(asks(&what, name, result)),
+        Some(Kind::Asked) => Err(asks(what, name, result, WAIT_ON)),
         Some(kind) => Err(Failure::new(kind, what, bad(result))),
     }
 }
 
-/// The task asks for input, and nobody waited for that: says what it asks and how to answer.
-pub(super) fn asks(what: &str, name: &str, result: &WaitResult) -> Failure {
+/// How a wait that ended because the task asks for input can be continued.
+const WAIT_ON: &str = "--through-prompts waits on";
+
+/// The task asks for input, and nobody waited for that: says what it asks, how to answer and what to
+/// do `then`.
+pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Failure {
     let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
         Some(prompt) => format!("the task asks for input: {prompt}"),
         None => "the task asks for input".to_owned(),
@@ -173,9 +176,8 @@ pub(super) fn asks(what: &str, name: &str, result: &WaitResult) -> Failure {
             ),
         ) => "TEXT",
     };
-    Failure::new(Kind::Asked, what, why).with_hint(format!(
-        "`tmux-task send {name} {answer}` answers; --through-prompts waits on"
-    ))
+    Failure::new(Kind::Asked, what, why)
+        .with_hint(format!("`tmux-task send {name} {answer}` answers; {then}"))
 }
 
 /// Returns what sort of failure a wait is; `None` when it ended well.
@@ -237,15 +239,15 @@ pub(super) fn bad(result: &WaitResult) -> String {
     match result.outcome {
         OutcomeName::Timeout => {
             let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f32();
-            format!("nothing came of it within {seconds:.1} s")
+            format!("timed out after {seconds:.1} s")
         }
-        OutcomeName::Died => format!("the run ended ({}) before it came", exit(result)),
-        OutcomeName::Respawned => "another run has taken its place".to_owned(),
+        OutcomeName::Died => format!("the run ended ({}) before the condition held", exit(result)),
+        OutcomeName::Respawned => "the run was replaced by another one".to_owned(),
         OutcomeName::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
         OutcomeName::Disappeared => "the task has disappeared".to_owned(),
         OutcomeName::Stopped => format!("stopped by: {line}"),
         OutcomeName::AnchorLost => {
-            "some of the output is missing, so whether it came is not known".to_owned()
+            "some of the output is missing: it may have contained the text".to_owned()
         }
         OutcomeName::Matched
         | OutcomeName::Exited

@@ -194,6 +194,10 @@ impl Observer {
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
             let known = self.windows.get(&row.window);
+            if row.is_stand_in && known.is_none() {
+                // The launch is not over: hooks of the user can hold it up between two commands.
+                continue;
+            }
             if !known.is_some_and(|known| known.stands(row, record, evidence)) {
                 let before = self.windows.remove(&row.window);
                 let turn = Turn::new(row, before, record, self.deaths, evidence, now);
@@ -222,7 +226,7 @@ impl Observer {
             observed.snapshot.tasks.insert(row.window, task);
         }
         let mut same = BTreeMap::new();
-        if self.windows.len() > rows.len() {
+        if self.windows.len() > observed.snapshot.tasks.len() {
             let present = &observed.snapshot.tasks;
             let is_gone = |window: &WindowId, _: &mut Known| !present.contains_key(window);
             same.extend(self.windows.extract_if(.., is_gone));

@@ -152,6 +152,7 @@ fn row(text: &str) -> WindowRow {
         replaced: None,
         owner: None,
         is_bare: false,
+        is_stand_in: false,
         command: None,
         cwd: None,
         pane: None,
@@ -165,6 +166,7 @@ fn row(text: &str) -> WindowRow {
             ("recorded", _) => row.command = Some(value.into()),
             ("owner", _) => row.owner = Some(value.into()),
             ("bare", _) => row.is_bare = true,
+            ("standin", _) => row.is_stand_in = true,
             ("nopane", _) => pane = None,
             ("pane", Some(pane)) => pane.pane = PaneId(value.parse().unwrap()),
             ("tty", Some(pane)) => pane.tty = Some(format!("/dev/pts/{value}")),
@@ -186,6 +188,22 @@ fn row(text: &str) -> WindowRow {
     }
     row.pane = pane;
     row
+}
+
+#[test]
+fn a_window_is_no_task_before_its_launch_is_over() {
+    let mut world = World::new();
+    world.check(&["@1 pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
+    let observed = world.check(
+        &["@1 pid=7 run=1", "@2 pid=8 standin"],
+        "",
+        &["@1 run 1 pid 7 alive"],
+    );
+    assert_eq!(observed.write_runs, []);
+    // Another window goes at the same time.
+    world.check(&["@2 pid=8 standin"], "", &[]);
+    let observed = world.check(&["@2 pid=9 run=1"], "", &["@2 run 1 pid 9 alive"]);
+    assert_eq!(observed.write_runs, []);
 }
 
 #[test]

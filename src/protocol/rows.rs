@@ -81,6 +81,8 @@ pub struct WindowRow {
     pub owner: Option<String>,
     /// Whether the pane was opened without a command, so that a shell runs in it.
     pub is_bare: bool,
+    /// Whether a launch is still under way in it: it is no task yet.
+    pub is_stand_in: bool,
     /// The recorded command, proven text.
     pub command: Option<String>,
     /// The recorded directory, proven text.

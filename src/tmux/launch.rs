@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
-use super::rows::IS_BARE;
+use super::rows::{IS_BARE, STAND_IN};
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
@@ -563,7 +563,8 @@ impl<'a> Plan<'a> {
     fn with_stand_in(&self, command: Command, what: &str) -> Command {
         command
             .args(["-c", &literal_format(self.cwd), "--", "sh", "-c"])
-            .args(["exec sleep 60".to_owned(), format!("{what}-{}", self.mark)])
+            .arg("exec sleep 60")
+            .arg(format!("{STAND_IN} {what}-{}", self.mark))
     }
 
     /// The format that is true of a pane with such a stand-in.

@@ -219,6 +219,10 @@ pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
                        #{||:#{==:#{pane_start_command},#{default-command}},\
                        #{==:#{pane_start_command},\"#{default-command}\"}}}";
 
+/// The word that marks the process which a launch puts into a new window until the task takes its
+/// place.
+pub(super) const STAND_IN: &str = "tmux-task-stand-in";
+
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
@@ -233,6 +237,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &counter("@tmux_task_replaced"),
         &bounded("@tmux_task_owner"),
         IS_BARE,
+        &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
         &quoted("window_name"),
         &first_of("@tmux_task_command", "@pi_task_command"),
         &first_of("@tmux_task_cwd", "@pi_task_cwd"),
@@ -274,6 +279,7 @@ fn read_found(fields: &mut Fields) -> Option<(PaneId, String, Found)> {
         replaced: fields.maybe()?,
         owner: fields.some_text()?,
         is_bare: fields.flag()?,
+        is_stand_in: fields.flag()?,
         name: fields.text()?,
         command: fields.some_text()?,
         cwd: fields.some_text()?,
@@ -358,7 +364,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "1", name, "", "",
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "1", "0", name, "", "",
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

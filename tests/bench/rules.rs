@@ -127,6 +127,7 @@ fn look(windows: u32, turn: u32) -> Look {
             replaced: None,
             owner: None,
             is_bare: false,
+            is_stand_in: false,
             command: Some("cargo test --workspace".to_owned()),
             cwd: Some("/home/somebody/src/something".to_owned()),
             pane: Some(pane),

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::runs::codes;
-use crate::support::{Output, World, events, window_of};
+use crate::support::{Output, World, events, story, window_of};
 
 /// Launches by the program, which need no daemon.
 fn without_daemon() -> World {
@@ -157,6 +157,42 @@ fn a_launch_beside_hooks_of_the_users_is_made_once() {
         fs::remove_file(file).unwrap();
         world.tmux(["set-hook", "-gu", hook]);
         world.tmux(["kill-session", "-t", "=work"]);
+    }
+}
+
+#[test]
+fn a_launch_that_a_hook_holds_up_is_one_run() {
+    let world = World::new();
+    world.run("other", "exec sleep 1000");
+    let hooks = ["run-shell 'sleep 0.1'", "split-window -d 'exec sleep 1000'"];
+    for (index, command) in hooks.iter().enumerate() {
+        world.tmux(["set-hook", "-g", "after-new-window", command]);
+        let name = format!("api{index}");
+        let output = world.task(["run", &name, "--wait", "--", "exit 3"]);
+        assert_eq!(output.code, 3, "{command}: {output}");
+        let output = world.task(["run", &name, "--until", "READY", "--", "echo READY"]);
+        assert_eq!(output.code, 0, "{command}: {output}");
+    }
+    let records = world.finish();
+    let story = story(&records);
+    assert_eq!(
+        story
+            .iter()
+            .filter(|line| line.contains("replaced"))
+            .count(),
+        0,
+        "{story:?}"
+    );
+    let started = |name: &str| {
+        let of_it = events(&records).into_iter();
+        let of_it = of_it.filter(|event| event["task"]["windowName"] == name);
+        of_it
+            .filter(|event| event["type"] == "started")
+            .map(|event| event["task"]["run"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    for name in ["api0", "api1"] {
+        assert!(started(name).iter().all(|run| *run <= 2), "{story:?}");
     }
 }
 
@@ -353,4 +389,23 @@ fn a_session_whose_name_is_not_text_is_refused_by_either_launcher() {
         assert_eq!((output.code, output.out.as_str()), (2, ""), "{output}");
         assert!(!world.path("tmux").read_dir().unwrap().any(|_| true));
     }
+}
+
+#[test]
+fn a_wait_that_cannot_be_replaces_nothing() {
+    let mut world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    let pid = world.tmux(["display-message", "-p", "-t", &window, "#{pane_pid}"]);
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    for condition in [&["--wait"][..], &["--until", "up"]] {
+        let output = world.task([&["run", "api"], condition, &["--", "true"]].concat());
+        assert!(
+            output.err.contains("no daemon runs to wait with"),
+            "{output}"
+        );
+        assert_eq!(output.out, "", "{output}");
+    }
+    let after = world.tmux(["display-message", "-p", "-t", &window, "#{pane_pid}"]);
+    assert_eq!(after, pid);
 }

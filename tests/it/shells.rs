@@ -60,3 +60,16 @@ fn a_shell_is_recorded_as_one_and_keeps_its_options() {
     let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
     assert_eq!(windows, "api\nlogin\njob");
 }
+
+/// tmux names a window after what runs in it, also when a task has that name.
+#[test]
+fn a_name_means_the_task_and_not_a_shell() {
+    let world = World::new();
+    world.run("other", "exec sleep 1000");
+    world.tmux(["new-window", "-d", "-n", "node", "-t", "work:"]);
+    world.run("node", "exec sleep 1000");
+    world.task(["send", "node", "x"]).ok();
+    world.task(["kill", "node"]).ok();
+    // Where no task has the name, it is the shell's.
+    world.task(["logs", "node"]).ok();
+}

@@ -418,7 +418,7 @@ fn until_can_be_stopped_and_can_fail() {
     let died = until(&[], "echo no; exit 3");
     assert_eq!(died.code, 5, "{died}");
     assert!(
-        died.err.contains("the run ended (code 3) before it came"),
+        died.err.contains("the run ended (code 3) before the condition held"),
         "{died}"
     );
     let late = until(&["--timeout", "100ms"], "exec sleep 1000");
@@ -578,7 +578,7 @@ fn time_ends_a_wait() {
     assert!(
         output
             .err
-            .starts_with("tmux-task: wait api: nothing came of it within"),
+            .starts_with("tmux-task: wait api: timed out after"),
         "{output}"
     );
     let args = [
@@ -954,7 +954,7 @@ fn a_question_ends_a_wait_for_the_end() {
     let output = world.task(["run", "api", "--wait", "--timeout", LONG, "--", line]);
     assert_eq!(output.code, 123, "{output}");
     let said = "tmux-task: run api: the task asks for input: Proceed? [y/N]\n\
-                hint: `tmux-task send api TEXT` answers; --through-prompts waits on\n";
+                hint: `tmux-task send api TEXT` answers; then `tmux-task wait api` waits for its end\n";
     assert_eq!(output.err, said, "{output}");
 
     let ended = wait(&world, &["api"]);
