@@ -61,13 +61,13 @@ pub(crate) enum Command {
     Ls(Json),
     /// Print a task's output
     Logs(Logs),
-    /// Look for a text in the tasks' output as it stands there now
+    /// Search the tasks' present output for a text
     Search(Search),
-    /// Wait until something becomes of a task
+    /// Wait for a task to exit, print text, ring the bell or ask for input
     Wait(Wait),
-    /// Wake those who wait on a channel
+    /// Wake the commands that wait on a channel
     Signal(Signal),
-    /// Say why a task is or is not taken to wait for a person
+    /// Show why a task is or is not judged to wait for input
     Explain(Explain),
     /// Type into a task
     Send(Send),
@@ -167,10 +167,10 @@ pub(crate) struct Supervise {
     /// Print the live feed, from this daemon's start
     #[arg(long)]
     pub(crate) stdout: bool,
-    /// Forget the saved snapshot: what stands there now is the new baseline
+    /// Forget the saved snapshot: the present state is the new baseline
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// The longest time between two looks that nothing has called for, like 2s or 1m
+    /// The longest time between two looks at the session, like 2s or 1m
     #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "1m")]
     pub(crate) interval: Duration,
     /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
@@ -192,7 +192,7 @@ pub(crate) enum ChildOf {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
-    /// How the daemon is
+    /// Show the daemon's status
     Status(Json),
     /// Stop the daemon; tasks go on
     Stop {
@@ -241,7 +241,7 @@ pub(crate) enum FeedFormat {
 pub(crate) enum KindArg {
     /// A task changed
     Event,
-    /// A word to the person
+    /// A message shown to the user
     Notice,
     /// A message to the agent
     #[value(name = "followUp")]
@@ -368,7 +368,7 @@ pub(crate) struct Wait {
     /// Until the task waits for input
     #[arg(long)]
     pub(crate) input: bool,
-    /// Until nothing was written for so long
+    /// Until nothing was written for this long
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
     /// Wait for the end of the run also while the task asks for input

@@ -239,7 +239,7 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
         ),
         format!("readers  {}, {} waits", status.readers, status.waits),
         format!(
-            "looks    {}, {} found what nothing had told",
+            "looks    {}, {} of them found a late event",
             status.looks, status.found_late
         ),
         format!("log      {}", status.log),
@@ -259,7 +259,7 @@ async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
     let deadline = Instant::now() + STOPPED_WITHIN;
     while daemon::is_held(&session.place.lock()) {
         if Instant::now() >= deadline {
-            let why = "it was told to stop and has not stopped yet";
+            let why = "the daemon is still stopping";
             return Err(Failure::new(Kind::Failed, "daemon stop", why)
                 .with_hint(format!("its log is {}", session.place.log().display())));
         }

@@ -41,7 +41,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
             Some(asked) => {
                 return Err(failed(format!("task {label} asks something else: {asked}")));
             }
-            None => return Err(failed(format!("task {label} asks nothing"))),
+            None => return Err(failed(format!("task {label} is not asking for input"))),
         }
         // It may ask something else by now, or before the answer is typed.
         let shown = see(&session, pane, &explanation).await?;

@@ -40,7 +40,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The daemon left before it answered.
-    #[error("the daemon left before it answered")]
+    #[error("the daemon ended before it answered")]
     Left,
     /// The answer makes no sense, as another version's might.
     #[error("could not read the daemon's answer")]

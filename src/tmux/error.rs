@@ -67,7 +67,7 @@ pub enum TmuxError {
         reply: String,
     },
     /// tmux answered something that cannot be the answer to what was asked.
-    #[error("tmux's answer does not add up: {detail}")]
+    #[error("could not read tmux's answer: {detail}")]
     Confused {
         /// What is wrong with it.
         detail: String,
