@@ -143,6 +143,6 @@ step 'shell: the helper with tmux alone' \
     tests/helper/run.sh
 # Most of a live test is waiting: more of them than cores run at once.
 step 'tests: cargo test' \
-    env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}" cargo test
+    env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test
 
 printf '\nall good, after %d s\n' "$((SECONDS - began))"

@@ -418,7 +418,8 @@ fn until_can_be_stopped_and_can_fail() {
     let died = until(&[], "echo no; exit 3");
     assert_eq!(died.code, 5, "{died}");
     assert!(
-        died.err.contains("the run ended (code 3) before the condition held"),
+        died.err
+            .contains("the run ended (code 3) before the condition held"),
         "{died}"
     );
     let late = until(&["--timeout", "100ms"], "exec sleep 1000");
