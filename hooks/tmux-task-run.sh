@@ -67,8 +67,9 @@ ATTEMPTS=50
 
 # How many rows of history a task's pane keeps.
 HISTORY_LIMIT=50000
+
 # The word that marks the process which a new window begins with.
-STAND_IN=tmux-task-stand-in
+STAND_IN='tmux-task-stand-in'
 
 usage() {
     cat <<'END'
