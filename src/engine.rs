@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::dedupe::Episodes;
 use crate::diff::{diff, is_another_life};
+use crate::input_episodes::Episodes;
 use crate::model::{
     Body, Delivered, Event, EventKind, Level, Now, Prompt, Record, Seq, ShellDelivery, Snapshot,
     StatusCounts, Task, WindowId,
 };
-use crate::prompt::{Judgement, Teaching};
+use crate::prompt::{Judgement, UserRules};
 use crate::route::{Reach, reach};
 
 mod gathering;
@@ -109,7 +109,7 @@ impl Engine {
 
     /// Goes by what a user has taught about prompts.
     #[must_use]
-    pub fn with_teaching(mut self, teaching: Teaching) -> Self {
+    pub fn with_teaching(mut self, teaching: UserRules) -> Self {
         self.episodes.teach(teaching);
         self
     }
@@ -250,7 +250,7 @@ impl Engine {
 
     /// Returns what a user has taught about prompts.
     #[must_use]
-    pub fn teaching(&self) -> &Teaching {
+    pub fn teaching(&self) -> &UserRules {
         self.episodes.teaching()
     }
 

@@ -23,7 +23,7 @@ use crate::clock;
 use crate::daemon::{Meant, meant};
 use crate::model::{Snapshot, Task, WindowId, text};
 use crate::observe::{Evidence, Observer};
-use crate::place::{FileLock, Place, PlaceError};
+use crate::paths::{FileLock, Paths, PathsError};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target, TmuxError};
@@ -58,7 +58,7 @@ pub(super) struct Session {
     /// The name that its daemon is asked for by: the session may have been renamed since.
     pub(super) asked: String,
     pub(super) server: Server,
-    pub(super) place: Place,
+    pub(super) paths: Paths,
     /// The project's folder: the git work tree we are in, else the directory.
     pub(super) project: Option<PathBuf>,
 }
@@ -129,13 +129,13 @@ impl Context {
             program: self.global.tmux.clone(),
         };
         let server = Server::locate(&choice, &lookup).map_err(|error| tmux(what, &error))?;
-        let place = Place::locate(server.socket(), &name, &lookup)
-            .map_err(|error| self::place(what, &error))?;
+        let paths = Paths::locate(server.socket(), &name, &lookup)
+            .map_err(|error| self::paths(what, &error))?;
         let session = Session {
             asked: name.clone(),
             name,
             server,
-            place,
+            paths,
             project,
         };
         self.asks(what, &session);
@@ -146,7 +146,7 @@ impl Context {
         *self.asked.borrow_mut() = Some(Asked {
             what: what.to_owned(),
             server: session.server.clone(),
-            daemon: session.place.socket(),
+            daemon: session.paths.socket(),
         });
     }
 }
@@ -155,14 +155,14 @@ impl Session {
     /// Finds out what the name stands for. The daemon knows, or else tmux is asked once: the
     /// session may have been renamed.
     async fn settle(&mut self, what: &str) -> Result<(), Failure> {
-        match Client::connect(&self.place.socket()).await {
+        match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let learnt = self.learn_from(what, Some(&mut daemon));
                 // A daemon that hangs need not keep what the disk tells from being told.
                 timeout(ANSWERS_WITHIN, learnt).await.unwrap_or(Ok(()))
             }
             Err(ClientError::NoDaemon) => {
-                let meant = meant(&self.server, Some(&self.place), &self.name);
+                let meant = meant(&self.server, Some(&self.paths), &self.name);
                 // What keeps tmux from answering is for the command itself to tell.
                 let meant = timeout(ANSWERS_WITHIN, meant)
                     .await
@@ -224,8 +224,8 @@ impl Session {
     }
 
     fn is_supervised_as(&mut self, what: &str, asked: String) -> Result<(), Failure> {
-        self.place = Place::locate(self.server.socket(), &asked, &lookup)
-            .map_err(|error| place(what, &error))?;
+        self.paths = Paths::locate(self.server.socket(), &asked, &lookup)
+            .map_err(|error| paths(what, &error))?;
         self.asked = asked;
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Session {
 
     /// Connects to the daemon; `None` when none runs.
     pub(super) async fn daemon(&self, what: &str) -> Result<Option<Client>, Failure> {
-        match Client::connect(&self.place.socket()).await {
+        match Client::connect(&self.paths.socket()).await {
             Ok(client) => Ok(Some(client)),
             Err(ClientError::NoDaemon) => Ok(None),
             Err(error) => Err(Failure::of(Kind::Failed, what, &error)),
@@ -287,16 +287,16 @@ impl Session {
         Ok(Start {
             program,
             args,
-            socket: self.place.socket(),
+            socket: self.paths.socket(),
         })
     }
 
     /// Takes the lock under which sessions are made and ended.
     pub(super) async fn lock_server(&self, what: &str) -> Result<FileLock, Failure> {
-        self.place
+        self.paths
             .create_runtime()
-            .map_err(|error| place(what, &error))?;
-        Ok(self.place.lock_server().await)
+            .map_err(|error| paths(what, &error))?;
+        Ok(self.paths.lock_server().await)
     }
 
     /// Returns a way to ask tmux itself.
@@ -406,9 +406,9 @@ fn absolute(program: &Path) -> PathBuf {
 
 /// The signals that end a command which has something to take along.
 #[derive(Debug)]
-pub(super) struct Ends(Vec<(Signal, Kind)>);
+pub(super) struct ExitWatch(Vec<(Signal, Kind)>);
 
-impl Ends {
+impl ExitWatch {
     /// From here on these signals are ours.
     pub(super) fn listen(what: &str) -> Result<Self, Failure> {
         let kinds = [
@@ -458,7 +458,7 @@ pub(super) fn lookup(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
 
-pub(super) fn place(what: &str, error: &PlaceError) -> Failure {
+pub(super) fn paths(what: &str, error: &PathsError) -> Failure {
     Failure::of(Kind::Failed, what, error)
 }
 

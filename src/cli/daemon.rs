@@ -73,7 +73,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
         clean_after: has_harness.then_some(config.clean_after),
         session: session.asked.clone(),
         server: session.server.clone(),
-        place: session.place.clone(),
+        paths: session.paths.clone(),
         session_id: args.session_id.or_else(|| {
             lookup("PI_SESSION_ID")
                 .filter(|id| !id.is_empty())
@@ -91,12 +91,12 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
         leave_terminal()?;
         leave_folder()?;
     }
-    let place = session.place.clone();
+    let paths = session.paths.clone();
     let ready = move || {
         if in_background {
             go_quiet();
         } else {
-            let log = place.log();
+            let log = paths.log();
             output::note(&format!(
                 "tmux-task: supervising session {} (pid {}), log {}",
                 session.name,
@@ -153,7 +153,7 @@ fn daemon_failure(error: &DaemonError) -> Failure {
         | DaemonError::Elsewhere { .. }
         | DaemonError::Ambiguous { .. }
         | DaemonError::NoAnswer { .. }
-        | DaemonError::Place(_)
+        | DaemonError::Paths(_)
         | DaemonError::Feed(_)
         | DaemonError::Io { .. }
         | DaemonError::Signals(_) => Failure::of(Kind::Failed, "daemon", error),
@@ -257,11 +257,11 @@ async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
         Err(error) => return Err(context::client("daemon stop", &error)),
     }
     let deadline = Instant::now() + STOPPED_WITHIN;
-    while daemon::is_held(&session.place.lock()) {
+    while daemon::is_held(&session.paths.lock()) {
         if Instant::now() >= deadline {
             let why = "the daemon is still stopping";
             return Err(Failure::new(Kind::Failed, "daemon stop", why)
-                .with_hint(format!("its log is {}", session.place.log().display())));
+                .with_hint(format!("its log is {}", session.paths.log().display())));
         }
         sleep(Duration::from_millis(5)).await;
     }

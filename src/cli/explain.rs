@@ -10,7 +10,7 @@ use crate::clock;
 use crate::config;
 use crate::model::{Task, text};
 use crate::process;
-use crate::prompt::{self, Teaching};
+use crate::prompt::{self, UserRules};
 use crate::tmux;
 use crate::wire::{ExplainedState, Explanation, Request, Response};
 
@@ -54,7 +54,7 @@ pub(super) async fn explain(
     let input = config::load(&context::lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?
         .input;
-    let teaching = Teaching::new(
+    let teaching = UserRules::new(
         &input.ask,
         &input.ignore,
         input.mute_tasks,

@@ -34,7 +34,7 @@ fn print_kept(
     mut filter: Filter,
     format: FeedFormat,
 ) -> Result<(), Failure> {
-    let path = session.place.feed();
+    let path = session.paths.feed();
     if !path.exists() {
         let why = format!("no feed of session `{}`", session.name);
         return Err(Failure::new(Kind::Missing, "feed", why)
@@ -102,7 +102,7 @@ fn print_kept(
 fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
     // A folder that cannot be written to has no daemon either.
     drop(feed::note_read(
-        &session.place.last_reader(),
+        &session.paths.last_reader(),
         epoch,
         last_follow_up,
     ));

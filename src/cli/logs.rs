@@ -154,7 +154,7 @@ async fn follow(
 
 /// Prints the output of an earlier run, as it was kept when that ended.
 async fn earlier(session: &Session, args: &Logs, run: u32) -> Result<(), Failure> {
-    let kept = archive::find(&session.place.runs(), &args.name, run)
+    let kept = archive::find(&session.paths.runs(), &args.name, run)
         .map_err(|error| Failure::of(Kind::Failed, "logs", &error))?;
     let Some(kept) = kept else {
         // The present run is not kept yet.

@@ -53,7 +53,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         name: args.name,
         cwd,
         environment: environment(args.clean_env, args.env)?,
-        runtime: session.place.runtime.clone(),
+        runtime: session.paths.runtime.clone(),
         owner: owner_of_environment(&context::lookup),
         command: CommandWords::from_words(args.command),
         gate: None,
@@ -63,10 +63,10 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     };
     // One launch at a time: the next one begins when this run has been seen.
     session
-        .place
+        .paths
         .create_runtime()
-        .map_err(|error| context::place("run", &error))?;
-    let launching = session.place.lock_launches().await;
+        .map_err(|error| context::paths("run", &error))?;
+    let launching = session.paths.lock_launches().await;
     // A text is found also where it is overwritten at once: whoever looks for it is there first.
     let gate = match (&daemon, args.until.as_slice()) {
         (None, _) | (_, []) => None,
@@ -165,7 +165,7 @@ fn replaced_word(replaced: Replaced) -> &'static str {
 }
 
 fn close_gate(session: &Session) -> Result<Gate, Failure> {
-    let folder = &session.place.runtime;
+    let folder = &session.paths.runtime;
     Gate::close(folder).map_err(|error| {
         let why = format!("cannot write to {}: {error}", folder.display());
         Failure::new(Kind::Failed, "run", why)

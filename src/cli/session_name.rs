@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::place::{Env, hex};
+use crate::paths::{Env, hex};
 
 /// Returns the session that the user named, or that the environment names; `None` when neither
 /// does.

@@ -273,7 +273,7 @@ async fn on_channel(
     channel: &str,
     timeout: Option<Duration>,
 ) -> Result<WaitResult, Failure> {
-    let mut ends = context::Ends::listen("wait")?;
+    let mut ends = context::ExitWatch::listen("wait")?;
     let began = Instant::now();
     let limit = timeout.unwrap_or(Duration::MAX);
     let outcome = tokio::select! {

@@ -124,7 +124,7 @@ pub(super) async fn cleanup(hub: &mut Hub) {
     let Some(life) = hub.watch.life().cloned() else {
         return;
     };
-    let _lock = hub.place.lock_server().await;
+    let _lock = hub.paths.lock_server().await;
     let mut connection = hub.watch.connection();
     match tmux::end_idle_session(&mut connection, &life, Unless::Active).await {
         // With the session goes our connection.
@@ -135,7 +135,7 @@ pub(super) async fn cleanup(hub: &mut Hub) {
 }
 
 async fn kill_session(hub: &mut Hub, id: SessionId) -> Result<(), TmuxError> {
-    let _lock = hub.place.lock_server().await;
+    let _lock = hub.paths.lock_server().await;
     tmux::kill_session(&mut hub.watch.connection(), id).await
 }
 

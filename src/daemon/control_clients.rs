@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, VecDeque};
 use super::output_follower::OutputFollower;
 use super::pane_activity::PaneActivity;
 use crate::model::{PaneId, SessionId};
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::protocol::Notice;
 use crate::tmux::{
-    self, Callers, Client, Connection, History, Output, PaneOutput, Server, TmuxError, Told, Waiter,
+    self, Callers, Client, Connection, History, HookWakeups, Output, PaneOutput, Server, TmuxError,
+    Told,
 };
 
 /// How many changes may wait for the hub before more are left in the clients' pipes, where tmux
@@ -25,7 +26,7 @@ pub(super) struct ControlClients {
     /// Gets all output of the panes that somebody follows. Attached when the first one is.
     follower: Option<OutputFollower>,
     /// Is woken by hooks.
-    waiter: Waiter,
+    waiter: HookWakeups,
     pub(super) activity: PaneActivity,
     /// What was taken from the clients and not handed to the hub yet, in order.
     queued: VecDeque<Change>,
@@ -67,11 +68,11 @@ impl ControlClients {
     /// Attaches to the session: from here on no change is missed.
     pub(super) async fn attach(
         server: &Server,
-        place: &Place,
+        paths: &Paths,
         session: SessionId,
     ) -> Result<Self, TmuxError> {
         // tmux can crash when a session comes or goes while a control client connects.
-        let lock = place.lock_server().await;
+        let lock = paths.lock_server().await;
         let (waiter, main) = tokio::try_join!(
             server.wait_on(session),
             server.attach(session, Output::Reported),
@@ -203,13 +204,13 @@ impl ControlClients {
     pub(super) async fn follow_output(
         &mut self,
         server: &Server,
-        place: &Place,
+        paths: &Paths,
         pane: PaneId,
         history: History,
         is_over: bool,
     ) -> Result<Heard, TmuxError> {
         if self.follower.is_none() {
-            let lock = place.lock_server().await;
+            let lock = paths.lock_server().await;
             let client = server.attach(self.session, Output::Reported).await?;
             drop(lock);
             self.follower = Some(OutputFollower::new(client));

@@ -9,23 +9,23 @@ use tokio::time::{Instant, timeout};
 
 use super::connection::Ask;
 use super::control_clients::Change;
-use super::looking::{Looked, Why};
+use super::endpoint::{Endpoint, Standing};
+use super::feed_publisher::FeedPublisher;
+use super::look_schedule::LookSchedule;
 use super::notices::Sinks;
-use super::pace::Pace;
-use super::presence::{Presence, Standing};
-use super::recorder::Recorder;
+use super::refresh::{Looked, Why};
+use super::session_link::SessionLink;
 use super::signals::Stopping;
 use super::stream::{Readers, Subscription};
 use super::waits::Waits;
-use super::watch::Watch;
-use super::{Options, commands, keeping, waiting};
+use super::{Options, commands, run_archiver, waiting};
 use crate::archive::Limits;
 use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine, ExpectedWait};
 use crate::feed::{note_read, store_saved};
 use crate::model::{GoneReason, Level, Millis, PaneId, Seq, WindowId};
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::tmux::{self, Extent};
 use crate::wire::{
     DaemonStatus, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
@@ -59,12 +59,12 @@ const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The state of a running daemon.
 pub(super) struct Hub {
-    pub(super) place: Place,
-    pub(super) watch: Watch,
+    pub(super) paths: Paths,
+    pub(super) watch: SessionLink,
     pub(super) engine: Engine,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: FeedPublisher,
     sinks: Sinks,
-    pub(super) pace: Pace,
+    pub(super) pace: LookSchedule,
     pub(super) waits: Waits,
     /// How much is kept of the output of runs that ended.
     pub(super) kept: Limits,
@@ -117,14 +117,19 @@ pub(super) enum Next {
 }
 
 impl Hub {
-    pub(super) fn new(options: &Options, watch: Watch, engine: Engine, recorder: Recorder) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        watch: SessionLink,
+        engine: Engine,
+        recorder: FeedPublisher,
+    ) -> Self {
         Self {
-            place: options.place.clone(),
+            paths: options.paths.clone(),
             watch,
             engine,
             recorder,
             sinks: Sinks::new(&options.config),
-            pace: Pace::new(options.interval),
+            pace: LookSchedule::new(options.interval),
             waits: Waits::default(),
             kept: limits(&options.config.logs),
             backlog: VecDeque::new(),
@@ -151,7 +156,7 @@ impl Hub {
     }
 
     /// Serves until it is told to stop.
-    pub(super) async fn run(&mut self, presence: &mut Presence, asked: &mut mpsc::Receiver<Ask>) {
+    pub(super) async fn run(&mut self, presence: &mut Endpoint, asked: &mut mpsc::Receiver<Ask>) {
         let stopping = self.stopping.clone();
         loop {
             if let Some(pane) = self.paused.pop() {
@@ -307,7 +312,7 @@ impl Hub {
         let epoch = &self.recorder.context().epoch;
         let bookmark = self.watch.bookmark();
         let saved = SavedSession::new(look, &bookmark, epoch, self.recorder.last_seq());
-        match store_saved(&self.place.saved(), &saved) {
+        match store_saved(&self.paths.saved(), &saved) {
             Ok(()) => self.save_at = None,
             Err(error) => tracing::error!(%error, "could not save the snapshot"),
         }
@@ -357,7 +362,7 @@ impl Hub {
         self.show(shown).await;
     }
 
-    async fn show(&mut self, shown: Vec<super::recorder::Shown>) {
+    async fn show(&mut self, shown: Vec<super::feed_publisher::Shown>) {
         let id = self.watch.life().map(|life| life.id);
         let session = self.recorder.context().session_name.clone();
         for notice in shown {
@@ -433,7 +438,7 @@ impl Hub {
                         };
                         self.engine.expect_wait(expected, now);
                     }
-                    keeping::keep_replaced(self, &name).await;
+                    run_archiver::keep_replaced(self, &name).await;
                 }
                 (Response::Done, Next::GoOn)
             }
@@ -515,8 +520,8 @@ impl Hub {
             started_at: self.started_at,
             epoch: self.recorder.context().epoch.clone(),
             last_seq: self.recorder.last_seq(),
-            feed: self.place.feed().display().to_string(),
-            log: self.place.log().display().to_string(),
+            feed: self.paths.feed().display().to_string(),
+            log: self.paths.log().display().to_string(),
             problems: self.problems(),
             readers: self.n_readers(),
             waits: self.waits.under_way(),
@@ -552,7 +557,7 @@ impl Hub {
         if has_read_on || (is_due && self.n_readers() > 0) {
             self.readers_noted = Some((Instant::now(), seq));
             let epoch = &self.recorder.context().epoch;
-            if let Err(error) = note_read(&self.place.last_reader(), epoch, seq) {
+            if let Err(error) = note_read(&self.paths.last_reader(), epoch, seq) {
                 tracing::warn!(%error, "could not note that the feed is read");
             }
         }

@@ -5,30 +5,30 @@ mod commands;
 mod connection;
 mod control_clients;
 mod descriptors;
+mod endpoint;
+mod feed_publisher;
 mod hang_up;
 mod hub;
-mod keeping;
 mod lock;
 mod log;
-mod looking;
+mod look_schedule;
 mod notices;
 mod output_follower;
 mod output_queue;
-mod pace;
+mod ownership;
 mod pane_activity;
-mod presence;
 mod processes;
-mod recorder;
-mod scan;
+mod recovery;
+mod refresh;
+mod run_archiver;
+mod session_link;
 mod signals;
-mod startup;
+mod stale_sessions;
 mod stdout;
 mod stream;
-mod supervisor;
-mod terminals;
+mod tty_poller;
 mod waiting;
 mod waits;
-mod watch;
 
 use std::io;
 use std::path::PathBuf;
@@ -39,24 +39,24 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use lock::{LockError, is_held};
-pub use supervisor::{Meant, meant};
+pub use ownership::{Meant, meant};
 
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
 use crate::feed::FeedError;
 use crate::model::{Seq, SessionLife};
-use crate::place::{Place, PlaceError};
-use crate::prompt::Teaching;
+use crate::paths::{Paths, PathsError};
+use crate::prompt::UserRules;
 use crate::tmux::{Mark, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use acceptor::Acceptor;
+use endpoint::{Endpoint, Locks};
+use feed_publisher::FeedPublisher;
 use hub::{ASKS_QUEUED, Hub};
-use presence::{Locks, Presence};
-use recorder::Recorder;
+use ownership::Claim;
+use session_link::SessionLink;
 use signals::{Signals, Stopping};
 use stdout::Stdout;
-use supervisor::Claim;
-use watch::Watch;
 
 /// How long what is under way may take when the daemon is told to stop. A tmux that hangs is given
 /// up then.
@@ -80,7 +80,7 @@ pub struct Options {
     /// Its tmux server.
     pub server: Server,
     /// Its files.
-    pub place: Place,
+    pub paths: Paths,
     /// The harness's id of the conversation.
     pub session_id: Option<String>,
     /// The project's folder, for a session that does not say which project it belongs to.
@@ -108,7 +108,7 @@ pub enum DaemonError {
     Lock(#[from] LockError),
     /// A folder cannot be used.
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Paths(#[from] PathsError),
     /// The feed cannot be used.
     #[error(transparent)]
     Feed(#[from] FeedError),
@@ -161,10 +161,10 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let descriptors = descriptors::raise();
     let server = options.server.with_descriptors(descriptors.given);
     let options = Options { server, ..options };
-    let place = &options.place;
-    place.create_runtime()?;
-    let mut locks = Locks::take(place)?;
-    let carried_on = Some(place).filter(|_| !options.fresh);
+    let paths = &options.paths;
+    paths.create_runtime()?;
+    let mut locks = Locks::take(paths)?;
+    let carried_on = Some(paths).filter(|_| !options.fresh);
     let (checked, meant) = tokio::join!(
         options.server.check_version(),
         timeout(
@@ -178,15 +178,15 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     })?;
     // What keeps tmux from answering is for the first look to tell.
     let claimed = claim(&options, meant.unwrap_or_default()).await?;
-    place.create_state()?;
-    locks.complete(place)?;
-    log::open(&place.log()).map_err(|source| DaemonError::Io {
-        path: place.log(),
+    paths.create_state()?;
+    locks.complete(paths)?;
+    log::open(&paths.log()).map_err(|source| DaemonError::Io {
+        path: paths.log(),
         source,
     })?;
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
 
-    let beginning = startup::begin(place, options.fresh)?;
+    let beginning = recovery::begin(paths, options.fresh)?;
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
@@ -198,10 +198,10 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     };
     let last_seq = beginning.memory.last_seq;
     let before = beginning.memory.before.as_ref();
-    let watch = Watch::new(
+    let watch = SessionLink::new(
         options.server.clone(),
         options.session.clone(),
-        options.place.clone(),
+        options.paths.clone(),
         before.map(|look| (look, &beginning.bookmark)),
         claimed,
     );
@@ -212,7 +212,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         shells: options.config.shells,
         ..Settings::LIVE
     };
-    let teaching = Teaching::new(
+    let teaching = UserRules::new(
         &input.ask,
         &input.ignore,
         input.mute_tasks.clone(),
@@ -221,11 +221,11 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     .unwrap_or_else(|error| {
         // The configuration was read with the same eyes.
         tracing::error!(%error, "a pattern that was good is not any more");
-        Teaching::default()
+        UserRules::default()
     });
     let engine =
         Engine::new(settings, beginning.memory, crate::clock::now()).with_teaching(teaching);
-    let recorder = Recorder::new(beginning.journal, context, last_seq);
+    let recorder = FeedPublisher::new(beginning.journal, context, last_seq);
     let mut hub = Hub::new(&options, watch, engine, recorder);
     let mut tasks = JoinSet::new();
 
@@ -240,14 +240,14 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
             print_feed(&hub, last_seq, &mut tasks);
         }
         let locks = locks.take().expect("they are taken once");
-        let presence = presence.insert(Presence::begin(place, locks)?);
+        let presence = presence.insert(Endpoint::begin(paths, locks)?);
         tracing::info!(
             session = options.session,
             pid = std::process::id(),
             "supervising"
         );
         ready();
-        scan::scan(&mut hub, &options).await;
+        stale_sessions::scan(&mut hub, &options).await;
         let accepting = acceptor.run(presence.listeners(), asks, stopping.clone(), &mut tasks);
         tokio::select! {
             () = hub.run(presence, &mut asked) => {}
@@ -264,7 +264,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         }
     }
     tracing::info!("leaving");
-    let locks = presence.map(Presence::leave).or(locks);
+    let locks = presence.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is still under way.
     tokio::select! {
         () = leave(hub, tasks) => {}
@@ -301,7 +301,7 @@ async fn claim(options: &Options, found: Meant) -> Result<Option<SessionLife>, D
     let Some(life) = found.life else {
         return Ok(None);
     };
-    match supervisor::claim(&options.server, &life, &options.session).await {
+    match ownership::claim(&options.server, &life, &options.session).await {
         Ok(Claim::Ours) => Ok(Some(life)),
         Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
         Err(error) => {

@@ -2,12 +2,12 @@
 
 use tokio::task::JoinHandle;
 
-use super::recorder::Shown;
+use super::feed_publisher::Shown;
 use crate::config::{Config, NoticeSink};
 #[cfg(feature = "notice")]
 use crate::model::Level;
 use crate::model::SessionId;
-use crate::notice::Complaints;
+use crate::notice::LogOnce;
 use crate::tmux::{self, Connection, TmuxError};
 
 /// How many notices may wait for a slow desktop. Further ones are in the feed alone: a desktop
@@ -23,7 +23,7 @@ const STATUS_OPTION: &str = "@tmux_task_status";
 pub(super) struct Sinks {
     desktop: Option<Desktop>,
     tmux: bool,
-    complaints: Complaints<TmuxError>,
+    complaints: LogOnce<TmuxError>,
 }
 
 /// The desktop, which may be slow, has a task of its own.
@@ -44,7 +44,7 @@ impl Sinks {
         Self {
             desktop,
             tmux: config.notices.contains(&NoticeSink::Tmux),
-            complaints: Complaints::default(),
+            complaints: LogOnce::default(),
         }
     }
 

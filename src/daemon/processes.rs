@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{Exit, Millis, Signal, Snapshot};
 use crate::observe::Evidence;
-use crate::process::{self, Ended, Ends};
+use crate::process::{self, Ended, ExitWatch};
 use crate::protocol::rows::Look;
 
 /// When the processes of the last look began, and which of them have ended since.
@@ -13,7 +13,7 @@ use crate::protocol::rows::Look;
 pub(super) struct Processes {
     started_at: Arc<BTreeMap<u32, Millis>>,
     /// Tells when they end; `None` where the system cannot.
-    ends: Option<Ends>,
+    ends: Option<ExitWatch>,
     /// Those that have ended and stood in the last look, with their exits where they are known.
     ended: BTreeMap<u32, Option<Exit>>,
     /// Whether tmux has hung up on one since the last look.
@@ -68,7 +68,7 @@ impl Processes {
 
     /// Adds what the kernel tells of processes that ended; returns whether any of it is new.
     pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
-        let now_ended = self.ends.as_mut().map(Ends::take).unwrap_or_default();
+        let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
         let is_told = !now_ended.is_empty();
         self.ended
             .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
@@ -110,8 +110,8 @@ impl Processes {
     }
 }
 
-fn ends() -> Option<Ends> {
-    match Ends::new() {
+fn ends() -> Option<ExitWatch> {
+    match ExitWatch::new() {
         Ok(ends) => Some(ends),
         Err(error) => {
             tracing::warn!(%error, "ends of processes are noticed by looks alone");

@@ -1,7 +1,7 @@
 //! What changed between two snapshots: a plain function of both.
 //!
 //! Waiting for input is not decided here: it needs more than two snapshots and belongs to
-//! [`crate::dedupe`].
+//! [`crate::input_episodes`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::sketch::{describe, snapshot};
+use crate::model::test_notation::{describe, snapshot};
 use crate::model::{GoneReason, Level, Millis, PaneId, Screen, SessionId, SessionLife};
 
 #[track_caller]

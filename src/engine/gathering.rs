@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::model::{Body, Delivered, Delivery, Event, EventKind, Seq, ShellDelivery, WindowId};
-use crate::prompt::Teaching;
+use crate::prompt::UserRules;
 use crate::route::{Reach, reach, route};
 
 /// What somebody has been told of a run by a command that waited for it.
@@ -138,7 +138,7 @@ impl Gathering {
 
     /// Returns the records of the deliveries, one for each audience, in the order of their first
     /// events.
-    pub(super) fn deliver(self, teaching: &Teaching, shells: ShellDelivery) -> Vec<Body> {
+    pub(super) fn deliver(self, teaching: &UserRules, shells: ShellDelivery) -> Vec<Body> {
         let mut groups: Vec<(Audience, Vec<Gathered>)> = Vec::new();
         for gathered in self.events {
             let event = &gathered.delivered.event;
@@ -201,7 +201,7 @@ fn deliver_to(audience: Audience, group: Vec<Gathered>) -> Option<Body> {
 }
 
 /// Whether a user has muted it, if only meanwhile.
-fn is_muted(event: &Event, teaching: &Teaching) -> bool {
+fn is_muted(event: &Event, teaching: &UserRules) -> bool {
     match &event.kind {
         EventKind::Input { prompt } => teaching.mutes(&event.task, prompt),
         EventKind::InputResolved { .. }

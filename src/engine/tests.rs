@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::sketch::{describe, snapshot, task};
+use crate::model::test_notation::{describe, snapshot, task};
 use crate::model::{Foreground, Reader, TtyEvidence};
 
 /// Drives an engine as the daemon does: what is due is delivered before each look.
@@ -688,11 +688,11 @@ fn an_episode_goes_on_after_a_restart() {
 
 #[test]
 fn what_was_owed_is_delivered_on_return() {
-    let owed = |sketch: &str, seq| Delivered {
+    let owed = |notation: &str, seq| Delivered {
         seq,
         event: Event {
             kind: EventKind::Exited { replaced: None },
-            task: task(sketch),
+            task: task(notation),
         },
     };
     let memory = || Memory {

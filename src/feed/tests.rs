@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 use crate::diff::{apply, diff};
 use crate::engine::{Effect, Engine, Memory, Settings};
-use crate::model::sketch::{describe, snapshot, task};
+use crate::model::test_notation::{describe, snapshot, task};
 use crate::model::{
     Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
 };

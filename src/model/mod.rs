@@ -10,10 +10,10 @@ mod id;
 mod now;
 mod owner;
 mod record;
-#[cfg(test)]
-pub(crate) mod sketch;
 mod snapshot;
 mod task;
+#[cfg(test)]
+pub(crate) mod test_notation;
 pub mod text;
 mod tty;
 

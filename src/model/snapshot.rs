@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn looks_differ_in_passing_or_in_bells_or_otherwise() {
-        let task = crate::model::sketch::task("@1 a running");
+        let task = crate::model::test_notation::task("@1 a running");
         let look = Snapshot {
             tasks: BTreeMap::from([(task.window, task.into())]),
             ..Snapshot::missing("S", 1)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use notify_rust::{Notification, Urgency};
 
-use super::Complaints;
+use super::LogOnce;
 use crate::model::{Level, text};
 
 /// How long one notice may take. A bus or a notifier that hangs never answers at all, and a
@@ -26,7 +26,7 @@ const MAX_BODY_CHARS: usize = 1000;
 /// through again; callers need not log what [`Desktop::tell`] returns.
 #[derive(Debug, Default)]
 pub struct Desktop {
-    complaints: Complaints<DesktopError>,
+    complaints: LogOnce<DesktopError>,
 }
 
 /// Why a notice did not reach the desktop.

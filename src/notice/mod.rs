@@ -6,10 +6,10 @@
 //! own: `desktop` speaks to the notifier of the desktop over D-Bus (cargo feature `notice`);
 //! beside it belongs the sink that uses tmux's own status line.
 
-mod complaint;
 #[cfg(feature = "notice")]
 mod desktop;
+mod log_once;
 
-pub use complaint::Complaints;
 #[cfg(feature = "notice")]
 pub use desktop::{Desktop, DesktopError};
+pub use log_once::LogOnce;

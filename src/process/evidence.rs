@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
-use super::stillness::Stillness;
+use super::cpu_activity::CpuActivity;
 #[cfg(target_os = "linux")]
 use super::tree::{self, InFront};
 #[cfg(target_os = "linux")]
@@ -26,7 +26,7 @@ pub struct Asked {
     /// What is known; `None` when that is nothing.
     pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether it still holds, as far as that depends on the programs.
-    pub stillness: Stillness,
+    pub stillness: CpuActivity,
 }
 
 /// Returns what is known of the terminal `tty`, in which tmux started `pid`; `None` when that is
@@ -89,13 +89,13 @@ fn with_modes(evidence: TtyEvidence, modes: Option<Modes>) -> TtyEvidence {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn find_out(_pid: u32, tty: &Path) -> (TtyEvidence, Stillness) {
+fn find_out(_pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
     let evidence = with_modes(TtyEvidence::default(), modes(tty));
-    (evidence, Stillness::default())
+    (evidence, CpuActivity::default())
 }
 
 #[cfg(target_os = "linux")]
-fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, Stillness) {
+fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
     // Before everything else: what happens meanwhile is a change then.
     let (processes, stillness) = tree::processes(pid);
     let evidence = match tree::in_front(processes, pid, tty) {

@@ -5,18 +5,18 @@
     allow(dead_code, reason = "only Linux shows it")
 )]
 mod blocked;
-mod ends;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux counts")
+)]
+mod cpu_activity;
 mod evidence;
+mod exit_watch;
 #[cfg(target_os = "linux")]
 mod facts;
 #[cfg(target_os = "linux")]
 mod idle;
 mod running;
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "only Linux counts")
-)]
-mod stillness;
 #[cfg(target_os = "linux")]
 mod tree;
 
@@ -25,10 +25,10 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-pub use ends::{Ended, Ends};
+pub use cpu_activity::CpuActivity;
 pub use evidence::{Asked, ask, terminal};
+pub use exit_watch::{Ended, ExitWatch};
 pub use running::Process;
-pub use stillness::Stillness;
 
 #[cfg(target_os = "linux")]
 use rustix::time::ClockId;

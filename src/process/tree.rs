@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::cpu_activity::CpuActivity;
 use super::stat;
-use super::stillness::Stillness;
 use crate::model::text;
 
 /// More processes than this are not looked at: a build may have thousands.
@@ -139,9 +139,9 @@ fn path_of(terminal: u32) -> Option<PathBuf> {
 
 /// Returns this process and its descendants, by pid, those that have ended left out; and what
 /// tells whether they have run since.
-pub(super) fn processes(pid: u32) -> (Vec<Process>, Stillness) {
+pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
     let mut processes = Vec::new();
-    let mut stillness = Stillness::default();
+    let mut stillness = CpuActivity::default();
     let mut waiting = vec![pid];
     let mut n_seen = 0;
     while let Some(pid) = waiting.pop() {

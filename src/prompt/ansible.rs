@@ -1,9 +1,9 @@
 //! Ansible's `pause`: its text stands above a fresh line, in raw mode, and may say anything. What
 //! tells is the name of the task: in the banner, and in brackets right below it.
 
-use super::full::{Drawn, text_rows};
+use super::cursor_context::is_blank;
+use super::full_screen::{Drawn, text_rows};
 use super::line;
-use super::place::is_blank;
 use super::secret;
 use crate::model::{PromptKind, Screen};
 

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::full::{Drawn, ROWS, text_rows};
+use super::cursor_context::{is_boxed, unframed};
+use super::full_screen::{Drawn, ROWS, text_rows};
 use super::line::pattern;
-use super::place::{is_boxed, unframed};
 use super::secret;
 use crate::model::{PromptKind, Screen};
 

@@ -1,8 +1,8 @@
 //! Lists to choose from: of rows of one kind, one is marked, or each bears a box.
 
-use super::full::{Drawn, ROWS, asking_above, is_hint, legend_marks, text_rows};
+use super::cursor_context::{CursorContext, is_blank, question, unframed};
+use super::full_screen::{Drawn, ROWS, asking_above, is_hint, legend_marks, text_rows};
 use super::line;
-use super::place::{Place, is_blank, question, unframed};
 use super::{is_numbered, marked};
 use crate::model::{PromptKind, Screen};
 
@@ -94,7 +94,7 @@ fn box_end(chars: &[char], column: usize) -> usize {
 }
 
 /// Returns the list that stands at the end of a screen.
-pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     let pointed = text_rows(screen)
         .take(ROWS)
         .find_map(|(row, _)| Some((row, run_of(screen, row)?)));
@@ -128,10 +128,10 @@ pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
         })
         .filter(|row| row + 4 >= first);
     // Boxes alone are also how progress is shown: somebody has to be in the midst of it.
-    let is_at_list = match place {
-        Place::Behind(row) => row == last,
-        Place::On(row) => (first..=last).contains(&row),
-        Place::Below(_) | Place::Unknown(_) => false,
+    let is_at_list = match context {
+        CursorContext::Behind(row) => row == last,
+        CursorContext::On(row) => (first..=last).contains(&row),
+        CursorContext::Below(_) | CursorContext::Unknown(_) => false,
     };
     if pointed.is_none() && !has_legend && !is_at_list {
         return None;

@@ -4,10 +4,10 @@
 //! that print leave the cursor behind what they have printed, and not in the midst of it.
 
 use super::choices;
-use super::full::{Drawn, is_hint, legend_marks, text_rows};
+use super::cursor_context::{CursorContext, is_blank, question, unframed};
+use super::full_screen::{Drawn, is_hint, legend_marks, text_rows};
 use super::line;
 use super::list;
-use super::place::{Place, is_blank, question, unframed};
 use super::secret;
 use crate::model::{PromptKind, Screen};
 
@@ -27,18 +27,18 @@ pub(super) fn is_marked(row: &str) -> bool {
 }
 
 /// Returns what a marked question asks that the cursor stands in, or behind the end of.
-pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     let (end, _) = text_rows(screen).next()?;
-    let at = match place {
-        Place::Behind(row) | Place::On(row) => row,
-        Place::Unknown(Some(row)) => row,
+    let at = match context {
+        CursorContext::Behind(row) | CursorContext::On(row) => row,
+        CursorContext::Unknown(Some(row)) => row,
         // A blank row of a list that is still drawn: within it, or in a row that was begun.
-        Place::Below(near) => {
+        CursorContext::Below(near) => {
             let cursor = screen.cursor?;
             let y = usize::try_from(cursor.y).ok()?;
             near.filter(|near| y < end || (*near == end && cursor.x > 0))?
         }
-        Place::Unknown(None) => return None,
+        CursorContext::Unknown(None) => return None,
     };
     let row = (at.saturating_sub(ROWS)..=at)
         .rev()

@@ -7,23 +7,23 @@
 
 mod ansible;
 mod choices;
+mod cursor_context;
 mod dialog;
-mod full;
-mod idle;
+mod full_screen;
 mod line;
 mod list;
 mod marked;
-mod place;
 mod secret;
-mod teaching;
+mod shell_prompts;
+mod user_rules;
 
 use std::time::Duration;
 
-pub use teaching::Teaching;
+pub use user_rules::UserRules;
 
 use crate::model::{Foreground, Prompt, PromptKind, Reader, Screen, TtyEvidence, text};
+use cursor_context::{CursorContext, is_blank};
 use line::Ask;
-use place::{Place, is_blank};
 
 /// The longest prompt that is told, in characters.
 const MAX_CHARS: usize = 300;
@@ -91,17 +91,17 @@ impl Judgement {
     pub fn leaves_open(&self, screen: &Screen) -> bool {
         let shown = self.row.and_then(|row| screen.rows.get(row));
         !self.is_settled
-            && !shown.is_some_and(|line| idle::is_idle_prompt(line))
-            && !idle::has_hints(screen)
+            && !shown.is_some_and(|line| shell_prompts::is_idle_prompt(line))
+            && !shell_prompts::has_hints(screen)
     }
 }
 
 /// Returns whether this screen waits for a person, by all that is known.
 #[must_use]
-pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &Teaching) -> Judgement {
+pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &UserRules) -> Judgement {
     let case = Case {
         screen,
-        place: Place::of(screen),
+        context: CursorContext::of(screen),
         teaching,
     };
     let judgement = match terminal {
@@ -119,14 +119,14 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &Teachin
 /// Returns what the screen asks, by its text alone.
 #[must_use]
 pub fn find(screen: &Screen) -> Option<Found> {
-    judge(screen, None, &Teaching::default()).found
+    judge(screen, None, &UserRules::default()).found
 }
 
 /// A screen to judge.
 struct Case<'a> {
     screen: &'a Screen,
-    place: Place,
-    teaching: &'a Teaching,
+    context: CursorContext,
+    teaching: &'a UserRules,
 }
 
 impl Case<'_> {
@@ -143,7 +143,7 @@ impl Case<'_> {
             }
             (Some(true), Reader::Reading) if terminal.may_relay => self.by_text(Some(true), true),
             (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
-            (Some(true), Reader::Polling) if idle::follows_a_file(&terminal.programs) => {
+            (Some(true), Reader::Polling) if shell_prompts::follows_a_file(&terminal.programs) => {
                 self.settled("follows a file")
             }
             (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true), false),
@@ -159,26 +159,26 @@ impl Case<'_> {
     /// What is typed is a line that is not shown.
     fn secret(&self) -> Judgement {
         let rule = "line input that is not shown";
-        self.waits(self.place.row(), PromptKind::Password, true, rule)
+        self.waits(self.context.row(), PromptKind::Password, true, rule)
     }
 
     /// Somebody is blocked reading a line.
     fn by_reading(&self, programs: &[String]) -> Judgement {
-        let Some(row) = self.place.row() else {
-            if idle::has_hints(self.screen) {
+        let Some(row) = self.context.row() else {
+            if shell_prompts::has_hints(self.screen) {
                 return self.settled("hints of a program at work");
             }
             return self.waits(None, PromptKind::Text, false, "blocked reading a line");
         };
         let line = self.screen.rows[row].as_str();
-        let is_below = matches!(self.place, Place::Below(_));
-        if is_below && idle::has_hints(self.screen) {
+        let is_below = matches!(self.context, CursorContext::Below(_));
+        if is_below && shell_prompts::has_hints(self.screen) {
             return self.settled("hints of a program at work");
         }
         if !is_below && self.is_for_commands(row, programs) {
             return self.settled("an interpreter's prompt for commands");
         }
-        if is_bare_mark(place::unframed(line))
+        if is_bare_mark(cursor_context::unframed(line))
             && let Some((kind, above)) = self.question_above(row)
         {
             return self.waits(Some(above), kind, false, "blocked reading a line");
@@ -195,8 +195,8 @@ impl Case<'_> {
     fn is_for_commands(&self, row: usize, programs: &[String]) -> bool {
         let line = self.screen.rows[row].as_str();
         line::asks(line).is_none()
-            && idle::is_idle_prompt(line)
-            && idle::is_of_interpreter(line, programs)
+            && shell_prompts::is_idle_prompt(line)
+            && shell_prompts::is_of_interpreter(line, programs)
             && self.question_above(row).is_none()
     }
 
@@ -207,10 +207,10 @@ impl Case<'_> {
         if by_text.found.is_some() || by_text.is_settled || terminal.may_relay {
             return by_text;
         }
-        if idle::has_hints(self.screen) {
+        if shell_prompts::has_hints(self.screen) {
             return self.settled("hints of a program at work");
         }
-        let row = self.place.row();
+        let row = self.context.row();
         if row.is_some_and(|row| self.is_for_commands(row, &terminal.programs)) {
             return self.settled("an interpreter's prompt for commands");
         }
@@ -252,7 +252,7 @@ impl Case<'_> {
     /// By the text, where the terminal may or must say more: `canonical` is whether it gathers
     /// lines, when that is known, and `may_relay` whether what reads it may be somewhere else.
     fn by_text(&self, canonical: Option<bool>, may_relay: bool) -> Judgement {
-        if let Some(row) = self.place.row()
+        if let Some(row) = self.context.row()
             && self.teaching.asks(self.screen.rows[row].trim())
         {
             let kind = line::asks(&self.screen.rows[row]).map_or(PromptKind::Text, |ask| ask.kind);
@@ -260,33 +260,33 @@ impl Case<'_> {
         }
         let is_raw = canonical != Some(true);
         if is_raw
-            && let Some(drawn) = full::drawn(self.screen, self.place)
+            && let Some(drawn) = full_screen::drawn(self.screen, self.context)
             && (drawn.kind != PromptKind::Menu || !self.is_hinted_list())
         {
             return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
         }
-        match self.place {
-            Place::Behind(row) => self.anchored(row, true),
-            Place::On(row) => {
-                let text = place::unframed(&self.screen.rows[row]);
+        match self.context {
+            CursorContext::Behind(row) => self.anchored(row, true),
+            CursorContext::On(row) => {
+                let text = cursor_context::unframed(&self.screen.rows[row]);
                 if text.starts_with("? ") || text.starts_with("[?] ") {
                     self.anchored(row, false)
                 } else {
                     self.none("the cursor does not stand behind a question")
                 }
             }
-            Place::Below(Some(row)) => {
+            CursorContext::Below(Some(row)) => {
                 let line = self.screen.rows[row].as_str();
                 let is_last_raw = canonical == Some(false)
                     && !may_relay
-                    && !idle::has_hints(self.screen)
+                    && !shell_prompts::has_hints(self.screen)
                     && line::asks(line).is_some_and(|ask| ask.is_plain);
                 if is_last_raw {
                     let ask = line::asks(line);
                     let kind = ask.map_or(PromptKind::Key, |ask| ask.kind);
                     return self.waits(Some(row), kind, false, "keys are wanted below a question");
                 }
-                if line::is_key_line(line) && !idle::has_hints(self.screen) {
+                if line::is_key_line(line) && !shell_prompts::has_hints(self.screen) {
                     return self.waits(Some(row), PromptKind::Key, false, "asks for a key");
                 }
                 if line::is_request(line) {
@@ -299,8 +299,10 @@ impl Case<'_> {
                 }
                 self.none("the cursor stands on a fresh line")
             }
-            Place::Below(None) | Place::Unknown(None) => self.none("no text by the cursor"),
-            Place::Unknown(Some(row)) => self.anchored(row, false),
+            CursorContext::Below(None) | CursorContext::Unknown(None) => {
+                self.none("no text by the cursor")
+            }
+            CursorContext::Unknown(Some(row)) => self.anchored(row, false),
         }
     }
 
@@ -309,21 +311,23 @@ impl Case<'_> {
     fn is_row_begun(&self) -> bool {
         let cursor = self.screen.cursor;
         cursor.is_some_and(|cursor| (1..=FIELD_INDENT).contains(&cursor.x))
-            && !idle::has_hints(self.screen)
+            && !shell_prompts::has_hints(self.screen)
     }
 
     /// The text of the row in which one would answer, `behind` which the cursor stands.
     fn anchored(&self, row: usize, behind: bool) -> Judgement {
         let line = self.screen.rows[row].as_str();
-        let text = place::unframed(line);
-        let asked = place::question(line);
+        let text = cursor_context::unframed(line);
+        let asked = cursor_context::question(line);
         let is_marked = text.starts_with("? ") || text.starts_with("[?] ");
         // What is masked is no part of what is asked, and says how.
         let ask = line::asks(text)
             .filter(|ask| ask.secret)
             .or_else(|| line::asks(asked))
             .or_else(|| line::asks(text))
-            .filter(|ask| ask.is_plain || is_marked || (behind && !idle::is_idle_prompt(text)));
+            .filter(|ask| {
+                ask.is_plain || is_marked || (behind && !shell_prompts::is_idle_prompt(text))
+            });
         if let Some(Ask {
             kind, secret, rule, ..
         }) = ask
@@ -379,7 +383,7 @@ impl Case<'_> {
 
     /// Whether a list is one of hints, not of choices.
     fn is_hinted_list(&self) -> bool {
-        self.screen.alternate != Some(true) && idle::has_hints(self.screen)
+        self.screen.alternate != Some(true) && shell_prompts::has_hints(self.screen)
     }
 
     fn waits(
@@ -390,7 +394,7 @@ impl Case<'_> {
         rule: &'static str,
     ) -> Judgement {
         let line = row.map_or("", |row| self.screen.rows[row].as_str());
-        let asked = place::question(line);
+        let asked = cursor_context::question(line);
         let shown = if asked.is_empty() { line } else { asked };
         Judgement {
             found: Some(Found {
@@ -422,7 +426,7 @@ impl Case<'_> {
         Judgement {
             found: None,
             rule,
-            row: self.place.row(),
+            row: self.context.row(),
             is_settled: false,
         }
     }

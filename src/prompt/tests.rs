@@ -79,7 +79,7 @@ fn with_cursor(text: &str, alternate: bool) -> Screen {
 
 #[track_caller]
 fn check_kind(text: &str, expected: Option<PromptKind>) {
-    let judgement = judge(&with_cursor(text, false), None, &Teaching::default());
+    let judgement = judge(&with_cursor(text, false), None, &UserRules::default());
     let kind = judgement.found.as_ref().map(|found| found.prompt.kind);
     assert_eq!(kind, expected, "{text}\n{judgement:?}");
 }
@@ -247,7 +247,7 @@ fn prompts_of_many_tools_are_found_by_their_screens() {
         let judgement = judge(
             &with_cursor(text, kind == Editor),
             None,
-            &Teaching::default(),
+            &UserRules::default(),
         );
         let found = judgement.found.as_ref().map(|found| found.prompt.kind);
         if found != Some(kind) {
@@ -287,8 +287,8 @@ fn what_programs_at_work_and_idle_shells_show_is_no_prompt() {
         "  ➜  Local:   http://localhost:5173/\n  ➜  press h + enter to show help\n▮",
         "Press CTRL+C to quit\n▮",
         " * Running on http://127.0.0.1:5000\nPress CTRL+C to quit\n▮",
-        "Watch Usage: Press w to show more.▮",
-        "Watch Usage\n › Press a to run all tests.\n › Press Enter to trigger a test run.\n▮",
+        "SessionLink Usage: Press w to show more.▮",
+        "SessionLink Usage\n › Press a to run all tests.\n › Press Enter to trigger a test run.\n▮",
         "› Press s │ switch to development build\n› Press a │ open Android\n› Press r │ reload app\n▮",
         "Flutter run key commands.\nr Hot reload.\nq Quit (terminate the application on the device).\n▮",
         "⠙ Installing dependencies▮",
@@ -352,7 +352,7 @@ fn lists_are_found_by_the_cursor_in_them() {
             "Current version 1.0.0",
         ),
     ] {
-        let judgement = judge(&with_cursor(text, false), None, &Teaching::default());
+        let judgement = judge(&with_cursor(text, false), None, &UserRules::default());
         let found = judgement.found.map(|found| found.prompt);
         let found = found
             .as_ref()

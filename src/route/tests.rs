@@ -1,7 +1,7 @@
 use super::*;
 use crate::diff::diff;
 use crate::model::Prompt;
-use crate::model::sketch::{snapshot, task};
+use crate::model::test_notation::{snapshot, task};
 
 /// The events between these looks, as they would be gathered.
 fn gathered(looks: &[&str]) -> Vec<Event> {
@@ -35,7 +35,7 @@ fn check_events(events: &[Event], expected: &str) {
     assert_eq!(told, expected);
 }
 
-fn input(sketch: &str, text: &str) -> Event {
+fn input(notation: &str, text: &str) -> Event {
     let prompt = Prompt {
         text: text.to_owned(),
         kind: crate::model::PromptKind::Confirm,
@@ -43,7 +43,7 @@ fn input(sketch: &str, text: &str) -> Event {
     };
     Event {
         kind: EventKind::Input { prompt },
-        task: task(sketch),
+        task: task(notation),
     }
 }
 

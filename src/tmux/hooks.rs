@@ -6,8 +6,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::hook_wakeups::{CALLERS, MOST_CALLERS, channel, forget_callers};
 use super::rows::{IS_BARE, noted_formats};
-use super::waiter::{CALLERS, MOST_CALLERS, channel, forget_callers};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 

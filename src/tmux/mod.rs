@@ -4,19 +4,20 @@
 mod banner;
 mod capture;
 mod client;
-mod control;
+mod commands;
 mod control_client;
 mod error;
 mod gate;
+mod hook_wakeups;
 mod hooks;
 mod idle;
 mod keys;
 mod launch;
 mod look;
-mod marks;
 mod nonce;
 mod one_shot;
 mod output;
+mod ownership;
 mod probe;
 mod quoted;
 mod respawn;
@@ -29,10 +30,9 @@ mod task_environment;
 #[cfg(test)]
 mod tests;
 mod version;
-mod waiter;
 
 pub use client::{Client, Connection, Told};
-pub use control::{
+pub use commands::{
     ClientRow, NOTICE_OPTION, SessionListed, existing_panes, kill_session, kill_window,
     list_clients, list_sessions, set_session_option, show_notice, signal_channel, wait_for,
     where_is, write_runs,
@@ -40,17 +40,17 @@ pub use control::{
 pub use control_client::Output;
 pub use error::TmuxError;
 pub use gate::Gate;
+pub use hook_wakeups::{Callers, HookWakeups};
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};
 pub use keys::{Sent, Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, LaunchError, Launched, Replaced, check_name, launch};
 pub use look::{Extent, Memory, Target, look};
-pub use marks::{Mark, Marked, claim, list_marks};
 pub use output::{History, Log, PaneOutput, Pending, Style, follow_output, read_log, read_output};
+pub use ownership::{Mark, Marked, claim, list_marks};
 pub use probe::Probe;
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};
 pub use shown::{PromptPlace, ShownPrompt};
 pub use task_environment::{TaskEnvironment, take_beyond_shells};
 pub use version::Version;
-pub use waiter::{Callers, Waiter};

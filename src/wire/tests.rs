@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::diff::diff;
 use crate::engine::{Effect, Engine, Memory, Settings};
-use crate::model::sketch::{snapshot, task};
+use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, Delivered, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
     Record, ReplacedBy, Seq, Signal,
@@ -33,8 +33,8 @@ fn record(body: Body) -> Record {
 
 /// What an event's record has beside what every event's has.
 #[track_caller]
-fn check_event(kind: EventKind, sketch: &str, expected: serde_json::Value) {
-    let task = task(sketch);
+fn check_event(kind: EventKind, notation: &str, expected: serde_json::Value) {
+    let task = task(notation);
     let record = record(Body::Event(Box::new(Event { kind, task })));
     let mut line = line(&record);
     let fields = line.as_object_mut().unwrap();

@@ -19,7 +19,14 @@ const FLOORS: [(&str, &[&str]); 9] = [
     (
         "pure rules",
         &[
-            "protocol", "prompt", "observe", "diff", "dedupe", "route", "terminal", "wait",
+            "protocol",
+            "prompt",
+            "observe",
+            "diff",
+            "input_episodes",
+            "route",
+            "terminal",
+            "wait",
         ],
     ),
     ("engine", &["engine"]),
@@ -28,7 +35,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     (
         "edges",
         &[
-            "tmux", "process", "feed", "archive", "notice", "client", "config", "place", "clock",
+            "tmux", "process", "feed", "archive", "notice", "client", "config", "paths", "clock",
         ],
     ),
     ("daemon", &["daemon"]),
@@ -41,7 +48,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
     ("wait", "terminal"),
     ("observe", "protocol"),
     ("observe", "prompt"),
-    ("dedupe", "prompt"),
+    ("input_episodes", "prompt"),
     ("wait", "prompt"),
 ];
 

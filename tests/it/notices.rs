@@ -94,10 +94,10 @@ fn hostile_text_is_shown_as_the_text_it_is() {
 
 #[test]
 fn without_a_bus_nothing_is_tried_and_the_log_says_so_once() {
-    let place = tempfile::tempdir().unwrap();
+    let paths = tempfile::tempdir().unwrap();
     let report = tell(
         &json!([["info", "a", "b"], ["info", "c", "d"]]),
-        &[("XDG_RUNTIME_DIR", place.path().to_str().unwrap())],
+        &[("XDG_RUNTIME_DIR", paths.path().to_str().unwrap())],
     );
     assert_eq!(report.outcomes, ["no bus", "no bus"], "{report}");
     assert_eq!(report.n_warnings(), 1, "{report}");
@@ -105,8 +105,8 @@ fn without_a_bus_nothing_is_tried_and_the_log_says_so_once() {
 
 #[test]
 fn a_bus_without_a_notifier_is_told_apart() {
-    let place = tempfile::tempdir().unwrap();
-    let (_bus, address) = start_bus(&place);
+    let paths = tempfile::tempdir().unwrap();
+    let (_bus, address) = start_bus(&paths);
     let report = tell(
         &json!([["info", "a", "b"], ["info", "c", "d"]]),
         &[("DBUS_SESSION_BUS_ADDRESS", &address)],
@@ -127,8 +127,8 @@ fn a_bus_that_is_gone_is_a_quiet_failure() {
 
 #[test]
 fn a_bus_that_never_answers_does_not_hold_us() {
-    let place = tempfile::tempdir().unwrap();
-    let socket = place.path().join("bus");
+    let paths = tempfile::tempdir().unwrap();
+    let socket = paths.path().join("bus");
     let listener = UnixListener::bind(&socket).unwrap();
     std::thread::spawn(move || {
         let mut held = Vec::new();
@@ -157,26 +157,26 @@ fn a_notifier_that_hangs_does_not_hold_us() {
 struct Desk {
     dunst: Running,
     address: String,
-    place: TempDir,
+    paths: TempDir,
     _bus: Running,
     _screen: Running,
 }
 
 impl Desk {
     fn start() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        let paths = tempfile::tempdir().unwrap();
         let (screen, number) = start(
-            program("Xvfb", place.path())
+            program("Xvfb", paths.path())
                 .args(["-displayfd", "1", "-screen", "0", "800x600x24"])
                 .args(["-nolisten", "tcp", "-noreset"]),
         );
-        let (bus, address) = start_bus(&place);
-        let conf = place.path().join("dunstrc");
+        let (bus, address) = start_bus(&paths);
+        let conf = paths.path().join("dunstrc");
         // Nothing goes by itself, and what is shown says how urgent it is.
         let settings = "[urgency_low]\ntimeout = 0\nformat = \"LOW %s\\n%b\"\n\
             [urgency_normal]\ntimeout = 0\nformat = \"NORMAL %s\\n%b\"\n";
         std::fs::write(&conf, settings).unwrap();
-        let dunst = program("dunst", place.path())
+        let dunst = program("dunst", paths.path())
             .arg("-conf")
             .arg(&conf)
             .env("DISPLAY", format!(":{number}"))
@@ -188,7 +188,7 @@ impl Desk {
         let desk = Self {
             dunst: Running(dunst),
             address,
-            place,
+            paths,
             _bus: bus,
             _screen: screen,
         };
@@ -202,7 +202,7 @@ impl Desk {
 
     /// Runs `dunstctl` and returns what it printed, or why it failed.
     fn try_dunstctl(&self, args: &[&str]) -> Result<String, String> {
-        let output = program("dunstctl", self.place.path())
+        let output = program("dunstctl", self.paths.path())
             .args(args)
             .env("DBUS_SESSION_BUS_ADDRESS", &self.address)
             .output()
@@ -320,8 +320,8 @@ fn tell(story: &Value, env: &[(&str, &str)]) -> Report {
 }
 
 /// A bus that starts no services: whoever is not there stays away.
-fn start_bus(place: &TempDir) -> (Running, String) {
-    let conf = place.path().join("bus.conf");
+fn start_bus(paths: &TempDir) -> (Running, String) {
+    let conf = paths.path().join("bus.conf");
     let settings = format!(
         r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
              "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -334,11 +334,11 @@ fn start_bus(place: &TempDir) -> (Running, String) {
                <allow own="*"/>
              </policy>
            </busconfig>"#,
-        place.path().display()
+        paths.path().display()
     );
     std::fs::write(&conf, settings).unwrap();
     start(
-        program("dbus-daemon", place.path())
+        program("dbus-daemon", paths.path())
             .args(["--nofork", "--print-address=1"])
             .arg(format!("--config-file={}", conf.display())),
     )
@@ -390,16 +390,16 @@ fn start(command: &mut Command) -> (Running, String) {
     (process, line.trim().to_owned())
 }
 
-/// A command for `name` with an environment of its own, whose home is `place`.
-fn program(name: &str, place: &Path) -> Command {
+/// A command for `name` with an environment of its own, whose home is `paths`.
+fn program(name: &str, paths: &Path) -> Command {
     assert!(is_installed(name), "{name} is missing: install it");
     let mut command = Command::new(name);
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
         .env("LANG", "C.UTF-8")
-        .env("HOME", place)
-        .env("XDG_RUNTIME_DIR", place)
+        .env("HOME", paths)
+        .env("XDG_RUNTIME_DIR", paths)
         .stdin(Stdio::null());
     command
 }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 use tmux_task::model::{Cursor, Foreground, Reader, Screen, TtyEvidence, text};
-use tmux_task::prompt::{self, Judgement, Teaching};
+use tmux_task::prompt::{self, Judgement, UserRules};
 
 /// One screen of the corpus.
 #[derive(Debug, Deserialize)]
@@ -239,11 +239,15 @@ fn score(title: &str, rows: &[&Row], judge: impl Fn(&Row) -> Judgement) -> (Scor
 }
 
 fn by_screen(row: &Row) -> Judgement {
-    prompt::judge(&row.screen(), None, &Teaching::default())
+    prompt::judge(&row.screen(), None, &UserRules::default())
 }
 
 fn by_everything(row: &Row) -> Judgement {
-    prompt::judge(&row.screen(), row.terminal().as_ref(), &Teaching::default())
+    prompt::judge(
+        &row.screen(),
+        row.terminal().as_ref(),
+        &UserRules::default(),
+    )
 }
 
 /// The tools in two halves, so that rules made with one can be judged with the other.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::diff::diff;
-use crate::model::sketch::{snapshot, task};
+use crate::model::test_notation::{snapshot, task};
 use crate::model::{Level, Prompt, PromptKind};
 
 /// The events between two looks, numbered from 1.
@@ -15,7 +15,7 @@ fn number(events: Vec<Event>) -> Vec<Delivered> {
         .collect()
 }
 
-fn question(sketch: &str) -> Event {
+fn question(notation: &str) -> Event {
     let prompt = Prompt {
         text: "Go?".to_owned(),
         kind: PromptKind::Confirm,
@@ -23,7 +23,7 @@ fn question(sketch: &str) -> Event {
     };
     Event {
         kind: EventKind::Input { prompt },
-        task: task(sketch),
+        task: task(notation),
     }
 }
 
@@ -78,7 +78,7 @@ fn check(events: Vec<Delivered>, sightings: &[Sighting], shells: ShellDelivery, 
     for sighting in sightings {
         gathering.see(sighting);
     }
-    let bodies = gathering.deliver(&Teaching::default(), shells);
+    let bodies = gathering.deliver(&UserRules::default(), shells);
     let told: Vec<String> = bodies.iter().map(describe).collect();
     assert_eq!(told, expected);
 }
@@ -255,7 +255,7 @@ fn what_was_answered_before_it_was_told_is_left_out() {
     ));
     let mut gathering = Gathering::new(Instant::now(), number(events));
     gathering.resolve(WindowId(1));
-    let bodies = gathering.deliver(&Teaching::default(), ShellDelivery::Notice);
+    let bodies = gathering.deliver(&UserRules::default(), ShellDelivery::Notice);
     let told: Vec<String> = bodies.iter().map(describe).collect();
     assert_eq!(
         told,
@@ -266,6 +266,6 @@ fn what_was_answered_before_it_was_told_is_left_out() {
     );
     let mut gathering = Gathering::new(Instant::now(), number(vec![question("@1#1 a running")]));
     gathering.resolve(WindowId(1));
-    let bodies = gathering.deliver(&Teaching::default(), ShellDelivery::Notice);
+    let bodies = gathering.deliver(&UserRules::default(), ShellDelivery::Notice);
     assert_eq!(bodies, []);
 }

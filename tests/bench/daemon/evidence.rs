@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Effort;
 use super::figures::{Table, heading, ms, quantile, verdict};
-use super::idle::{self, Place};
+use super::idle::{self, Paths};
 use super::task::{self, Orders};
 use super::watcher::{Watcher, Who};
 use super::world::{SESSION, SLEEP, World};
@@ -88,7 +88,7 @@ pub(crate) fn run(effort: Effort) {
         let world = World::new();
         world.add_session_of(SESSION, TASKS - LATE, &sort.line(&world));
         let mut late: Vec<(String, Orders)> = (0..LATE).map(|n| start_late(&world, n)).collect();
-        let mut place = [Place::of(world, TASKS)];
+        let mut place = [Paths::of(world, TASKS)];
         thread::sleep(Duration::from_secs(3));
         idle::measure_alone(&mut place, time.min(Duration::from_secs(20)));
         let [place] = &place;

@@ -18,7 +18,7 @@ const CHATTY: usize = 5;
 const SETTLED: Duration = Duration::from_secs(14);
 
 /// A server with a session of so many windows.
-pub(crate) struct Place {
+pub(crate) struct Paths {
     pub(crate) world: World,
     windows: usize,
     server: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Place {
     orders: Vec<Orders>,
 }
 
-impl Place {
+impl Paths {
     /// Returns a place for the tasks of this world's session.
     pub(crate) fn of(world: World, windows: usize) -> Self {
         Self {
@@ -79,23 +79,23 @@ pub(crate) struct Cost {
 /// Measures what the watchers cost, all of them over the same time.
 pub(crate) fn measure(
     who: Who,
-    places: &[&Place],
+    places: &[&Paths],
     watchers: &[Watcher],
     time: Duration,
 ) -> Vec<Cost> {
     let clients: Vec<Vec<u32>> = watchers.iter().map(|w| usage::children(w.pid())).collect();
     let read = || -> Vec<[Duration; 3]> {
-        let one = |((place, watcher), clients): ((&&Place, &Watcher), &Vec<u32>)| match who {
+        let one = |((paths, watcher), clients): ((&&Paths, &Watcher), &Vec<u32>)| match who {
             Who::Daemon => [
                 usage::on_cpu(watcher.pid()),
                 clients.iter().map(|client| usage::on_cpu(*client)).sum(),
-                usage::on_cpu(place.server),
+                usage::on_cpu(paths.server),
             ],
             // Its clients are its children, each for a moment only.
             Who::Poller => [
                 usage::on_cpu_with_children(watcher.pid()),
                 Duration::ZERO,
-                usage::on_cpu(place.server),
+                usage::on_cpu(paths.server),
             ],
         };
         places.iter().zip(watchers).zip(&clients).map(one).collect()
@@ -112,7 +112,7 @@ pub(crate) fn measure(
         .iter()
         .zip(&after)
         .zip(places.iter().zip(watchers))
-        .map(|((before, after), (place, watcher))| {
+        .map(|((before, after), (paths, watcher))| {
             let [watcher_cpu, clients, server] =
                 [0, 1, 2].map(|n| ms(after[n].saturating_sub(before[n])) / seconds);
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -120,7 +120,7 @@ pub(crate) fn measure(
             Cost {
                 watcher: watcher_cpu,
                 clients,
-                server: server - place.alone,
+                server: server - paths.alone,
                 processes: processes / seconds,
                 resident_mb: resident,
             }
@@ -128,11 +128,11 @@ pub(crate) fn measure(
         .collect()
 }
 
-pub(crate) fn measure_alone(places: &mut [Place], time: Duration) {
-    let read = |places: &[Place]| -> Vec<Duration> {
+pub(crate) fn measure_alone(places: &mut [Paths], time: Duration) {
+    let read = |places: &[Paths]| -> Vec<Duration> {
         places
             .iter()
-            .map(|place| usage::on_cpu(place.server))
+            .map(|paths| usage::on_cpu(paths.server))
             .collect()
     };
     let began = Instant::now();
@@ -140,31 +140,31 @@ pub(crate) fn measure_alone(places: &mut [Place], time: Duration) {
     thread::sleep(time);
     let after = read(places);
     let seconds = began.elapsed().as_secs_f64();
-    for (place, (before, after)) in places.iter_mut().zip(before.iter().zip(&after)) {
-        place.alone = ms(after.saturating_sub(*before)) / seconds;
+    for (paths, (before, after)) in places.iter_mut().zip(before.iter().zip(&after)) {
+        paths.alone = ms(after.saturating_sub(*before)) / seconds;
     }
 }
 
 /// Measures daemons at all places at once, then pollers one after the other: they would be in one
 /// another's way.
 fn compare(
-    places: &mut [Place],
+    places: &mut [Paths],
     settle: Duration,
     daemon: Duration,
     poller: Duration,
 ) -> Vec<(Cost, Cost)> {
     thread::sleep(Duration::from_secs(3));
     measure_alone(places, daemon.min(Duration::from_secs(20)));
-    let all: Vec<&Place> = places.iter().collect();
-    let start = |who, place: &Place| Watcher::ready(who, &place.world, SESSION);
-    let watchers: Vec<Watcher> = all.iter().map(|place| start(Who::Daemon, place)).collect();
+    let all: Vec<&Paths> = places.iter().collect();
+    let start = |who, paths: &Paths| Watcher::ready(who, &paths.world, SESSION);
+    let watchers: Vec<Watcher> = all.iter().map(|paths| start(Who::Daemon, paths)).collect();
     thread::sleep(settle);
     let ours = measure(Who::Daemon, &all, &watchers, daemon);
     watchers.into_iter().for_each(Watcher::stop);
-    let theirs = all.iter().map(|place| {
-        let watcher = [start(Who::Poller, place)];
+    let theirs = all.iter().map(|paths| {
+        let watcher = [start(Who::Poller, paths)];
         thread::sleep(Duration::from_secs(2));
-        measure(Who::Poller, &[place], &watcher, poller).remove(0)
+        measure(Who::Poller, &[paths], &watcher, poller).remove(0)
     });
     ours.into_iter().zip(theirs.collect::<Vec<_>>()).collect()
 }
@@ -185,14 +185,14 @@ fn table() -> Table {
     ])
 }
 
-fn row(table: &mut Table, place: &Place, ours: &Cost, theirs: &Cost, met: bool) {
+fn row(table: &mut Table, paths: &Paths, ours: &Cost, theirs: &Cost, met: bool) {
     table.row([
-        place.windows.to_string(),
+        paths.windows.to_string(),
         format!("{:.2}", ours.processes),
         format!("{:.3}", ours.watcher),
         format!("{:.3}", ours.clients),
         format!("{:.3}", ours.server),
-        format!("{:.3}", place.alone),
+        format!("{:.3}", paths.alone),
         format!("{:.1}", ours.resident_mb),
         verdict(met).to_owned(),
         format!("{:.1}", theirs.processes),
@@ -203,19 +203,19 @@ fn row(table: &mut Table, place: &Place, ours: &Cost, theirs: &Cost, met: bool) 
 
 pub(crate) fn quiet(effort: Effort) {
     heading("Idle: processor time by the second, everything quiet");
-    let mut places: Vec<Place> = [1, 20, 100, 300].map(|n| Place::new(n, 0)).into();
+    let mut places: Vec<Paths> = [1, 20, 100, 300].map(|n| Paths::new(n, 0)).into();
     let [settle, daemon, poller] = effort
         .pick([4, 10, 6], [14, 60, 12])
         .map(Duration::from_secs);
     assert!(effort == Effort::Quick || settle >= SETTLED);
     let costs = compare(&mut places, settle, daemon, poller);
     let mut table = table();
-    for (place, (ours, theirs)) in places.iter().zip(&costs) {
+    for (paths, (ours, theirs)) in places.iter().zip(&costs) {
         let met = ours.processes == 0.0
             && ours.watcher <= 1.0
             && ours.server + ours.clients <= 1.0
             && ours.resident_mb <= 15.0;
-        row(&mut table, place, ours, theirs, met);
+        row(&mut table, paths, ours, theirs, met);
     }
     table.print();
     println!(
@@ -235,16 +235,16 @@ pub(crate) fn quiet(effort: Effort) {
 
 pub(crate) fn chatty(effort: Effort) {
     heading("Five tasks print 100 lines a second each: processor time by the second");
-    let mut places: Vec<Place> = [6, 20, 100, 300].map(|n| Place::new(n, CHATTY)).into();
-    assert!(places.iter().all(|place| place.orders.len() == CHATTY));
+    let mut places: Vec<Paths> = [6, 20, 100, 300].map(|n| Paths::new(n, CHATTY)).into();
+    assert!(places.iter().all(|paths| paths.orders.len() == CHATTY));
     let [settle, daemon, poller] = effort
         .pick([4, 8, 6], [14, 30, 12])
         .map(Duration::from_secs);
     let costs = compare(&mut places, settle, daemon, poller);
     let mut table = table();
-    for (place, (ours, theirs)) in places.iter().zip(&costs) {
+    for (paths, (ours, theirs)) in places.iter().zip(&costs) {
         let met = ours.processes == 0.0 && ours.watcher <= 5.0 && ours.resident_mb <= 15.0;
-        row(&mut table, place, ours, theirs, met);
+        row(&mut table, paths, ours, theirs, met);
     }
     table.print();
     println!("\nTargets: no process; daemon <= 5 ms/s; resident <= 15 MB.");
@@ -257,26 +257,26 @@ pub(crate) fn twenty(effort: Effort) {
     for session in &sessions {
         world.add_session(session, 10);
     }
-    let mut places = [Place::of(world, 200)];
+    let mut places = [Paths::of(world, 200)];
     let [settle, time, poller] = effort
         .pick([4, 10, 6], [14, 60, 12])
         .map(Duration::from_secs);
     thread::sleep(Duration::from_secs(3));
     measure_alone(&mut places, time.min(Duration::from_secs(20)));
-    let [place] = &places;
+    let [paths] = &places;
 
-    let start = |who: Who, session: &String| Watcher::ready(who, &place.world, session);
+    let start = |who: Who, session: &String| Watcher::ready(who, &paths.world, session);
     let daemons: Vec<Watcher> = sessions
         .iter()
         .map(|name| start(Who::Daemon, name))
         .collect();
     thread::sleep(settle);
-    let at: Vec<&Place> = daemons.iter().map(|_| place).collect();
+    let at: Vec<&Paths> = daemons.iter().map(|_| paths).collect();
     let ours = measure(Who::Daemon, &at, &daemons, time);
     daemons.into_iter().for_each(Watcher::stop);
     let poller_there = [start(Who::Poller, &sessions[0])];
     thread::sleep(Duration::from_secs(2));
-    let theirs = measure(Who::Poller, &[place], &poller_there, poller).remove(0);
+    let theirs = measure(Who::Poller, &[paths], &poller_there, poller).remove(0);
 
     let mut table = Table::new(&[
         "who",
@@ -295,7 +295,7 @@ pub(crate) fn twenty(effort: Effort) {
         format!("{:.3}", sum(|cost| cost.watcher)),
         format!("{:.3}", sum(|cost| cost.clients)),
         format!("{:.3}", ours[0].server),
-        format!("{:.3}", place.alone),
+        format!("{:.3}", paths.alone),
         format!("{most:.1}"),
     ]);
     table.row([
@@ -304,7 +304,7 @@ pub(crate) fn twenty(effort: Effort) {
         format!("{:.1}", theirs.watcher),
         String::new(),
         format!("{:.1}", theirs.server),
-        format!("{:.3}", place.alone),
+        format!("{:.3}", paths.alone),
         format!("{:.1}", theirs.resident_mb),
     ]);
     table.print();

@@ -19,12 +19,12 @@ use super::{
 };
 
 /// Reads a snapshot.
-pub(crate) fn snapshot(sketch: &str) -> Snapshot {
+pub(crate) fn snapshot(notation: &str) -> Snapshot {
     let mut snapshot = Snapshot {
         exists: true,
         ..Snapshot::missing("work", 0)
     };
-    for entry in sketch.split(';').map(str::trim).filter(|e| !e.is_empty()) {
+    for entry in notation.split(';').map(str::trim).filter(|e| !e.is_empty()) {
         let (word, rest) = entry.split_once(' ').unwrap_or((entry, ""));
         match word {
             "missing" => snapshot.exists = false,
@@ -50,7 +50,7 @@ pub(crate) fn snapshot(sketch: &str) -> Snapshot {
             _ => {
                 let task = task(entry);
                 let twice = snapshot.tasks.insert(task.window, task.into());
-                assert_eq!(twice, None, "one present run a window: `{sketch}`");
+                assert_eq!(twice, None, "one present run a window: `{notation}`");
             }
         }
     }
@@ -67,8 +67,8 @@ fn life(number: u32) -> SessionLife {
 }
 
 /// Reads a task.
-pub(crate) fn task(sketch: &str) -> Task {
-    let (words, rows) = sketch.split_once(" : ").unwrap_or((sketch, ""));
+pub(crate) fn task(notation: &str) -> Task {
+    let (words, rows) = notation.split_once(" : ").unwrap_or((notation, ""));
     let mut words = words.split_whitespace();
     let id = words.next().unwrap();
     let (window, run) = match id.split_once('#') {
@@ -81,7 +81,7 @@ pub(crate) fn task(sketch: &str) -> Task {
         Some("running") => Life::Alive,
         Some("unknown") => Life::Unknown,
         Some("dead") => Life::Dead(exit(words.next().expect("dead how?"))),
-        other => panic!("no state: {other:?} in `{sketch}`"),
+        other => panic!("no state: {other:?} in `{notation}`"),
     };
     let mut task = Task {
         window,
@@ -117,7 +117,7 @@ pub(crate) fn task(sketch: &str) -> Task {
                 let (x, y) = (x.parse().unwrap(), y.parse().unwrap());
                 task.screen.cursor = Some(Cursor { x, y });
             }
-            None | Some(_) => panic!("what is `{word}` in `{sketch}`?"),
+            None | Some(_) => panic!("what is `{word}` in `{notation}`?"),
         }
     }
     task

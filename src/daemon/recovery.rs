@@ -4,7 +4,7 @@ use crate::diff::apply;
 use crate::engine::Memory;
 use crate::feed::{FeedError, Journal, RecordedLook, load_saved, recover};
 use crate::model::{Bookmark, EventKind, Seq, Snapshot};
-use crate::place::{Place, hex};
+use crate::paths::{Paths, hex};
 use crate::wire::{Checkpoint, SavedLife};
 
 /// What a daemon begins with.
@@ -19,11 +19,11 @@ pub(super) struct Beginning {
 
 /// Reads what the last daemon left; `fresh` forgets the snapshot, so that the next look is a new
 /// baseline.
-pub(super) fn begin(place: &Place, fresh: bool) -> Result<Beginning, FeedError> {
-    let saved = load_saved(&place.saved());
+pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> {
+    let saved = load_saved(&paths.saved());
     let since = saved.as_ref().map_or(0, |saved| saved.last_seq);
-    let recovered = recover(&place.feed(), since)?;
-    let journal = Journal::open(&place.feed(), recovered.end)?;
+    let recovered = recover(&paths.feed(), since)?;
+    let journal = Journal::open(&paths.feed(), recovered.end)?;
     let epoch = epoch(
         recovered.epoch,
         saved
@@ -134,7 +134,7 @@ fn new_epoch() -> String {
 mod tests {
     use super::*;
     use crate::diff::diff;
-    use crate::model::sketch::{describe, snapshot};
+    use crate::model::test_notation::{describe, snapshot};
 
     /// Records what a look tells after `saved`, crashes before it is saved, and comes back to find
     /// the same.

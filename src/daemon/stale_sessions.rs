@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::hub::Hub;
-use super::{Options, keeping};
+use super::{Options, run_archiver};
 use crate::client::{Client, ClientError};
 use crate::clock::now;
 use crate::feed::{Holdings, LastRead, holdings, last_read};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
-use crate::place::{Env, Place};
+use crate::paths::{Env, Paths};
 use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError, Unless};
 use crate::wire::{Request, Response};
 
@@ -149,23 +149,23 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
 async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Duration) -> bool {
     let env: Env<'_> = &|name| std::env::var_os(name);
     let name = session.supervised_as.as_ref().unwrap_or(&session.name);
-    let Ok(place) = Place::locate(hub.watch.server().socket(), name, env) else {
+    let Ok(paths) = Paths::locate(hub.watch.server().socket(), name, env) else {
         return false;
     };
-    let Some(use_of_it) = use_of(session, tasks, &place) else {
+    let Some(use_of_it) = use_of(session, tasks, &paths) else {
         return false;
     };
     // Its daemon may take a while to answer, so it is asked last.
-    if !use_of_it.is_over(after, SystemTime::now(), now().wall) || !has_no_reader(&place).await {
+    if !use_of_it.is_over(after, SystemTime::now(), now().wall) || !has_no_reader(&paths).await {
         return false;
     }
     for task in &tasks.dead {
-        if let Err(error) = keeping::keep_of(hub, &tasks.life, &place, task).await {
+        if let Err(error) = run_archiver::keep_of(hub, &tasks.life, &paths, task).await {
             tracing::warn!(%error, session = session.name, "its output cannot be kept: it stays");
             return false;
         }
     }
-    let _lock = hub.place.lock_server().await;
+    let _lock = hub.paths.lock_server().await;
     let mut connection = hub.watch.connection();
     match tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen).await {
         Ok(true) => {
@@ -212,12 +212,12 @@ impl UseOf {
 }
 
 /// Finds out what it may be used for; `None` where that cannot be known.
-fn use_of(session: &SessionListed, tasks: &Tasks, place: &Place) -> Option<UseOf> {
+fn use_of(session: &SessionListed, tasks: &Tasks, paths: &Paths) -> Option<UseOf> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
-    if session.has_record && !place.feed().exists() {
+    if session.has_record && !paths.feed().exists() {
         return None;
     }
-    let feed = match holdings(&place.feed()) {
+    let feed = match holdings(&paths.feed()) {
         Ok(feed) => feed,
         Err(error) => {
             tracing::warn!(%error, session = session.name, "its feed cannot be read: it stays");
@@ -225,23 +225,23 @@ fn use_of(session: &SessionListed, tasks: &Tasks, place: &Place) -> Option<UseOf
         }
     };
     Some(UseOf {
-        read: last_read(&place.last_reader()),
+        read: last_read(&paths.last_reader()),
         feed,
         last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
     })
 }
 
 /// Whether nobody reads its feed at this moment, for certain.
-async fn has_no_reader(place: &Place) -> bool {
-    match tokio::time::timeout(ANSWERS_WITHIN, readers_of(place)).await {
+async fn has_no_reader(paths: &Paths) -> bool {
+    match tokio::time::timeout(ANSWERS_WITHIN, readers_of(paths)).await {
         Ok(Ok(readers)) => readers == 0,
         Ok(Err(ClientError::NoDaemon)) => true,
         Ok(Err(_)) | Err(_) => false,
     }
 }
 
-async fn readers_of(place: &Place) -> Result<usize, ClientError> {
-    let mut daemon = Client::connect(&place.socket()).await?;
+async fn readers_of(paths: &Paths) -> Result<usize, ClientError> {
+    let mut daemon = Client::connect(&paths.socket()).await?;
     let Response::Status(status) = daemon.ask(&Request::Status).await? else {
         return Err(ClientError::Unexpected);
     };

@@ -6,18 +6,18 @@ use std::mem::{Discriminant, discriminant};
 /// Remembers which kinds of failure were complained about since a sink last worked. A kind is a
 /// variant of the sink's error.
 #[derive(Debug)]
-pub struct Complaints<E> {
+pub struct LogOnce<E> {
     /// Holds each variant of `E` at most once, which bounds it.
     told: Vec<Discriminant<E>>,
 }
 
-impl<E> Default for Complaints<E> {
+impl<E> Default for LogOnce<E> {
     fn default() -> Self {
         Self { told: Vec::new() }
     }
 }
 
-impl<E> Complaints<E> {
+impl<E> LogOnce<E> {
     /// Returns whether nobody has heard of this kind of failure since the sink last worked, and
     /// takes it as told.
     #[must_use]
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_told_once_until_the_sink_works() {
-        let mut complaints = Complaints::default();
+        let mut complaints = LogOnce::default();
         assert!(!complaints.settle());
         assert!(complaints.admit(&Some("refused")));
         assert!(!complaints.admit(&Some("reset")));

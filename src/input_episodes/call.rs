@@ -78,8 +78,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::dedupe::Episodes;
-    use crate::model::sketch::{describe, snapshot};
+    use crate::input_episodes::Episodes;
+    use crate::model::test_notation::{describe, snapshot};
     use crate::model::{Now, Reader, Snapshot, WindowId};
 
     /// A look at a task that reads lines, in its `switches`th call, after so many `bytes`.

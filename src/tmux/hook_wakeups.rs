@@ -67,7 +67,7 @@ pub(super) fn forget_callers(target: &str) -> Command {
 ///
 /// Dropping it detaches it, as with [`super::Client`].
 #[derive(Debug)]
-pub struct Waiter {
+pub struct HookWakeups {
     control: ControlClient,
     /// One wait and the mark behind it.
     round: String,
@@ -83,7 +83,7 @@ impl Server {
     /// # Errors
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
-    pub async fn wait_on(&self, session: SessionId) -> Result<Waiter, TmuxError> {
+    pub async fn wait_on(&self, session: SessionId) -> Result<HookWakeups, TmuxError> {
         let control = self.attach_control(session, Output::None)?;
         let target = format!("{session}:");
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
@@ -96,7 +96,7 @@ impl Server {
         let (queued, _) = ROUNDS;
         // The first mark comes at once and proves that the first wait has begun behind it.
         let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
-        let mut waiter = Waiter {
+        let mut waiter = HookWakeups {
             control,
             round,
             queued,
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-impl Waiter {
+impl HookWakeups {
     /// Resolves when a hook has called. Calls in quick succession may be one.
     ///
     /// # Errors

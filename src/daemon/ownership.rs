@@ -7,7 +7,7 @@
 use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
-use crate::place::{Env, Place};
+use crate::paths::{Env, Paths};
 use crate::tmux::{self, Connection, Mark, Marked, Probe, Server, TmuxError};
 
 /// What a name stands for.
@@ -25,17 +25,17 @@ pub struct Meant {
 }
 
 /// Asks tmux once what the name stands for: the session that the last daemon of this name left in
-/// its `place`, through renames, else the one that has the name.
+/// its `paths`, through renames, else the one that has the name.
 ///
 /// # Errors
 ///
 /// When tmux fails. A server that is not there has no sessions.
-pub async fn meant(server: &Server, place: Option<&Place>, name: &str) -> Result<Meant, TmuxError> {
+pub async fn meant(server: &Server, paths: Option<&Paths>, name: &str) -> Result<Meant, TmuxError> {
     if server.probe() == Probe::Absent {
         return Ok(Meant::default());
     }
     let sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
-    let saved = place.and_then(|place| load_saved(&place.saved()));
+    let saved = paths.and_then(|paths| load_saved(&paths.saved()));
     let saved = saved.and_then(|saved| saved.to_snapshot().ok());
     let life = saved.and_then(|snapshot| snapshot.life);
     Ok(choose(&sessions, life.as_ref(), name, |mark| {
@@ -122,8 +122,8 @@ pub(super) async fn claim(
 /// Whether the daemon that left this mark still runs.
 fn is_living(server: &Server, mark: &Mark) -> bool {
     let env: Env<'_> = &|name| std::env::var_os(name);
-    Place::locate(server.socket(), &mark.name, env)
-        .is_ok_and(|place| lock::is_held_by(&place.lock(), mark.pid))
+    Paths::locate(server.socket(), &mark.name, env)
+        .is_ok_and(|paths| lock::is_held_by(&paths.lock(), mark.pid))
 }
 
 #[cfg(test)]

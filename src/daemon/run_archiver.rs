@@ -4,7 +4,7 @@ use super::hub::Hub;
 use crate::archive::{self, About};
 use crate::engine::Effect;
 use crate::model::{Body, EventKind, SessionLife, Task, WindowId};
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::tmux::{self, Style, TmuxError};
 use crate::wait::Cursor;
 
@@ -62,8 +62,8 @@ async fn keep_run(hub: &mut Hub, task: &Task) {
     let Some(life) = hub.watch.life().cloned() else {
         return;
     };
-    let place = hub.place.clone();
-    if let Err(error) = keep_of(hub, &life, &place, task).await {
+    let paths = hub.paths.clone();
+    if let Err(error) = keep_of(hub, &life, &paths, task).await {
         tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
     }
 }
@@ -79,11 +79,11 @@ pub(super) enum KeepError {
     Io(#[from] std::io::Error),
 }
 
-/// Keeps the output of a run of the session that has this life and its files at `place`.
+/// Keeps the output of a run of the session that has this life and its files at `paths`.
 pub(super) async fn keep_of(
     hub: &mut Hub,
     life: &SessionLife,
-    place: &Place,
+    paths: &Paths,
     task: &Task,
 ) -> Result<(), KeepError> {
     let (Some(pane), Some(run)) = (task.pane, task.run) else {
@@ -106,6 +106,6 @@ pub(super) async fn keep_of(
         exit_code: exit.code,
         exit_signal: exit.signal.map(|signal| signal.to_string()),
     };
-    archive::keep(&place.runs(), &life, &about, &log.lines, hub.kept)?;
+    archive::keep(&paths.runs(), &life, &about, &log.lines, hub.kept)?;
     Ok(())
 }

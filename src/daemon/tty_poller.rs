@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::model::{Now, ReadCall, Reader, Screen, Snapshot, TtyEvidence, WindowId};
 use crate::process::{self, Asked};
-use crate::prompt::{self, Teaching};
+use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
 
 /// The pause after the first time, doubled each time.
@@ -46,7 +46,7 @@ const BATCH: Duration = Duration::from_millis(500);
 
 /// What is known of the terminals of a session's tasks.
 #[derive(Debug, Default)]
-pub(super) struct Terminals {
+pub(super) struct TtyPoller {
     panes: BTreeMap<WindowId, Pane>,
     /// No round before this.
     round_at: Option<Instant>,
@@ -101,7 +101,7 @@ enum Why {
 
 type Stale = (Why, Instant);
 
-impl Terminals {
+impl TtyPoller {
     /// Takes note of a look, and adds to its snapshot what is known of the terminals of tasks
     /// whose output has stopped for `quiet`; `waits` tells which were told as waiting.
     pub(super) fn add_to(
@@ -164,7 +164,7 @@ impl Terminals {
     pub(super) fn ask_due(
         &mut self,
         waits: impl Fn(WindowId) -> bool,
-        teaching: &Teaching,
+        teaching: &UserRules,
         now: Instant,
     ) -> bool {
         if self.next_deadline().is_none_or(|due| due > now + TOGETHER) {
@@ -236,7 +236,7 @@ impl Terminals {
         self.round_at = Some(now + (cost * PART).min(RESTLESS_PAUSE));
     }
 
-    /// Returns when [`Terminals::ask_due`] has something to do.
+    /// Returns when [`TtyPoller::ask_due`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let due = self.panes.values().map(|pane| match &pane.known {
             None => pane.next,

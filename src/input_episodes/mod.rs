@@ -13,11 +13,11 @@ use crate::model::{
     Event, EventKind, Life, Now, Prompt, PromptKind, ReadCall, Screen, Snapshot, Task, TtyEvidence,
     WindowId,
 };
-use crate::prompt::{self, Found, Judgement, Teaching};
+use crate::prompt::{self, Found, Judgement, UserRules};
 
-mod again;
 mod call;
 mod echo;
+mod reprompt;
 
 use call::Call;
 use echo::AnswerPlace;
@@ -27,7 +27,7 @@ use echo::AnswerPlace;
 pub struct Episodes {
     seen: BTreeMap<WindowId, Seen>,
     watched: BTreeMap<WindowId, Watched>,
-    teaching: Teaching,
+    teaching: UserRules,
 }
 
 /// What the last look showed of a task. Judging takes a while, so it is done when something has
@@ -124,7 +124,7 @@ enum State {
 
 impl Episodes {
     /// Goes by what a user has taught.
-    pub fn teach(&mut self, teaching: Teaching) {
+    pub fn teach(&mut self, teaching: UserRules) {
         self.teaching = teaching;
     }
 
@@ -275,7 +275,7 @@ impl Episodes {
 
     /// Returns what users have taught.
     #[must_use]
-    pub fn teaching(&self) -> &Teaching {
+    pub fn teaching(&self) -> &UserRules {
         &self.teaching
     }
 
@@ -298,7 +298,7 @@ fn see(
     before: Option<Seen>,
     task: &Arc<Task>,
     terminal: Option<&Arc<TtyEvidence>>,
-    teaching: &Teaching,
+    teaching: &UserRules,
     now: Now,
 ) -> Seen {
     let is_open = task.is_alive() && is_known(task);
@@ -469,7 +469,7 @@ impl Turn<'_> {
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);
         let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
-        let shown = again::Shown {
+        let shown = reprompt::Shown {
             before: (&before.task.screen, before.found.row),
             after: (&self.task.screen, found.row),
         };

@@ -29,7 +29,7 @@ const MAX_SOCKET_PATH: usize = 103;
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum PathsError {
     /// The folder cannot be made or looked at.
     #[error("could not use the folder {}", .path.display())]
     Io {
@@ -77,7 +77,7 @@ fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
 
 /// The files of one task session. Making this creates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Paths {
     /// What tells this task session from all others, usable as a file name.
     pub key: String,
     /// The folder of everything that lasts.
@@ -88,13 +88,13 @@ pub struct Place {
     server_key: String,
 }
 
-impl Place {
+impl Paths {
     /// Returns the place of the session of this name on the tmux server at `server_socket`.
     ///
     /// # Errors
     ///
     /// When the environment names no folder for state, or names one by a relative path.
-    pub fn locate(server_socket: &Path, session: &str, env: Env<'_>) -> Result<Self, PlaceError> {
+    pub fn locate(server_socket: &Path, session: &str, env: Env<'_>) -> Result<Self, PathsError> {
         let key = key(server_socket, session);
         let state = state_root(env)?.join(&key);
         Ok(Self {
@@ -169,7 +169,7 @@ impl Place {
     /// # Errors
     ///
     /// When it cannot be made, or when another user could change what is in it.
-    pub fn create_state(&self) -> Result<(), PlaceError> {
+    pub fn create_state(&self) -> Result<(), PathsError> {
         if let Some(root) = self.state.parent() {
             check_above(root).map_err(|error| place_error(root, STATE_DIR, error))?;
         }
@@ -182,7 +182,7 @@ impl Place {
     /// # Errors
     ///
     /// When it cannot be made, or when another user could change what is in it.
-    pub fn create_runtime(&self) -> Result<(), PlaceError> {
+    pub fn create_runtime(&self) -> Result<(), PathsError> {
         let socket = self.socket();
         let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
         for folder in [Some(self.runtime.as_path()), stand_in]
@@ -203,16 +203,16 @@ impl Place {
     }
 }
 
-fn place_error(path: &Path, variable: &'static str, source: io::Error) -> PlaceError {
+fn place_error(path: &Path, variable: &'static str, source: io::Error) -> PathsError {
     let path = path.to_owned();
     let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
     match refused.cloned() {
-        Some(refused) => PlaceError::NotOurs {
+        Some(refused) => PathsError::NotOurs {
             refused,
             path,
             variable,
         },
-        None => PlaceError::Io { path, source },
+        None => PathsError::Io { path, source },
     }
 }
 
@@ -263,9 +263,9 @@ pub fn hex(bytes: &[u8], digits: usize) -> String {
 }
 
 /// The folder that a variable of ours names.
-fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PlaceError> {
+fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PathsError> {
     match set(env, variable) {
-        Some(path) if !path.is_absolute() => Err(PlaceError::Relative {
+        Some(path) if !path.is_absolute() => Err(PathsError::Relative {
             variable,
             value: path.display().to_string(),
         }),
@@ -285,19 +285,19 @@ fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-fn state_root(env: Env<'_>) -> Result<PathBuf, PlaceError> {
+fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
     if let Some(dir) = others(env, "XDG_STATE_HOME") {
         return Ok(dir.join("tmux-task"));
     }
-    let home = others(env, "HOME").ok_or(PlaceError::NoHome)?;
+    let home = others(env, "HOME").ok_or(PathsError::NoHome)?;
     Ok(home.join(".local/state/tmux-task"))
 }
 
 /// `XDG_RUNTIME_DIR` of another user, as `su` leaves it, is not used.
-fn runtime_root(env: Env<'_>) -> Result<PathBuf, PlaceError> {
+fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);
     }
@@ -319,17 +319,17 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    fn place(vars: &[(&str, &str)], server: &str, session: &str) -> Place {
+    fn place(vars: &[(&str, &str)], server: &str, session: &str) -> Paths {
         locate(vars, server, session).unwrap()
     }
 
-    fn locate(vars: &[(&str, &str)], server: &str, session: &str) -> Result<Place, PlaceError> {
+    fn locate(vars: &[(&str, &str)], server: &str, session: &str) -> Result<Paths, PathsError> {
         let env = |name: &str| {
             vars.iter()
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| OsString::from(value))
         };
-        Place::locate(Path::new(server), session, &env)
+        Paths::locate(Path::new(server), session, &env)
     }
 
     #[test]
@@ -394,7 +394,7 @@ mod tests {
         assert!(passed.state.starts_with("/h/.local/state/tmux-task"));
         assert_eq!(passed.runtime, tmp_root());
         let homeless = locate(&[("HOME", "here")], "/t", "a").unwrap_err();
-        assert!(matches!(homeless, PlaceError::NoHome));
+        assert!(matches!(homeless, PathsError::NoHome));
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         let error = place.create_state().unwrap_err();
         assert!(matches!(
             error,
-            PlaceError::NotOurs {
+            PathsError::NotOurs {
                 refused: Refused {
                     fault: Fault::Link,
                     ..

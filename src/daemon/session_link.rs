@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::control_clients::{Change, ControlClients, Heard};
+use super::ownership::{self, Claim};
 use super::processes::Processes;
-use super::supervisor::{self, Claim};
-use super::terminals::Terminals;
+use super::tty_poller::TtyPoller;
 use crate::model::{Bookmark, GoneReason, Now, PaneId, SessionLife, Snapshot, WindowId, text};
 use crate::observe::{Evidence, Observer};
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::process::{self, Process};
 use crate::protocol::rows::Look;
 use crate::tmux::{
@@ -35,7 +35,7 @@ const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
 
 /// Looks at one task session, whatever becomes of it.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct SessionLink {
     server: Server,
     /// The name that the session was asked for by.
     name: String,
@@ -61,7 +61,7 @@ pub(super) struct Watch {
     processes: Processes,
     /// The server's record of deaths, as the last look read it.
     death_record: String,
-    place: Place,
+    paths: Paths,
     /// Which life bears our mark.
     claimed: Option<SessionLife>,
     /// The name by which another daemon supervises the session of our name.
@@ -69,7 +69,7 @@ pub(super) struct Watch {
     /// Facts about the session itself, from the last look that saw it.
     about: About,
     /// What the kernel tells of the tasks' terminals.
-    pub(super) terminals: Terminals,
+    pub(super) terminals: TtyPoller,
     looks: u64,
     connections: u64,
 }
@@ -120,13 +120,13 @@ pub(super) struct Untidy {
     runs: Vec<(WindowId, u32)>,
 }
 
-impl Watch {
+impl SessionLink {
     /// Returns a watch that carries on from the last look, if there was one. `claimed` bears our
     /// mark already.
     pub(super) fn new(
         server: Server,
         name: String,
-        place: Place,
+        paths: Paths,
         before: Option<(&Snapshot, &Bookmark)>,
         claimed: Option<SessionLife>,
     ) -> Self {
@@ -147,11 +147,11 @@ impl Watch {
             primary: before.map(primary).unwrap_or_default(),
             processes: Processes::new(),
             death_record: String::new(),
-            place,
+            paths,
             claimed,
             elsewhere: None,
             about: About::default(),
-            terminals: Terminals::default(),
+            terminals: TtyPoller::default(),
             looks: 0,
             connections: 0,
             name,
@@ -297,7 +297,7 @@ impl Watch {
             return Err(TmuxError::Closed);
         };
         clients
-            .follow_output(&self.server, &self.place, pane, history, is_over)
+            .follow_output(&self.server, &self.paths, pane, history, is_over)
             .await
     }
 
@@ -549,7 +549,7 @@ impl Watch {
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
         }
-        match supervisor::claim(&self.server, life, &self.name).await? {
+        match ownership::claim(&self.server, life, &self.name).await? {
             Claim::Ours => {
                 self.claimed = Some(life.clone());
                 Ok(true)
@@ -577,7 +577,7 @@ impl Watch {
                         .iter()
                         .any(|other| other.name == self.name && other.life.id != life.id);
                     if let Some(other) =
-                        supervisor::supervised_elsewhere(&self.server, &all, &life, &self.name)
+                        ownership::supervised_elsewhere(&self.server, &all, &life, &self.name)
                     {
                         elsewhere = Some(other);
                     }
@@ -611,7 +611,7 @@ impl Watch {
         let panes = panes.map(|pane| pane.pane);
         tmux::install(&mut apart, id, panes, std::process::id()).await?;
         let rang = self.one_shot(Target::Id(id), Extent::Rows).await?;
-        let mut clients = ControlClients::attach(&self.server, &self.place, id).await?;
+        let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
         let memory = &mut self.memory;

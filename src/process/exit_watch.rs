@@ -23,7 +23,7 @@ pub struct Ended {
 
 /// Tells of the processes that it was given when they end.
 #[derive(Debug)]
-pub struct Ends {
+pub struct ExitWatch {
     sleeper: system::Sleeper,
     ended: mpsc::UnboundedReceiver<Ended>,
     /// Those that had ended before they could be watched.
@@ -31,7 +31,7 @@ pub struct Ends {
     watched: BTreeMap<u32, system::Watched>,
 }
 
-impl Ends {
+impl ExitWatch {
     /// Returns a watch over no process yet.
     ///
     /// # Errors
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_end_is_told_once_with_its_exit() {
-        let mut ends = Ends::new().unwrap();
+        let mut ends = ExitWatch::new().unwrap();
         // Nobody reaps them until the end of the test: zombies keep their exit.
         let mut exits = Command::new("sh")
             .args(["-c", "read x; exit 7"])
@@ -293,7 +293,7 @@ mod tests {
     fn one_that_has_ended_before_is_told_as_well() {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let mut ends = Ends::new().unwrap();
+        let mut ends = ExitWatch::new().unwrap();
         ends.watch(&[child.id()]);
         assert_eq!(
             ends.take(),

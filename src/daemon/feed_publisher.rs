@@ -58,7 +58,7 @@ impl Unshown {
 
 /// The feed's writer and its listeners.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct FeedPublisher {
     journal: Journal,
     context: Context,
     news: broadcast::Sender<News>,
@@ -76,7 +76,7 @@ pub(super) struct Recorder {
     problem: Option<String>,
 }
 
-impl Recorder {
+impl FeedPublisher {
     pub(super) fn new(journal: Journal, context: Context, last_seq: Seq) -> Self {
         Self {
             journal,
@@ -151,7 +151,7 @@ impl Recorder {
         self.settle(written)
     }
 
-    /// Returns when [`Recorder::retry`] has something to do.
+    /// Returns when [`FeedPublisher::retry`] has something to do.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }

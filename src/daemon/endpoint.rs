@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::DaemonError;
 use super::lock::{self, Lock, LockError};
 use crate::files;
-use crate::place::Place;
+use crate::paths::Paths;
 
 /// How often it is looked whether all is there. Who finds no socket and starts a daemon waits
 /// several times as long for the one that has the locks.
@@ -35,28 +35,28 @@ pub(super) struct Locks {
 
 impl Locks {
     /// Takes them, that of the state folder only where there is such a folder.
-    pub(super) fn take(place: &Place) -> Result<Self, LockError> {
+    pub(super) fn take(paths: &Paths) -> Result<Self, LockError> {
         // First the one that lasts: who does not get it shall not be seen to have the other.
-        let state = if place.state.is_dir() {
-            take_state(place)?
+        let state = if paths.state.is_dir() {
+            take_state(paths)?
         } else {
             None
         };
-        let runtime = lock::take(&place.lock())?;
+        let runtime = lock::take(&paths.lock())?;
         Ok(Self { runtime, state })
     }
 
     /// Takes that of the state folder as well, now that it is there.
-    pub(super) fn complete(&mut self, place: &Place) -> Result<(), LockError> {
+    pub(super) fn complete(&mut self, paths: &Paths) -> Result<(), LockError> {
         if self.state.is_none() {
-            self.state = take_state(place)?;
+            self.state = take_state(paths)?;
         }
         Ok(())
     }
 }
 
-fn take_state(place: &Place) -> Result<Option<Lock>, LockError> {
-    match lock::take(&place.state_lock()) {
+fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
+    match lock::take(&paths.state_lock()) {
         Ok(lock) => Ok(Some(lock)),
         Err(held @ LockError::Held { .. }) => Err(held),
         Err(LockError::Io { path, source }) if files::is_refusal(&source) => {
@@ -80,8 +80,8 @@ pub(super) enum Standing {
 
 /// A daemon that can be found.
 #[derive(Debug)]
-pub(super) struct Presence {
-    place: Place,
+pub(super) struct Endpoint {
+    paths: Paths,
     locks: Locks,
     /// The listener, and each that takes its place.
     listeners: watch::Sender<Arc<UnixListener>>,
@@ -91,12 +91,12 @@ pub(super) struct Presence {
     has_complained: bool,
 }
 
-impl Presence {
+impl Endpoint {
     /// Listens. We have the lock, so a socket that is there is a dead daemon's.
-    pub(super) fn begin(place: &Place, locks: Locks) -> Result<Self, DaemonError> {
-        let (listener, socket) = listen(&place.socket())?;
+    pub(super) fn begin(paths: &Paths, locks: Locks) -> Result<Self, DaemonError> {
+        let (listener, socket) = listen(&paths.socket())?;
         Ok(Self {
-            place: place.clone(),
+            paths: paths.clone(),
             locks,
             listeners: watch::Sender::new(Arc::new(listener)),
             socket,
@@ -135,7 +135,7 @@ impl Presence {
                 Standing::Ours
             }
             Err(DaemonError::Lock(LockError::Held { pid }))
-                if lock::is_held_by(&self.place.lock(), pid) =>
+                if lock::is_held_by(&self.paths.lock(), pid) =>
             {
                 tracing::error!(pid, "another daemon has taken over");
                 Standing::Theirs
@@ -151,17 +151,17 @@ impl Presence {
     }
 
     fn make_anew(&mut self) -> Result<bool, DaemonError> {
-        let path = self.place.lock();
+        let path = self.paths.lock();
         let is_locked = self.locks.runtime.is_at(&path);
         if is_locked && self.socket.is_there() {
             return Ok(false);
         }
-        self.place.create_runtime()?;
+        self.paths.create_runtime()?;
         if !is_locked {
             self.locks.runtime = lock::take(&path)?;
         }
         if !self.socket.is_there() {
-            let (listener, socket) = listen(&self.place.socket())?;
+            let (listener, socket) = listen(&self.paths.socket())?;
             self.listeners.send_replace(Arc::new(listener));
             self.socket = socket;
         }

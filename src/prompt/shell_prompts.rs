@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::cursor_context::is_blank;
 use super::line::pattern;
-use super::place::is_blank;
 use crate::model::Screen;
 
 /// How many of the last rows with text are searched for hints.

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 96;
 
 /// Tells whether certain threads have run since they were counted.
 #[derive(Debug)]
-pub struct Stillness {
+pub struct CpuActivity {
     counters: Vec<Counter>,
     /// Whether all of them could be counted.
     is_whole: bool,
@@ -36,7 +36,7 @@ struct Counter {
 
 type Count = ([u8; MOST_BYTES], usize);
 
-impl Default for Stillness {
+impl Default for CpuActivity {
     fn default() -> Self {
         Self {
             counters: Vec::new(),
@@ -45,7 +45,7 @@ impl Default for Stillness {
     }
 }
 
-impl Stillness {
+impl CpuActivity {
     /// Whether none of the threads has run since. `false` also where that cannot be told: on other
     /// systems than Linux, without the kernel's counts, or with a great many threads.
     #[must_use]
@@ -119,14 +119,14 @@ mod tests {
 
     use super::*;
 
-    fn counted(child: &Child) -> Stillness {
-        let mut stillness = Stillness::default();
+    fn counted(child: &Child) -> CpuActivity {
+        let mut stillness = CpuActivity::default();
         stillness.count(child.id(), child.id());
         stillness
     }
 
     /// Counts until it has come to rest.
-    fn at_rest(child: &Child) -> Stillness {
+    fn at_rest(child: &Child) -> CpuActivity {
         let start = Instant::now();
         loop {
             let stillness = counted(child);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_counted_is_never_still() {
-        assert!(!Stillness::default().lasts());
+        assert!(!CpuActivity::default().lasts());
         let child = Command::new("cat").stdin(Stdio::piped()).spawn();
         let mut child = child.unwrap();
         let mut stillness = at_rest(&child);

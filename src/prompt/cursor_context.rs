@@ -13,7 +13,7 @@ const BELOW: usize = 2;
 
 /// Where the cursor stands in relation to text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CursorContext {
     /// Right behind the text of this row.
     Behind(usize),
     /// On or before text of this row, or far behind it.
@@ -24,7 +24,7 @@ pub(super) enum Place {
     Unknown(Option<usize>),
 }
 
-impl Place {
+impl CursorContext {
     /// Returns the cursor's place on this screen.
     pub(super) fn of(screen: &Screen) -> Self {
         let last = screen.rows.iter().rposition(|row| !is_blank(row));
@@ -151,29 +151,29 @@ mod tests {
     use crate::model::Cursor;
 
     #[track_caller]
-    fn check(screen: &str, cursor: Option<(u32, u32)>, expected: Place) {
+    fn check(screen: &str, cursor: Option<(u32, u32)>, expected: CursorContext) {
         let screen = Screen {
             rows: screen.split('\n').map(str::to_owned).collect(),
             cursor: cursor.map(|(x, y)| Cursor { x, y }),
             alternate: None,
         };
-        assert_eq!(Place::of(&screen), expected, "{screen:?}");
+        assert_eq!(CursorContext::of(&screen), expected, "{screen:?}");
     }
 
     #[test]
     fn the_cursor_stands_behind_on_or_below_text() {
-        check("Go?", Some((4, 0)), Place::Behind(0));
-        check("Go?", Some((3, 0)), Place::Behind(0));
-        check("Go?", Some((2, 0)), Place::On(0));
-        check("Go?", Some((30, 0)), Place::On(0));
-        check("続行？", Some((6, 0)), Place::Behind(0));
-        check("Go?\n", Some((0, 1)), Place::Below(Some(0)));
-        check("Go?\n\n", Some((0, 2)), Place::Below(Some(0)));
-        check("Go?\n\n\n", Some((0, 3)), Place::Below(None));
-        check("", Some((0, 0)), Place::Below(None));
-        check("Go?\n", Some((0, 9)), Place::Below(None));
-        check("Go?\n", None, Place::Unknown(Some(0)));
-        check("", None, Place::Unknown(None));
+        check("Go?", Some((4, 0)), CursorContext::Behind(0));
+        check("Go?", Some((3, 0)), CursorContext::Behind(0));
+        check("Go?", Some((2, 0)), CursorContext::On(0));
+        check("Go?", Some((30, 0)), CursorContext::On(0));
+        check("続行？", Some((6, 0)), CursorContext::Behind(0));
+        check("Go?\n", Some((0, 1)), CursorContext::Below(Some(0)));
+        check("Go?\n\n", Some((0, 2)), CursorContext::Below(Some(0)));
+        check("Go?\n\n\n", Some((0, 3)), CursorContext::Below(None));
+        check("", Some((0, 0)), CursorContext::Below(None));
+        check("Go?\n", Some((0, 9)), CursorContext::Below(None));
+        check("Go?\n", None, CursorContext::Unknown(Some(0)));
+        check("", None, CursorContext::Unknown(None));
     }
 
     #[test]

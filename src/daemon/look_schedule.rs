@@ -57,7 +57,7 @@ pub(super) enum News {
 
 /// The time of the next look.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct LookSchedule {
     /// The longest time between two looks.
     longest: Duration,
     pause: Duration,
@@ -69,7 +69,7 @@ pub(super) struct Pace {
     last: Instant,
 }
 
-impl Pace {
+impl LookSchedule {
     pub(super) fn new(longest: Duration) -> Self {
         let now = Instant::now();
         let (settling, _) = UNSETTLED;
@@ -146,13 +146,13 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn in_ms(pace: &Pace) -> u128 {
+    fn in_ms(pace: &LookSchedule) -> u128 {
         (pace.next_look() - pace.last).as_millis()
     }
 
     #[tokio::test(start_paused = true)]
     async fn safety_looks_grow_seldom_and_a_change_makes_them_frequent_again() {
-        let mut pace = Pace::new(Duration::from_millis(150));
+        let mut pace = LookSchedule::new(Duration::from_millis(150));
         let mut pauses = Vec::new();
         for news in [
             News::Some,
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn looks_at_some_windows_put_off_no_look_at_all_of_them() {
-        let mut pace = Pace::new(Duration::from_secs(60));
+        let mut pace = LookSchedule::new(Duration::from_secs(60));
         for _ in 0..6 {
             pace.looked(Found::Told, News::None, false);
         }
@@ -187,7 +187,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn printing_panes_are_looked_at_a_few_times_a_second() {
-        let mut pace = Pace::new(Duration::from_secs(60));
+        let mut pace = LookSchedule::new(Duration::from_secs(60));
         for _ in 0..6 {
             pace.looked(Found::Told, News::None, false);
         }
@@ -202,7 +202,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_end_that_is_not_settled_is_looked_at_again_at_once() {
-        let mut pace = Pace::new(Duration::from_secs(60));
+        let mut pace = LookSchedule::new(Duration::from_secs(60));
         let mut pauses = Vec::new();
         for _ in 0..9 {
             pace.looked(Found::Told, News::None, true);
@@ -216,7 +216,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_session_or_a_client_looks_find_what_nobody_tells() {
-        let mut pace = Pace::new(Duration::from_secs(60));
+        let mut pace = LookSchedule::new(Duration::from_secs(60));
         for (found, expected) in [
             (Found::Absent, [250, 500, 1000, 1000]),
             (Found::Untold, [50, 100, 200, 400]),

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::sketch::{describe, snapshot, task};
+use crate::model::test_notation::{describe, snapshot, task};
 
 /// Looks, a tenth of a second apart, and what each brings when two equal ones are quiet enough.
 #[track_caller]

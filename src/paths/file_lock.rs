@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
-use super::Place;
+use super::Paths;
 use crate::files;
 
 /// Who waits longer goes on without: better a small risk than a tool that hangs.
@@ -28,7 +28,7 @@ pub struct FileLock {
     _file: Option<File>,
 }
 
-impl Place {
+impl Paths {
     /// Waits for the lock of the tmux server, for a few seconds at most.
     pub async fn lock_server(&self) -> FileLock {
         FileLock::hold(

@@ -103,8 +103,8 @@ fn text_of(screen: &Screen, row: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sketch::task;
-    use crate::prompt::{Teaching, judge};
+    use crate::model::test_notation::task;
+    use crate::prompt::{UserRules, judge};
 
     fn reading(reader: Reader) -> TtyEvidence {
         TtyEvidence {
@@ -122,7 +122,7 @@ mod tests {
         let mut place = None;
         for (index, (screen, expected)) in screens.iter().enumerate() {
             let task = task(&format!("@1#1 a running {screen}"));
-            let mut judgement = judge(&task.screen, Some(&evidence), &Teaching::default());
+            let mut judgement = judge(&task.screen, Some(&evidence), &UserRules::default());
             place = follow(place.as_ref(), &task, Some(&evidence), Some(&mut judgement));
             let asked = judgement.found.map(|found| found.prompt.text);
             assert_eq!(asked.as_deref().unwrap_or("-"), *expected, "screen {index}");

@@ -8,7 +8,7 @@ use crate::model::{Prompt, PromptKind, Task};
 
 /// Patterns of a user's own, and what is not to be told.
 #[derive(Debug, Clone, Default)]
-pub struct Teaching {
+pub struct UserRules {
     /// Lines that ask, besides those that are known by themselves.
     pub asks: Vec<Regex>,
     /// Lines that do not ask, whatever else says so.
@@ -19,7 +19,7 @@ pub struct Teaching {
     pub muted_kinds: BTreeSet<PromptKind>,
 }
 
-impl Teaching {
+impl UserRules {
     /// Returns what these texts of a user's teach: regular expressions for lines that ask and for
     /// lines that do not, tasks and kinds to be silent about.
     ///

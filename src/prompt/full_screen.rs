@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
 use super::line::pattern;
-use super::place::{Place, is_blank, is_framed, question, unframed};
 use super::{ansible, choices, dialog, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
@@ -26,16 +26,16 @@ pub(super) struct Drawn {
 }
 
 /// Returns what a drawn program waits for.
-pub(super) fn drawn(screen: &Screen, place: Place) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     editor(screen)
-        .or_else(|| pager(screen, place))
+        .or_else(|| pager(screen, context))
         .or_else(|| dialog::drawn(screen))
-        .or_else(|| marked::drawn(screen, place))
-        .or_else(|| finder(screen, place))
+        .or_else(|| marked::drawn(screen, context))
+        .or_else(|| finder(screen, context))
         .or_else(|| framed_field(screen))
         .or_else(|| framed_toggle(screen))
-        .or_else(|| list::drawn(screen, place))
-        .or_else(|| hinted_field(screen, place))
+        .or_else(|| list::drawn(screen, context))
+        .or_else(|| hinted_field(screen, context))
         .or_else(|| legend_alone(screen))
         .or_else(|| ansible::drawn(screen))
 }
@@ -50,7 +50,7 @@ pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> 
         .filter(|(_, row)| !is_blank(row))
 }
 
-fn pager(screen: &Screen, place: Place) -> Option<Drawn> {
+fn pager(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     static PAGER: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
             r"\(END\)$|^--\s?(?:more|man)\s?--|--more--(?:\s?\(.*\))?$|^manual page .*\bline \d+|^lines \d+-\d+",
@@ -59,7 +59,7 @@ fn pager(screen: &Screen, place: Place) -> Option<Drawn> {
     });
     let (row, text) = text_rows(screen).next()?;
     // On a screen of its own a pager may leave the cursor where it likes.
-    if screen.alternate != Some(true) && place.row().is_some_and(|at| at != row) {
+    if screen.alternate != Some(true) && context.row().is_some_and(|at| at != row) {
         return None;
     }
     let is_colon = text.trim() == ":" && (screen.alternate == Some(true) || row > 0);
@@ -117,11 +117,11 @@ fn editor(screen: &Screen) -> Option<Drawn> {
 }
 
 /// A fuzzy finder: a count of what matches beside the line in which to type.
-fn finder(screen: &Screen, place: Place) -> Option<Drawn> {
+fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     static COUNT: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"^[\s▌│┃]*(?:[⠀-⣿<>] ?)?\d+/\d+(?:\s\(\d+\))?(?:\s[+-][sST\d/]*)*\s*[─-]*[\s│┃]*$")
     });
-    let (Place::Behind(at) | Place::On(at)) = place else {
+    let (CursorContext::Behind(at) | CursorContext::On(at)) = context else {
         return None;
     };
     static OWN_COUNT: LazyLock<Regex> =
@@ -244,8 +244,8 @@ fn is_toggle(text: &str) -> bool {
 }
 
 /// A field with hints below it, the cursor behind them: `Your name`, `> `, `(enter to confirm)`.
-fn hinted_field(screen: &Screen, place: Place) -> Option<Drawn> {
-    let Place::Behind(last) = place else {
+fn hinted_field(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+    let CursorContext::Behind(last) = context else {
         return None;
     };
     let hint = screen.rows[last].trim();

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::hub::{Hub, SAVE_WITHIN};
-use super::pace::{Found, News};
-use super::watch::{Seen, Untidy};
-use super::{keeping, waiting};
+use super::look_schedule::{Found, News};
+use super::session_link::{Seen, Untidy};
+use super::{run_archiver, waiting};
 use crate::clock::now;
 use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, GoneReason, Snapshot, WindowId};
@@ -105,7 +105,7 @@ impl Hub {
             tracing::warn!("a look found what should have been told");
         }
         let has_told = !effects.is_empty();
-        let ended = keeping::ended(&effects);
+        let ended = run_archiver::ended(&effects);
         if !ended.is_empty() {
             self.nudge_for_a_while();
         }
@@ -139,7 +139,7 @@ impl Hub {
         difference: Difference,
     ) {
         self.watch.tidy(untidy).await;
-        keeping::keep(self, ended).await;
+        run_archiver::keep(self, ended).await;
         match difference {
             Difference::Otherwise => self.save_within(Duration::ZERO),
             Difference::InBells => self.save_within(SAVE_WITHIN),
