@@ -9,6 +9,7 @@ mod event;
 mod id;
 mod now;
 mod owner;
+pub mod programs;
 mod record;
 mod snapshot;
 mod task;

@@ -3,27 +3,14 @@
 use std::fs;
 
 use super::tree::Process;
-
-const SHELLS: &[&str] = &[
-    "bash", "sh", "dash", "zsh", "fish", "ksh", "ksh93", "mksh", "ash", "busybox", "csh", "tcsh",
-    "nu", "elvish", "xonsh", "pwsh", "rbash",
-];
-
-const INTERPRETERS: &[&str] = &[
-    "python", "ipython", "bpython", "node", "deno", "bun", "ruby", "irb", "pry", "php", "lua",
-    "luajit", "ghci", "R", "julia", "octave", "scala", "jshell", "iex", "erl", "bc", "dc", "ocaml",
-    "utop", "sbcl", "guile", "racket",
-];
+use crate::model::programs::{CommandReader, command_reader, without_version};
 
 /// Whether a shell or an interpreter was started to take commands from a person: without a
 /// script, a command or a module to run.
 pub(super) fn was_given_nothing(member: &Process) -> bool {
-    let bare = member
-        .name
-        .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let is_shell = SHELLS.contains(&bare) || SHELLS.contains(&member.name.as_str());
-    if !is_shell && !INTERPRETERS.contains(&bare) {
-        return false;
+    match command_reader(&member.name) {
+        Some(CommandReader::Shell | CommandReader::ShellHost | CommandReader::Interpreter) => {}
+        Some(CommandReader::Client) | None => return false,
     }
     let Ok(line) = fs::read(format!("/proc/{}/cmdline", member.pid)) else {
         return false;
@@ -33,7 +20,14 @@ pub(super) fn was_given_nothing(member: &Process) -> bool {
         .skip(1)
         .filter(|word| !word.is_empty());
     // `busybox sh` and the like name the shell again.
-    words.all(|word| is_plain_option(word) || SHELLS.iter().any(|s| s.as_bytes() == word))
+    words.all(|word| is_plain_option(word) || is_shell(word))
+}
+
+fn is_shell(word: &[u8]) -> bool {
+    let name = std::str::from_utf8(word).unwrap_or_default();
+    // A script may be named `sh2`.
+    let is_bare = !name.starts_with('-') && without_version(name) == name;
+    is_bare && command_reader(name) == Some(CommandReader::Shell)
 }
 
 /// Whether an option neither is nor takes something to run.

@@ -8,66 +8,10 @@ use regex::Regex;
 use super::cursor_context::is_blank;
 use super::line::pattern;
 use crate::model::Screen;
+use crate::model::programs::{CommandReader, command_reader, without_version};
 
 /// How many of the last rows with text are searched for hints.
 const HINT_ROWS: usize = 10;
-
-/// Interpreters whose prompts do not bear their names.
-const INTERPRETERS: &[&str] = &[
-    "python",
-    "ipython",
-    "bpython",
-    "node",
-    "deno",
-    "bun",
-    "ruby",
-    "irb",
-    "pry",
-    "perl",
-    "php",
-    "lua",
-    "luajit",
-    "ghci",
-    "ghc",
-    "R",
-    "julia",
-    "octave",
-    "scala",
-    "java",
-    "jshell",
-    "iex",
-    "beam.smp",
-    "erl",
-    "bc",
-    "dc",
-    "psql",
-    "redis-cli",
-    "mongosh",
-    "mongo",
-    "telnet",
-    "ftp",
-    "sftp",
-    "lftp",
-    "sqlite3",
-    "mysql",
-    "mariadb",
-    "nc",
-    "ed",
-    "gnuplot",
-    "maxima",
-    "sbcl",
-    "clisp",
-    "guile",
-    "racket",
-    "swipl",
-    "ocaml",
-    "utop",
-    "bluetoothctl",
-    "nmcli",
-    "virsh",
-    "parted",
-    "ssh",
-];
 
 /// Whether one of these programs shows what is written to a file, and polls the terminal only to
 /// learn that it has gone: it reads none, whatever the file says.
@@ -93,12 +37,16 @@ pub(super) fn is_idle_prompt(line: &str) -> bool {
 /// command: it is known for such prompts, or the prompt bears its name.
 pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
     let line = line.trim().to_lowercase();
-    programs.iter().any(|program| {
-        let bare = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        INTERPRETERS.contains(&bare)
-            || INTERPRETERS.contains(&program.as_str())
-            || (bare.len() >= 2 && line.starts_with(&bare.to_lowercase()))
-    })
+    programs
+        .iter()
+        .any(|program| match command_reader(program) {
+            Some(CommandReader::Interpreter | CommandReader::Client) => true,
+            // The prompt of a shell can be anything, so it counts only with the name: `bash-5.2$`.
+            Some(CommandReader::Shell | CommandReader::ShellHost) | None => {
+                let bare = without_version(program);
+                bare.len() >= 2 && line.starts_with(&bare.to_lowercase())
+            }
+        })
 }
 
 /// Whether the last rows tell which keys a program listens to while it works on.

@@ -1,0 +1,119 @@
+//! What programs are known for, by the names of their processes: which of them take commands.
+
+/// In which way a program takes commands from a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandReader {
+    /// A shell: `bash`. What runs in its pane is better described by the pane's title.
+    Shell,
+    /// One program with the names of many, shells among them: `busybox`.
+    ShellHost,
+    /// An interpreter that, started without a script, prompts for code: `python`.
+    Interpreter,
+    /// Prompts for commands in some of its uses only. What runs is no matter of its name: `java`
+    /// may be a console or a server, and `psql` prompts once it is connected.
+    Client,
+}
+
+const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh",
+    "tcsh", "xonsh", "zsh",
+];
+
+const SHELL_HOSTS: &[&str] = &["busybox"];
+
+const INTERPRETERS: &[&str] = &[
+    "R", "bc", "bpython", "bun", "dc", "deno", "erl", "ghci", "guile", "iex", "ipython", "irb",
+    "jshell", "julia", "lua", "luajit", "node", "ocaml", "octave", "php", "pry", "python",
+    "racket", "ruby", "sbcl", "scala", "utop",
+];
+
+const CLIENTS: &[&str] = &[
+    // Language runtimes whose consoles are programs of theirs.
+    "beam.smp",
+    "clisp",
+    "ghc",
+    "gnuplot",
+    "java",
+    "maxima",
+    "perl",
+    "swipl",
+    // Databases.
+    "mariadb",
+    "mongo",
+    "mongosh",
+    "mysql",
+    "psql",
+    "redis-cli",
+    "sqlite3",
+    // Networks.
+    "ftp",
+    "lftp",
+    "nc",
+    "sftp",
+    "ssh",
+    "telnet",
+    // Tools with commands of their own.
+    "bluetoothctl",
+    "ed",
+    "nmcli",
+    "parted",
+    "virsh",
+];
+
+const ALL: [(CommandReader, &[&str]); 4] = [
+    (CommandReader::Shell, SHELLS),
+    (CommandReader::ShellHost, SHELL_HOSTS),
+    (CommandReader::Interpreter, INTERPRETERS),
+    (CommandReader::Client, CLIENTS),
+];
+
+/// Returns how the program of this name takes commands, if it is known to take any. A `-` before
+/// the name, as login shells have it, and a version after it do not matter: `-zsh`, `python3.12`.
+#[must_use]
+pub fn command_reader(name: &str) -> Option<CommandReader> {
+    let name = name.strip_prefix('-').unwrap_or(name);
+    let bare = without_version(name);
+    ALL.iter()
+        .find(|(_, names)| names.contains(&name) || names.contains(&bare))
+        .map(|(reader, _)| *reader)
+}
+
+/// Returns the name of a program without a version at its end: `python` for `python3.12`.
+#[must_use]
+pub fn without_version(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn programs_are_known_with_and_without_a_version() {
+        use CommandReader::{Client, Interpreter, Shell, ShellHost};
+        let check = |name, expected| assert_eq!(command_reader(name), expected, "{name}");
+        for shell in ["sh", "bash", "-zsh", "ksh93", "bash5.2", "nu", "pwsh"] {
+            check(shell, Some(Shell));
+        }
+        check("busybox", Some(ShellHost));
+        for interpreter in ["python", "python3.12", "lua5.4", "R"] {
+            check(interpreter, Some(Interpreter));
+        }
+        for client in ["psql", "sqlite3", "beam.smp", "java"] {
+            check(client, Some(Client));
+        }
+        for other in ["", "-", "7", "vim", "bashful", "r", "cat"] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn no_program_is_of_two_kinds() {
+        let mut seen = BTreeSet::new();
+        for name in ALL.iter().flat_map(|(_, names)| *names) {
+            assert!(seen.insert(name), "{name} is listed twice");
+        }
+    }
+}
