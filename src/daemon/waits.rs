@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use crate::engine::{Sighted, Sighting};
 use crate::model::{Exit, Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
-use crate::terminal::{Line, Pattern, Stamp, Terminal, columns_of, split_at_column};
+use crate::terminal::{Line, Pattern, Stamp, Terminal, Utf8Splitter, columns_of, split_at_column};
 use crate::tmux::PaneOutput;
 use crate::wait::{Anchor, Condition, Cursor, Located, Outcome, Spec, Verdict, Wait, locate};
 use crate::wire::{
@@ -68,8 +68,8 @@ struct Follower {
     pane: PaneId,
     window: WindowId,
     run: Option<u32>,
-    /// For one who wants bytes: the beginning of a character that is still to be told.
-    raw: Option<Vec<u8>>,
+    /// For one who wants bytes: keeps characters whole.
+    raw: Option<Utf8Splitter>,
     output: OutputSender,
 }
 
@@ -82,11 +82,13 @@ impl Follower {
 
     /// The same for output and the lines that it completes.
     fn take_output(&mut self, bytes: &[u8], lines: &[String]) -> bool {
-        let Some(held) = &mut self.raw else {
+        let Some(splitter) = &mut self.raw else {
             return lines.is_empty() || self.take(lines.join("\n"));
         };
-        held.extend_from_slice(bytes);
-        let piece = whole_characters(held);
+        let mut piece = String::new();
+        splitter.pass(bytes, |whole| {
+            piece.push_str(&String::from_utf8_lossy(whole))
+        });
         piece.is_empty() || self.take(piece)
     }
 }
@@ -236,7 +238,7 @@ impl Waits {
             pane,
             window: task.window,
             run: task.run,
-            raw: raw.then(Vec::new),
+            raw: raw.then(Utf8Splitter::default),
             output,
         });
         receiver
@@ -594,20 +596,6 @@ fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
     lines.retain(|line| !line.trim().is_empty());
     lines.drain(..lines.len().saturating_sub(most));
     lines
-}
-
-/// Takes the bytes but for the beginning of a last character that is cut; what is no UTF-8 becomes
-/// U+FFFD.
-fn whole_characters(bytes: &mut Vec<u8>) -> String {
-    let is_start = |byte: &u8| *byte >= 0xc0;
-    let last = bytes.len() - bytes.len().min(3);
-    let cut = bytes[last..].iter().rposition(is_start).map(|at| last + at);
-    let is_cut = |at: &usize| {
-        std::str::from_utf8(&bytes[*at..]).is_err_and(|error| error.error_len().is_none())
-    };
-    let rest = bytes.split_off(cut.filter(is_cut).unwrap_or(bytes.len()));
-    let whole = std::mem::replace(bytes, rest);
-    String::from_utf8_lossy(&whole).into_owned()
 }
 
 fn name(outcome: &Outcome) -> OutcomeName {

@@ -66,9 +66,5 @@ impl Buffer {
 
 /// Where the last `limit` bytes of a text begin.
 fn end_part(text: &str, limit: usize) -> usize {
-    let mut start = text.len().saturating_sub(limit);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    start
+    text.ceil_char_boundary(text.len().saturating_sub(limit))
 }

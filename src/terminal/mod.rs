@@ -43,12 +43,12 @@ mod tests;
 
 use grid::Grid;
 use strings::Strings;
-use utf8::Utf8;
 use writer::Writer;
 
 pub use line::{Line, Stamp};
 pub use pattern::{Pattern, PatternError};
 pub use row::{columns_of, split_at_column};
+pub use utf8::Utf8Splitter;
 
 /// How many bytes of a line are told around what changed on it, and kept of what scrolled off.
 pub const LINE_LIMIT: usize = 16 * 1024;
@@ -77,7 +77,7 @@ const SIZE_LIMIT: usize = 10_000;
 /// ```
 pub struct Terminal {
     strings: Strings,
-    utf8: Utf8,
+    utf8: Utf8Splitter,
     parser: vte::Parser,
     grid: Grid,
 }
@@ -88,7 +88,7 @@ impl Terminal {
     pub fn new(width: usize, height: usize) -> Self {
         Self {
             strings: Strings::default(),
-            utf8: Utf8::default(),
+            utf8: Utf8Splitter::default(),
             parser: vte::Parser::new(),
             grid: Grid::new(width.clamp(1, SIZE_LIMIT), height.clamp(1, SIZE_LIMIT)),
         }

@@ -1,30 +1,33 @@
-/// Keeps characters whole that are cut between calls.
+/// Splits a stream of UTF-8 between characters: a character that is cut between two calls is handed
+/// on whole.
 ///
-/// The parser can do that too, but vte 0.15 loses an ASCII character that comes after a cut one
-/// and before another cut one.
+/// The parser can join characters too, but vte 0.15 loses an ASCII character that comes after a cut
+/// one and before another cut one.
 #[derive(Debug, Default)]
-pub(super) struct Utf8 {
+pub struct Utf8Splitter {
     /// The beginning of a character.
     held: Vec<u8>,
 }
 
-impl Utf8 {
-    /// Hands on bytes, without the beginning of a character at their end.
-    pub(super) fn pass(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
+impl Utf8Splitter {
+    /// Hands on the bytes, without the beginning of a character at their end, which is held until
+    /// the next call. Bytes that are no UTF-8 are handed on as they are.
+    pub fn pass(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
         if !self.held.is_empty() {
-            let missing = length(self.held[0]) - self.held.len();
-            let more = bytes.iter().take(missing);
-            let more = more.take_while(|&&byte| is_continuation(byte)).count();
-            let (taken, rest) = bytes.split_at(more);
-            self.held.extend_from_slice(taken);
-            if more < missing && rest.is_empty() {
-                return;
+            while incomplete_tail(&self.held) > 0 {
+                match bytes.split_first() {
+                    Some((&byte, rest)) if is_continuation(byte) => {
+                        self.held.push(byte);
+                        bytes = rest;
+                    }
+                    Some(_) => break,
+                    None => return,
+                }
             }
             whole(&self.held);
             self.held.clear();
-            bytes = rest;
         }
-        let (now, later) = bytes.split_at(bytes.len() - cut(bytes));
+        let (now, later) = bytes.split_at(bytes.len() - incomplete_tail(bytes));
         self.held.extend_from_slice(later);
         if !now.is_empty() {
             whole(now);
@@ -32,26 +35,83 @@ impl Utf8 {
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
-fn cut(bytes: &[u8]) -> usize {
-    let tail = bytes.iter().rev().take(3);
-    let after = tail.take_while(|&&byte| is_continuation(byte)).count();
-    match bytes.len().checked_sub(after + 1).map(|at| bytes[at]) {
-        Some(lead) if length(lead) > after + 1 => after + 1,
-        Some(_) | None => 0,
-    }
-}
-
-/// How many bytes a character has that begins like this.
-fn length(lead: u8) -> usize {
-    match lead {
-        0xc2..=0xdf => 2,
-        0xe0..=0xef => 3,
-        0xf0..=0xf4 => 4,
-        _ => 1,
+/// Returns how many bytes at the end are the beginning of a character.
+fn incomplete_tail(bytes: &[u8]) -> usize {
+    // A character has four bytes at most.
+    let tail = &bytes[bytes.len().saturating_sub(3)..];
+    let Some(start) = tail.iter().rposition(|&byte| !is_continuation(byte)) else {
+        return 0;
+    };
+    match std::str::from_utf8(&tail[start..]) {
+        Err(error) if error.error_len().is_none() => tail.len() - start,
+        Ok(_) | Err(_) => 0,
     }
 }
 
 fn is_continuation(byte: u8) -> bool {
     matches!(byte, 0x80..=0xbf)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is handed on, piece by piece, and what is held at the end.
+    fn pieces(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Vec<u8>) {
+        let mut splitter = Utf8Splitter::default();
+        let mut pieces = Vec::new();
+        for chunk in chunks {
+            splitter.pass(chunk, |whole| pieces.push(whole.to_vec()));
+        }
+        (pieces, splitter.held)
+    }
+
+    #[test]
+    fn a_character_is_held_until_it_is_whole() {
+        let euro = "€".as_bytes();
+        let (handed_on, held) = pieces(&[b"a", &euro[..1], &euro[1..2], b"", &euro[2..], b"b"]);
+        assert_eq!(handed_on, [b"a".as_slice(), euro, b"b"]);
+        assert!(held.is_empty());
+        let (handed_on, held) = pieces(&[b"a\xf0\x9f\x8e"]);
+        assert_eq!(handed_on, [b"a"]);
+        assert_eq!(held, b"\xf0\x9f\x8e");
+    }
+
+    #[test]
+    fn what_can_be_no_character_is_not_held() {
+        for bytes in [
+            &b"\xff"[..],
+            b"\xe0\x80",
+            b"\xc0",
+            b"\x80\x80\x80\x80",
+            b"\xf5",
+        ] {
+            let (handed_on, held) = pieces(&[bytes]);
+            assert_eq!(handed_on.concat(), bytes);
+            assert!(held.is_empty(), "{bytes:x?}");
+        }
+        let (handed_on, held) = pieces(&[b"\xe2", b"\xc3", b"x"]);
+        assert_eq!(handed_on, [&b"\xe2"[..], b"\xc3", b"x"]);
+        assert!(held.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_no_text(
+            bytes in prop_oneof![any::<String>().prop_map(String::into_bytes), any::<Vec<u8>>()],
+            cuts: Vec<prop::sample::Index>,
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let chunks: Vec<&[u8]> = cuts.windows(2).map(|at| &bytes[at[0]..at[1]]).collect();
+            let (handed_on, held) = pieces(&chunks);
+            prop_assert_eq!([handed_on.concat(), held.clone()].concat(), bytes.clone());
+            let text: String = handed_on.iter().map(|piece| String::from_utf8_lossy(piece)).collect();
+            let text = text + &String::from_utf8_lossy(&held);
+            prop_assert_eq!(text, String::from_utf8_lossy(&bytes));
+        }
+    }
 }
