@@ -1,11 +1,10 @@
 //! One daemon per task session: a lock that the kernel lets go of whatever happens to us.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::files;
@@ -56,16 +55,16 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
         source,
     };
     let mut file = files::open_to_write(path).map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match file.try_lock() {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
+        Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
             file.read_to_string(&mut pid).map_err(failed)?;
             return Err(LockError::Held {
                 pid: pid.trim().parse().unwrap_or(0),
             });
         }
-        Err(errno) => return Err(failed(errno.into())),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
     file.set_len(0)
         .and_then(|()| file.rewind())
@@ -88,5 +87,5 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
 /// Whether a daemon has the lock at `path`.
 #[must_use]
 pub fn is_held(path: &Path) -> bool {
-    files::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+    files::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
 }

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
 use super::Paths;
@@ -56,7 +55,7 @@ impl FileLock {
             }
         };
         let deadline = Instant::now() + PATIENCE;
-        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        while file.try_lock().is_err() {
             if Instant::now() >= deadline {
                 tracing::warn!(path = %path.display(), "somebody keeps a lock");
                 return Self { _file: None };

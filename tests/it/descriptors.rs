@@ -6,8 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
-
 use crate::support::{Output, World};
 
 /// The processes that have this file open.
@@ -48,7 +46,7 @@ fn nothing_that_outlives_a_command_holds_its_callers_descriptors_or_folder() {
     let daemon = world.daemon_pid().as_raw_nonzero();
     assert_eq!(holders(&lock), [""; 0]);
     let file = fs::File::open(&lock).unwrap();
-    flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    file.try_lock().unwrap();
     let folder = fs::read_link(format!("/proc/{daemon}/cwd")).unwrap();
     assert_eq!(folder, Path::new("/"));
     assert_eq!(world.look()["tasks"][0]["windowName"], "api");
