@@ -34,8 +34,8 @@ impl ConfigFile {
 }
 
 /// Returns where the file would be; `None` when this user has no home directory. Whether it is
-/// there is not looked at. Empty variables count as unset, and so does a `$XDG_CONFIG_HOME` that
-/// is not absolute, as its specification asks.
+/// there is not looked at. Empty variables count as unset, and so do `$XDG_CONFIG_HOME` and `$HOME` when
+/// they are not absolute.
 #[must_use]
 pub fn find(env: Env<'_>) -> Option<ConfigFile> {
     let variable = |name| env(name).filter(|value| !value.is_empty());
@@ -47,10 +47,11 @@ pub fn find(env: Env<'_>) -> Option<ConfigFile> {
         .filter(|path| path.is_absolute());
     let config_home = match config_home {
         Some(path) => path,
-        // Without `$HOME`, the system's list of users knows.
+        // Without `$HOME`, the standard library asks the system's list of users.
         None => variable("HOME")
             .map(PathBuf::from)
-            .or_else(|| etcetera::home_dir().ok())?
+            .or_else(std::env::home_dir)
+            .filter(|path| path.is_absolute())?
             .join(".config"),
     };
     Some(ConfigFile::Usual(config_home.join("tmux-task/config.toml")))
@@ -137,6 +138,8 @@ mod tests {
         check_file(&[home], in_home.clone());
         check_file(&[home, ("XDG_CONFIG_HOME", "")], in_home.clone());
         check_file(&[home, ("XDG_CONFIG_HOME", "relative")], in_home);
+        let relative = find(&|name| lookup(&[("HOME", "here")], name));
+        assert!(relative.is_none_or(|file| file.path().is_absolute()));
     }
 
     /// What loading says with `$TMUX_TASK_CONFIG` being `path`.
