@@ -66,12 +66,17 @@ install_missing "$install"
 # --- a world of its own --------------------------------------------------------
 
 step_pid=''
-stop() {
-    # A step is a process group of its own, so that it goes as a whole.
-    if [ -n "$step_pid" ]; then
-        kill -TERM -- "-$step_pid" 2>/dev/null || true
-        wait "$step_pid" || true
+beside_pid=''
+# A step is a process group of its own, so that it goes as a whole.
+stop_step() {
+    if [ -n "$1" ]; then
+        kill -TERM -- "-$1" 2>/dev/null || true
+        wait "$1" || true
     fi
+}
+stop() {
+    stop_step "$step_pid"
+    stop_step "$beside_pid"
     exit "$1"
 }
 
@@ -94,11 +99,37 @@ step() {
     set +m
     wait "$step_pid" || code=$?
     step_pid=''
-    if [ "$code" -ne 0 ]; then
-        printf '\nFAILED: %s (code %d, after %d s)\n' "$title" "$code" "$((SECONDS - began))"
-        exit "$code"
+    report "$title" "$code" "$((SECONDS - start))"
+}
+
+# beside TITLE COMMAND...: begins a step that mostly waits. It runs beside the
+# steps after it until join_beside prints its output.
+beside() {
+    beside_title=$1
+    beside_start=$SECONDS
+    shift
+    set -m
+    "$@" >"$world/beside" 2>&1 &
+    beside_pid=$!
+    set +m
+}
+
+join_beside() {
+    local code=0
+    printf '\n=== %s\n' "$beside_title"
+    wait "$beside_pid" || code=$?
+    beside_pid=''
+    cat "$world/beside"
+    report "$beside_title" "$code" "$((SECONDS - beside_start))"
+}
+
+# report TITLE CODE SECONDS: ends everything unless the code is 0.
+report() {
+    if [ "$2" -ne 0 ]; then
+        printf '\nFAILED: %s (code %d, after %d s)\n' "$1" "$2" "$((SECONDS - began))"
+        stop "$2"
     fi
-    printf -- '--- %d s\n' "$((SECONDS - start))"
+    printf -- '--- %d s\n' "$3"
 }
 
 # Every shell file, by name or by first line: those that git knows or would take
@@ -131,16 +162,18 @@ lint_shell() {
 
 step 'format: cargo fmt --check' \
     cargo fmt --check
+beside 'shell: the helper with tmux alone' \
+    tests/helper/run.sh
 step 'lint: cargo clippy' \
     cargo clippy --all-targets -- -D warnings
+# Without tests and benches: these differ by one module, which needs the feature.
 step 'lint: cargo clippy, without default features' \
-    cargo clippy --all-targets --no-default-features -- -D warnings
+    cargo clippy --no-default-features -- -D warnings
 step 'documentation: cargo doc' \
     env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
 step 'lint: shellcheck' \
     lint_shell
-step 'shell: the helper with tmux alone' \
-    tests/helper/run.sh
+join_beside
 # Most of a live test is waiting: more of them than cores run at once.
 step 'tests: cargo test' \
     env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test

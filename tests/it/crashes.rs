@@ -189,7 +189,7 @@ fn instants() -> impl Iterator<Item = Duration> {
 
 #[test]
 fn a_daemon_that_is_killed_again_and_again_loses_no_end_and_tells_none_twice() {
-    const KILLS: usize = 25;
+    const KILLS: usize = 15;
     let world = World::new();
     world.run("stays", "exec sleep 1000");
     let ends = world.path("ends");
