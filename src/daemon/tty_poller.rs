@@ -35,6 +35,10 @@ const ASK_BY: Duration = Duration::from_secs(300);
 /// Screens that have just come to rest within this are asked together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
+/// The pause before what the system hides is asked a second time. Longer than a thread needs on a
+/// busy machine to go to sleep, to wake up or to end.
+const SECOND_PAUSE: Duration = Duration::from_millis(100);
+
 /// Which part of our time rounds may take, and asking anew.
 const PART: u32 = 1000;
 
@@ -59,8 +63,10 @@ struct Pane {
     tty: PathBuf,
     /// As the last look showed it.
     screen: Screen,
-    /// What was last found out; `None` while its output moves.
+    /// What was last found out; `None` while its output moves, and while that is in doubt.
     known: Option<Known>,
+    /// What holds until the system has hidden the reader twice in a row.
+    doubted: Option<Doubted>,
     /// The call in which it was read, as the last look showed it.
     shown: Option<ShownCall>,
     /// When it comes to rest, or takes part in a round.
@@ -88,6 +94,18 @@ struct Known {
     rest: Duration,
     /// Why and since when it is to be asked anew.
     stale: Option<Stale>,
+}
+
+/// A pane whose reader was hidden when it was last asked, and not the time before.
+///
+/// The kernel hides what another user's thread does. It shows the same for a moment while a thread
+/// of ours goes to sleep, wakes up or ends.
+#[derive(Debug)]
+struct Doubted {
+    /// What is known meanwhile.
+    shown: Arc<TtyEvidence>,
+    /// What was found out before; `None` where its output has just stopped.
+    before: Option<Known>,
 }
 
 /// Why something is to be found out anew, the more pressing first.
@@ -135,6 +153,7 @@ impl TtyPoller {
                 tty: PathBuf::from(tty),
                 screen: task.screen.clone(),
                 known: None,
+                doubted: None,
                 shown: None,
                 next: now + quiet,
             };
@@ -146,7 +165,7 @@ impl TtyPoller {
             pane.screen = task.screen.clone();
             let is_told = waits(row.window);
             let is_due = match &pane.known {
-                None => is_told || pane.next <= now,
+                None => (is_told && pane.doubted.is_none()) || pane.next <= now,
                 // Whether it waits still is to be told with this look, or whether it has waited
                 // for long enough.
                 Some(known) => (is_told || known.reads_keys()) && !known.asked.stillness.lasts(),
@@ -255,7 +274,11 @@ impl TtyPoller {
 
 impl Pane {
     fn evidence(&self) -> Option<&Arc<TtyEvidence>> {
-        self.known.as_ref()?.asked.evidence.as_ref()
+        match (&self.known, &self.doubted) {
+            (Some(known), _) => known.asked.evidence.as_ref(),
+            (None, Some(doubted)) => Some(&doubted.shown),
+            (None, None) => None,
+        }
     }
 
     /// Returns what is known, as a look in this `second` shows it that found no output since
@@ -285,7 +308,32 @@ impl Pane {
     /// Finds everything out.
     fn ask(&mut self, is_told: bool, now: Instant) {
         let asked = process::ask(self.pid, &self.tty);
-        let before = self.known.take();
+        self.take(asked, is_told, now);
+    }
+
+    /// Takes note of what was found out.
+    fn take(&mut self, asked: Asked, is_told: bool, now: Instant) {
+        let was_doubted = self.doubted.is_some();
+        let before = match self.doubted.take() {
+            Some(doubted) => doubted.before,
+            None => self.known.take(),
+        };
+        let was_hidden = match &before {
+            Some(before) => hides_reader(before.asked.evidence.as_deref()),
+            // What was told stands until something speaks against it.
+            None => is_told,
+        };
+        if hides_reader(asked.evidence.as_deref()) && !was_hidden && !was_doubted {
+            let known = before
+                .as_ref()
+                .and_then(|known| known.asked.evidence.clone());
+            self.doubted = Some(Doubted {
+                shown: known.unwrap_or_else(|| without_reader(asked.evidence.as_deref())),
+                before,
+            });
+            self.next = now + SECOND_PAUSE;
+            return;
+        }
         let is_wary = match &before {
             Some(before) => before.is_wary,
             None => prompt::find(&self.screen).is_some(),
@@ -311,6 +359,18 @@ impl Pane {
         });
         self.next = now + pause;
     }
+}
+
+fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
+    evidence.is_none_or(|evidence| evidence.reader == Reader::Unknown)
+}
+
+/// Returns this evidence, with nobody at the terminal.
+fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
+    Arc::new(TtyEvidence {
+        reader: Reader::Elsewhere,
+        ..evidence.cloned().unwrap_or_default()
+    })
 }
 
 impl Known {
@@ -374,6 +434,105 @@ impl Allowance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pane() -> Pane {
+        Pane {
+            pid: 1,
+            tty: PathBuf::from("/dev/pts/7"),
+            screen: Screen::default(),
+            known: None,
+            doubted: None,
+            shown: None,
+            next: Instant::now(),
+        }
+    }
+
+    fn asked(reader: Reader) -> Asked {
+        Asked {
+            evidence: Some(Arc::new(TtyEvidence {
+                reader,
+                canonical: Some(true),
+                ..TtyEvidence::default()
+            })),
+            stillness: process::CpuActivity::default(),
+        }
+    }
+
+    /// What a pane is asked, one time after the other, and what is known of it each time.
+    #[track_caller]
+    fn check(is_told: bool, answers: &[(Reader, Reader)]) {
+        let mut pane = pane();
+        let mut now = Instant::now();
+        for (n, (answer, expected)) in answers.iter().enumerate() {
+            pane.take(asked(*answer), is_told, now);
+            let reader = pane.evidence().map(|evidence| evidence.reader);
+            assert_eq!(reader, Some(*expected), "answer {n} of {answers:?}");
+            assert!(pane.next > now);
+            now = pane.next;
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_hidden_once_is_not_hidden() {
+        use Reader::{Elsewhere, Polling, Reading, Unknown};
+        check(false, &[(Unknown, Elsewhere), (Unknown, Unknown)]);
+        check(false, &[(Unknown, Elsewhere), (Reading, Reading)]);
+        check(
+            false,
+            &[
+                (Unknown, Elsewhere),
+                (Elsewhere, Elsewhere),
+                (Unknown, Elsewhere),
+                (Elsewhere, Elsewhere),
+            ],
+        );
+        check(
+            false,
+            &[
+                (Polling, Polling),
+                (Unknown, Polling),
+                (Unknown, Unknown),
+                (Unknown, Unknown),
+                (Reading, Reading),
+                (Unknown, Reading),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_was_told_stands_where_the_reader_is_hidden() {
+        use Reader::{Elsewhere, Reading, Unknown};
+        check(true, &[(Unknown, Unknown), (Unknown, Unknown)]);
+        check(
+            true,
+            &[
+                (Reading, Reading),
+                (Unknown, Reading),
+                (Elsewhere, Elsewhere),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_hidden_is_soon_asked_again() {
+        let mut pane = pane();
+        let now = Instant::now();
+        pane.take(asked(Reader::Unknown), false, now);
+        assert_eq!(pane.next, now + SECOND_PAUSE);
+        pane.take(asked(Reader::Unknown), false, now + SECOND_PAUSE);
+        assert_eq!(pane.next, now + SECOND_PAUSE + FIRST_PAUSE);
+        // Nothing at all was found out.
+        let nothing = || Asked {
+            evidence: None,
+            ..asked(Reader::Unknown)
+        };
+        let mut pane = super::tests::pane();
+        pane.take(nothing(), false, now);
+        let reader = pane.evidence().map(|evidence| evidence.reader);
+        assert_eq!(reader, Some(Reader::Elsewhere));
+        pane.take(nothing(), false, pane.next);
+        assert_eq!(pane.evidence(), None);
+    }
 
     #[test]
     fn what_is_spent_is_a_thousandth_in_the_long_run_and_some_at_once() {

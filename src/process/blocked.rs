@@ -186,7 +186,11 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
     let reads_device = is_among(DEVICE_READS);
     let is_known = reads_device || is_among(TERMINAL_READS) || is_among(POLLS) || is_among(EPOLLS);
     if !is_known {
-        return Reader::Unknown;
+        // In a place without a name here, whoever waits for something typed still sleeps.
+        return match facts.state(thread) {
+            Some('S') => Reader::Unknown,
+            Some(_) | None => Reader::Elsewhere,
+        };
     }
     let Some(files) = facts.files() else {
         return Reader::Unknown;
