@@ -179,6 +179,9 @@ pub(crate) struct Supervise {
     /// Used by the program itself to go to the background.
     #[arg(long, hide = true, value_enum)]
     pub(crate) as_child: Option<ChildOf>,
+    /// Used by the program itself: what the daemon is asked for by, if not by the session's name.
+    #[arg(long, hide = true, requires = "as_child")]
+    pub(crate) asked: Option<String>,
 }
 
 /// Who put a daemon into the background.

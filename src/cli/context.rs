@@ -20,10 +20,10 @@ use super::session_name;
 use super::time_limit::TimeLimit;
 use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
 use crate::clock;
-use crate::daemon::{Meant, meant};
+use crate::daemon::meant;
 use crate::model::{Snapshot, Task, WindowId, text};
 use crate::observe::{Evidence, Observer};
-use crate::paths::{FileLock, Paths, PathsError};
+use crate::paths::{FileLock, Paths, PathsError, name_in};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target, TmuxError};
@@ -55,9 +55,8 @@ pub(super) struct Context {
 pub(super) struct Session {
     /// The name that the session has.
     pub(super) name: String,
-    /// The name that its daemon is asked for by: the session may have been renamed since.
-    pub(super) asked: String,
     pub(super) server: Server,
+    /// Its files. What its daemon is asked for by stands there: the session may have been renamed.
     pub(super) paths: Paths,
     /// The project's folder: the git work tree we are in, else the directory.
     pub(super) project: Option<PathBuf>,
@@ -132,7 +131,6 @@ impl Context {
         let paths = Paths::locate(server.socket(), &name, &lookup)
             .map_err(|error| self::paths(what, &error))?;
         let session = Session {
-            asked: name.clone(),
             name,
             server,
             paths,
@@ -162,23 +160,16 @@ impl Session {
                 timeout(ANSWERS_WITHIN, learnt).await.unwrap_or(Ok(()))
             }
             Err(ClientError::NoDaemon) => {
-                let meant = meant(&self.server, Some(&self.paths), &self.name);
+                let meant = meant(&self.server, &self.name);
                 // What keeps tmux from answering is for the command itself to tell.
-                let meant = timeout(ANSWERS_WITHIN, meant)
-                    .await
-                    .unwrap_or_else(|_| Ok(Meant::default()));
-                let meant = meant.unwrap_or_default();
-                if let Some(mark) = meant.supervisor {
-                    self.is_supervised_as(what, mark.name)?;
+                let Ok(Ok(meant)) = timeout(ANSWERS_WITHIN, meant).await else {
+                    return Ok(());
+                };
+                self.is_asked_for_by(what, &meant.asked)?;
+                if let Some(name) = meant.name {
+                    self.name = name;
                 }
-                match meant.name {
-                    Some(name) if meant.is_ambiguous => Err(self.ambiguous(what, &name)),
-                    Some(name) => {
-                        self.name = name;
-                        Ok(())
-                    }
-                    None => Ok(()),
-                }
+                Ok(())
             }
             Err(error @ ClientError::NotOurs { .. }) => {
                 Err(Failure::of(Kind::Failed, what, &error))
@@ -209,38 +200,19 @@ impl Session {
             return Ok(());
         }
         if let Some(other) = found.elsewhere {
-            return self.is_supervised_as(what, other);
+            return self.is_asked_for_by(what, &other);
         }
-        match found.name.filter(|name| !is_same(name)) {
-            Some(name) if found.is_ambiguous && self.name == self.asked => {
-                Err(self.ambiguous(what, &name))
-            }
-            Some(name) => {
-                self.name = name;
-                Ok(())
-            }
-            None => Ok(()),
+        if let Some(name) = found.name {
+            self.name = name;
         }
-    }
-
-    fn is_supervised_as(&mut self, what: &str, asked: String) -> Result<(), Failure> {
-        self.paths = Paths::locate(self.server.socket(), &asked, &lookup)
-            .map_err(|error| paths(what, &error))?;
-        self.asked = asked;
         Ok(())
     }
 
-    /// The session was renamed and another one has the name that was given: nobody but the user
-    /// knows which one is meant.
-    fn ambiguous(&self, what: &str, now: &str) -> Failure {
-        let given = &self.name;
-        let why =
-            format!("session `{given}` is `{now}` now, and another session is named `{given}`");
-        let hint = format!(
-            "-s {now} is the first one; `tmux-task -s {now} daemon stop`, then `tmux-task -s \
-             {given} daemon --fresh --detach` turns to the other"
-        );
-        Failure::new(Kind::Failed, what, why).with_hint(hint)
+    /// Turns to the files of the session that is asked for by this.
+    pub(super) fn is_asked_for_by(&mut self, what: &str, asked: &str) -> Result<(), Failure> {
+        self.paths = Paths::locate(self.server.socket(), asked, &lookup)
+            .map_err(|error| paths(what, &error))?;
+        Ok(())
     }
 
     /// Connects to the daemon; `None` when none runs.
@@ -278,10 +250,11 @@ impl Session {
             "--tmux".into(),
             absolute(self.server.program()).into(),
             // One word, so that a name that begins with a dash stays a name.
-            format!("--session={}", self.asked).into(),
+            format!("--session={}", name_in(&self.paths.asked)).into(),
             "daemon".into(),
             "--as-child".into(),
             child_of.into(),
+            format!("--asked={}", self.paths.asked).into(),
         ];
         args.extend_from_slice(more);
         Ok(Start {

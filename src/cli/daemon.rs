@@ -15,6 +15,7 @@ use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options};
 use crate::model::owner_of_environment;
+use crate::paths::name_in;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Filter, ReaderStart, Request, Response};
 
@@ -33,14 +34,17 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> 
     }
 }
 
-/// Returns the session to supervise. A fresh start, and a process that another one of ours has
-/// started, take the name as it is.
+/// Returns the session to supervise. Whoever has started this process from another one of ours has
+/// found out already which one is meant.
 async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure> {
-    if args.fresh || args.as_child.is_some() {
-        context.given("daemon")
-    } else {
-        context.session("daemon").await
+    let Some(_) = args.as_child else {
+        return context.session("daemon").await;
+    };
+    let mut session = context.given("daemon")?;
+    if let Some(asked) = &args.asked {
+        session.is_asked_for_by("daemon", asked)?;
     }
+    Ok(session)
 }
 
 async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
@@ -71,7 +75,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let has_harness = args.session_id.is_some() || owner_of_environment(&lookup).is_some();
     let options = Options {
         clean_after: has_harness.then_some(config.clean_after),
-        session: session.asked.clone(),
+        session: name_in(&session.paths.asked).to_owned(),
         server: session.server.clone(),
         paths: session.paths.clone(),
         session_id: args.session_id.or_else(|| {
@@ -151,7 +155,6 @@ fn daemon_failure(error: &DaemonError) -> Failure {
         DaemonError::Tmux(error) => context::tmux("daemon", error),
         DaemonError::Lock(_)
         | DaemonError::Elsewhere { .. }
-        | DaemonError::Ambiguous { .. }
         | DaemonError::NoAnswer { .. }
         | DaemonError::Paths(_)
         | DaemonError::Feed(_)

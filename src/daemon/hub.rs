@@ -311,7 +311,8 @@ impl Hub {
         }
         let epoch = &self.recorder.context().epoch;
         let bookmark = self.watch.bookmark();
-        let saved = SavedSession::new(look, &bookmark, epoch, self.recorder.last_seq());
+        let last_seq = self.recorder.last_seq();
+        let saved = SavedSession::new(&self.paths.asked, look, &bookmark, epoch, last_seq);
         match store_saved(&self.paths.saved(), &saved) {
             Ok(()) => self.save_at = None,
             Err(error) => tracing::error!(%error, "could not save the snapshot"),

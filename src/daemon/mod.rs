@@ -47,7 +47,7 @@ use crate::feed::FeedError;
 use crate::model::{Seq, SessionLife};
 use crate::paths::{Paths, PathsError};
 use crate::prompt::UserRules;
-use crate::tmux::{Mark, Server, TmuxError};
+use crate::tmux::{Mark, Marked, Server, TmuxError};
 use crate::wire::{After, Context, Filter, ReaderStart};
 use acceptor::Acceptor;
 use endpoint::{Endpoint, Locks};
@@ -75,7 +75,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(3);
 /// What a daemon is told at its start.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The task session's name.
+    /// The task session's name, or the one that it had when it was asked for first.
     pub session: String,
     /// Its tmux server.
     pub server: Server,
@@ -126,16 +126,8 @@ pub enum DaemonError {
     Elsewhere {
         /// Its process.
         pid: u32,
-        /// The name that it was asked for by.
+        /// What it was asked for by.
         name: String,
-    },
-    /// The session was renamed, and another one has its name now.
-    #[error("session `{before}` is `{now}` now, and another session is named `{before}`")]
-    Ambiguous {
-        /// The name that was given.
-        before: String,
-        /// The name of the session that the last daemon of this name left.
-        now: String,
     },
     /// The socket or the log cannot be made.
     #[error("could not make {}", .path.display())]
@@ -164,20 +156,16 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let paths = &options.paths;
     paths.create_runtime()?;
     let mut locks = Locks::take(paths)?;
-    let carried_on = Some(paths).filter(|_| !options.fresh);
-    let (checked, meant) = tokio::join!(
+    let (checked, occupant) = tokio::join!(
         options.server.check_version(),
-        timeout(
-            FIRST_ANSWER,
-            meant(&options.server, carried_on, &options.session)
-        )
+        timeout(FIRST_ANSWER, ownership::occupant(&options.server, paths))
     );
     checked?;
-    let meant = meant.map_err(|_elapsed| DaemonError::NoAnswer {
+    let occupant = occupant.map_err(|_elapsed| DaemonError::NoAnswer {
         socket: options.server.socket().to_owned(),
     })?;
     // What keeps tmux from answering is for the first look to tell.
-    let claimed = claim(&options, meant.unwrap_or_default()).await?;
+    let claimed = claim(&options, occupant.unwrap_or_default()).await?;
     paths.create_state()?;
     locks.complete(paths)?;
     log::open(&paths.log()).map_err(|source| DaemonError::Io {
@@ -284,24 +272,18 @@ async fn overdue(signals: &mut Signals, stopping: &Stopping) {
 }
 
 /// A session has one daemon, by whatever name it is asked for: marks it as ours, if it is there.
-async fn claim(options: &Options, found: Meant) -> Result<Option<SessionLife>, DaemonError> {
+async fn claim(
+    options: &Options,
+    occupant: Option<Marked>,
+) -> Result<Option<SessionLife>, DaemonError> {
     let elsewhere = |mark: Mark| DaemonError::Elsewhere {
         pid: mark.pid,
         name: mark.name,
     };
-    if let Some(mark) = found.supervisor {
-        return Err(elsewhere(mark));
-    }
-    if let Some(now) = found.name.filter(|_| found.is_ambiguous) {
-        return Err(DaemonError::Ambiguous {
-            before: options.session.clone(),
-            now,
-        });
-    }
-    let Some(life) = found.life else {
+    let Some(Marked { life, .. }) = occupant else {
         return Ok(None);
     };
-    match ownership::claim(&options.server, &life, &options.session).await {
+    match ownership::claim(&options.server, &life, &options.paths.asked).await {
         Ok(Claim::Ours) => Ok(Some(life)),
         Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
         Err(error) => {

@@ -4,86 +4,175 @@
 //! So a session can be asked for by its present name while it is supervised by an earlier one: the
 //! mark that the daemon left on it says which.
 
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
-use crate::paths::{Env, Paths};
+use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
 use crate::tmux::{self, Connection, Mark, Marked, Probe, Server, TmuxError};
+use crate::wire::{SavedLife, SavedSession};
+
+/// How far the clock may have been set back since a session was created. What was saved longer ago
+/// than that is not of this session, so it need not be read.
+const CLOCK_SET_BACK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a name stands for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meant {
     /// The name that the session has now; `None` when there is no such session.
     pub name: Option<String>,
-    /// Which life of it.
-    pub life: Option<SessionLife>,
-    /// The daemon that supervises it under another name than this.
-    pub supervisor: Option<Mark>,
-    /// Whether the session was renamed and another one, which no daemon supervises, has the name that
-    /// was given.
-    pub is_ambiguous: bool,
+    /// What its daemon is asked for by, whether one runs or not.
+    pub asked: String,
 }
 
-/// Asks tmux once what the name stands for: the session that the last daemon of this name left in
-/// its `paths`, through renames, else the one that has the name.
+/// Asks tmux once what the name stands for: the session that has it; where none has, the one that
+/// the last daemon of this name supervised, through renames.
 ///
 /// # Errors
 ///
 /// When tmux fails. A server that is not there has no sessions.
-pub async fn meant(server: &Server, paths: Option<&Paths>, name: &str) -> Result<Meant, TmuxError> {
+pub async fn meant(server: &Server, name: &str) -> Result<Meant, TmuxError> {
+    let sessions = list_sessions(server).await?;
+    // Who finds no place finds that out by using it.
+    let paths = paths_of(server, name).ok();
+    let life = paths.as_ref().and_then(saved_life);
+    let kept = |life: &SessionLife| kept_as(server, paths.as_ref()?, life);
+    let is_living = |mark: &Mark| is_living(server, mark);
+    Ok(choose(&sessions, life.as_ref(), name, kept, is_living))
+}
+
+async fn list_sessions(server: &Server) -> Result<Vec<Marked>, TmuxError> {
     if server.probe() == Probe::Absent {
-        return Ok(Meant::default());
+        return Ok(Vec::new());
     }
-    let sessions = tmux::list_marks(&mut Connection::OneShot(server)).await?;
-    let saved = paths.and_then(|paths| load_saved(&paths.saved()));
-    let saved = saved.and_then(|saved| saved.to_snapshot().ok());
-    let life = saved.and_then(|snapshot| snapshot.life);
-    Ok(choose(&sessions, life.as_ref(), name, |mark| {
-        is_living(server, mark)
-    }))
+    tmux::list_marks(&mut Connection::OneShot(server)).await
 }
 
 fn choose(
     sessions: &[Marked],
     life: Option<&SessionLife>,
     name: &str,
+    kept: impl Fn(&SessionLife) -> Option<String>,
     is_living: impl Fn(&Mark) -> bool,
 ) -> Meant {
     let named = sessions.iter().find(|session| session.name == name);
-    let mut left = sessions.iter().find(|session| Some(&session.life) == life);
-    if is_supervised(named, &is_living) && left.is_some_and(|left| left.name != name) {
-        // Of two sessions that are supervised, a name means the one that has it now.
-        left = None;
-    }
-    let Some(found) = left.or(named) else {
-        return Meant::default();
+    let left = sessions.iter().find(|session| Some(&session.life) == life);
+    let Some(found) = named.or(left) else {
+        return Meant {
+            name: None,
+            asked: name.to_owned(),
+        };
     };
-    let elsewhere = |mark: &&Mark| mark.name != name && is_living(mark);
+    let state = match left {
+        None => StateThere::Nobodys,
+        Some(left) if left.life == found.life => StateThere::Ours,
+        Some(_) => StateThere::Anothers,
+    };
     Meant {
         name: Some(found.name.clone()),
-        life: Some(found.life.clone()),
-        supervisor: found.mark.as_ref().filter(elsewhere).cloned(),
-        is_ambiguous: named.is_some_and(|named| named.life != found.life),
+        asked: asked_for(found, name, state, kept, is_living),
     }
 }
 
-/// Whether a living daemon has marked the session, by whatever name it was asked for.
-fn is_supervised(session: Option<&Marked>, is_living: impl Fn(&Mark) -> bool) -> bool {
-    let mark = session.and_then(|session| session.mark.as_ref());
-    mark.is_some_and(is_living)
+/// Whose state is in the place of a session's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StateThere {
+    /// That of this session.
+    Ours,
+    /// That of another session, which lives under another name.
+    Anothers,
+    /// There is none, or that of a session that has gone.
+    Nobodys,
 }
 
-/// Returns the name by which another daemon than ours supervises the session that has this name,
-/// where there is one: of all `sessions` it is not the one with our `life`.
-pub(super) fn supervised_elsewhere(
-    server: &Server,
-    sessions: &[Marked],
-    life: &SessionLife,
+/// Returns what the session `found`, which `name` stands for, is asked for by.
+fn asked_for(
+    found: &Marked,
     name: &str,
-) -> Option<String> {
-    let mut others = sessions.iter().filter(|session| session.life != *life);
-    let mark = others.find(|session| session.name == name)?.mark.as_ref()?;
-    is_living(server, mark).then(|| mark.name.clone())
+    state: StateThere,
+    kept: impl Fn(&SessionLife) -> Option<String>,
+    is_living: impl Fn(&Mark) -> bool,
+) -> String {
+    if let Some(mark) = found.mark.as_ref().filter(|mark| is_living(mark)) {
+        return mark.name.clone();
+    }
+    match state {
+        StateThere::Ours => name.to_owned(),
+        // The feed of another session is not continued while that session lives.
+        StateThere::Anothers => {
+            kept(&found.life).unwrap_or_else(|| asked_by_id(name, found.life.id))
+        }
+        StateThere::Nobodys => kept(&found.life).unwrap_or_else(|| name.to_owned()),
+    }
+}
+
+/// Returns what the session is asked for by, given that the state in the `place` of its name is
+/// another living session's.
+pub(super) fn asked_of(server: &Server, paths: &Paths, session: &Marked) -> String {
+    let kept = |life: &SessionLife| kept_as(server, paths, life);
+    let is_living = |mark: &Mark| is_living(server, mark);
+    let state = StateThere::Anothers;
+    asked_for(session, &session.name, state, kept, is_living)
+}
+
+/// Returns the session that a daemon of this `place` is to supervise: the one whose state is there,
+/// whatever its name is, else the one of its name, unless the state of that one is elsewhere.
+///
+/// # Errors
+///
+/// When tmux fails. A server that is not there has no sessions.
+pub(super) async fn occupant(server: &Server, paths: &Paths) -> Result<Option<Marked>, TmuxError> {
+    let mut sessions = list_sessions(server).await?;
+    let life = saved_life(paths);
+    let left = sessions
+        .iter()
+        .position(|session| Some(&session.life) == life.as_ref());
+    let is_free =
+        |life: &SessionLife| kept_as(server, paths, life).is_none_or(|asked| asked == paths.asked);
+    let named = || {
+        sessions
+            .iter()
+            .position(|session| session.name == name_in(&paths.asked) && is_free(&session.life))
+    };
+    Ok(left.or_else(named).map(|index| sessions.swap_remove(index)))
+}
+
+fn saved_life(paths: &Paths) -> Option<SessionLife> {
+    life_of(&load_saved(&paths.saved())?)
+}
+
+fn life_of(saved: &SavedSession) -> Option<SessionLife> {
+    saved.life.as_ref().map(SavedLife::to_life)?.ok()
+}
+
+/// Finds the state of this life of a session among those of all task sessions, of which `place` is
+/// one. Returns what it is asked for by; of several, the one that was saved last.
+pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Option<String> {
+    let created = Duration::from_secs(u64::try_from(life.created).unwrap_or_default());
+    let earliest = UNIX_EPOCH + created.saturating_sub(CLOCK_SET_BACK);
+    let files = paths.all_saved().into_iter();
+    let recent = files.filter(|file| changed_at(file).is_some_and(|at| at >= earliest));
+    let found = recent.filter_map(|file| {
+        let saved = load_saved(&file).filter(|saved| life_of(saved).as_ref() == Some(life))?;
+        let asked = saved.asked.unwrap_or(saved.snapshot.session_name);
+        // Neither a copy of another folder nor one that an earlier version made for another name.
+        let is_at_home = paths_of(server, &asked).is_ok_and(|paths| paths.saved() == file);
+        is_at_home.then_some((saved.snapshot.captured_at, asked))
+    });
+    found.max().map(|(_, asked)| asked)
+}
+
+fn changed_at(file: &Path) -> Option<SystemTime> {
+    fs::symlink_metadata(file).ok()?.modified().ok()
+}
+
+/// Returns the place of the session that is asked for by this.
+pub(super) fn paths_of(server: &Server, asked: &str) -> Result<Paths, PathsError> {
+    let env: Env<'_> = &|name| std::env::var_os(name);
+    Paths::locate(server.socket(), asked, env)
 }
 
 /// Whose a session is.
@@ -121,9 +210,7 @@ pub(super) async fn claim(
 
 /// Whether the daemon that left this mark still runs.
 fn is_living(server: &Server, mark: &Mark) -> bool {
-    let env: Env<'_> = &|name| std::env::var_os(name);
-    Paths::locate(server.socket(), &mark.name, env)
-        .is_ok_and(|paths| lock::is_held_by(&paths.lock(), mark.pid))
+    paths_of(server, &mark.name).is_ok_and(|paths| lock::is_held_by(&paths.lock(), mark.pid))
 }
 
 #[cfg(test)]
@@ -149,36 +236,54 @@ mod tests {
         }
     }
 
-    /// Daemons with odd numbers live. Tells the present name, who supervises it, and whether the
-    /// name is another session's as well.
+    /// Daemons with odd numbers live. `left` is the session whose state is in the place of the name
+    /// `work`, `kept` one whose state is in the place of `first`. Tells which session is meant and
+    /// what it is asked for by.
     #[track_caller]
-    fn check(sessions: &[Marked], left: Option<u32>, told: (Option<&str>, Option<&str>, bool)) {
-        let life = left.map(|id| session(id, "", None).life);
-        let meant = choose(sessions, life.as_ref(), "work", |mark| mark.pid % 2 == 1);
-        let supervisor = meant.supervisor.map(|mark| mark.name);
-        assert_eq!(
-            (
-                meant.name.as_deref(),
-                supervisor.as_deref(),
-                meant.is_ambiguous
-            ),
-            told
+    fn check(
+        sessions: &[Marked],
+        (left, kept): (Option<u32>, Option<u32>),
+        told: (Option<&str>, &str),
+    ) {
+        let life = |id| session(id, "", None).life;
+        let left = left.map(life);
+        let kept = |life: &SessionLife| (Some(life.id.0) == kept).then(|| "first".to_owned());
+        let meant = choose(sessions, left.as_ref(), "work", kept, |mark| {
+            mark.pid % 2 == 1
+        });
+        assert_eq!((meant.name.as_deref(), meant.asked.as_str()), told);
+    }
+
+    #[test]
+    fn a_name_stands_for_the_session_that_has_it_else_for_the_one_that_had_it() {
+        check(&[], (None, None), (None, "work"));
+        check(
+            &[session(1, "other", None)],
+            (Some(2), None),
+            (None, "work"),
         );
-    }
-
-    #[test]
-    fn a_name_stands_for_what_its_daemon_left_or_for_what_has_it() {
-        check(&[], None, (None, None, false));
-        check(&[session(1, "other", None)], Some(2), (None, None, false));
         let plain = [session(1, "other", None), session(2, "work", None)];
-        check(&plain, None, (Some("work"), None, false));
-        check(&plain, Some(2), (Some("work"), None, false));
-        check(&plain, Some(1), (Some("other"), None, true));
-        check(&plain[..1], Some(1), (Some("other"), None, false));
+        check(&plain, (None, None), (Some("work"), "work"));
+        check(&plain, (Some(2), None), (Some("work"), "work"));
+        check(&plain[..1], (Some(1), None), (Some("other"), "work"));
     }
 
     #[test]
-    fn of_two_supervised_sessions_that_swapped_names_each_is_found_by_the_one_it_has() {
+    fn without_a_daemon_each_session_has_the_state_that_was_saved_of_it() {
+        let swapped = [session(1, "other", None), session(2, "work", None)];
+        check(&swapped, (Some(1), Some(2)), (Some("work"), "first"));
+        check(&swapped, (None, Some(2)), (Some("work"), "first"));
+        // One without any gets a place of its own while the one that had the name first lives.
+        check(&swapped, (Some(1), None), (Some("work"), "work:$2"));
+        check(&swapped, (Some(3), None), (Some("work"), "work"));
+        // What a killed daemon left on it says nothing.
+        let left = [session(1, "work", Some((4, "second")))];
+        check(&left, (Some(1), None), (Some("work"), "work"));
+        check(&left, (None, Some(1)), (Some("work"), "first"));
+    }
+
+    #[test]
+    fn a_session_that_is_supervised_is_asked_for_as_its_daemon_was() {
         // The first was asked for as `work` and is `other` now.
         let swapped = |pids: [u32; 2]| {
             [
@@ -187,24 +292,16 @@ mod tests {
             ]
         };
         for left in [None, Some(1)] {
-            check(&swapped([3, 5]), left, (Some("work"), Some("other"), false));
-            check(&swapped([4, 5]), left, (Some("work"), Some("other"), false));
+            check(&swapped([3, 5]), (left, None), (Some("work"), "other"));
+            check(&swapped([4, 5]), (left, None), (Some("work"), "other"));
         }
         // Nobody supervises the one that has the name.
-        check(&swapped([3, 4]), Some(1), (Some("other"), None, true));
-    }
-
-    #[test]
-    fn only_a_living_daemon_of_another_name_supervises_it_elsewhere() {
-        let told = |mark| [session(1, "work", Some(mark))];
         check(
-            &told((3, "first")),
-            None,
-            (Some("work"), Some("first"), false),
+            &swapped([3, 4]),
+            (Some(1), Some(2)),
+            (Some("work"), "first"),
         );
-        check(&told((4, "first")), None, (Some("work"), None, false));
-        check(&told((3, "work")), None, (Some("work"), None, false));
         let renamed = [session(1, "now", Some((3, "now")))];
-        check(&renamed, Some(1), (Some("now"), Some("now"), false));
+        check(&renamed, (Some(1), None), (Some("now"), "now"));
     }
 }

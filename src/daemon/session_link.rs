@@ -64,7 +64,7 @@ pub(super) struct SessionLink {
     paths: Paths,
     /// Which life bears our mark.
     claimed: Option<SessionLife>,
-    /// The name by which another daemon supervises the session of our name.
+    /// What the session of our name is asked for by, when the state of that session is not ours.
     elsewhere: Option<String>,
     /// Facts about the session itself, from the last look that saw it.
     about: About,
@@ -122,7 +122,7 @@ pub(super) struct Untidy {
 
 impl SessionLink {
     /// Returns a watch that carries on from the last look, if there was one. `claimed` bears our
-    /// mark already.
+    /// mark already and is the life to follow.
     pub(super) fn new(
         server: Server,
         name: String,
@@ -132,7 +132,8 @@ impl SessionLink {
     ) -> Self {
         let observer = before.map(|(look, bookmark)| Observer::from_snapshot(look, bookmark));
         let before = before.map(|(look, _)| look);
-        let life = before.and_then(|before| before.life.clone());
+        let saved = || before.and_then(|before| before.life.clone());
+        let life = claimed.clone().or_else(saved);
         Self {
             server,
             server_process: life.as_ref().and_then(server_of),
@@ -544,12 +545,20 @@ impl SessionLink {
     }
 
     /// Marks the session as ours; returns whether it is. One that another daemon follows, by the
-    /// name that it had, is not.
+    /// name that it had, or did follow, is not: its state is kept there.
     async fn claim(&mut self, life: &SessionLife) -> Result<bool, TmuxError> {
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
         }
-        match ownership::claim(&self.server, life, &self.name).await? {
+        if self.life.as_ref() != Some(life) {
+            let kept = ownership::kept_as(&self.server, &self.paths, life);
+            if let Some(asked) = kept.filter(|asked| *asked != self.paths.asked) {
+                tracing::info!(asked, "its state is kept elsewhere");
+                self.elsewhere = Some(asked);
+                return Ok(false);
+            }
+        }
+        match ownership::claim(&self.server, life, &self.paths.asked).await? {
             Claim::Ours => {
                 self.claimed = Some(life.clone());
                 Ok(true)
@@ -564,8 +573,8 @@ impl SessionLink {
 
     /// Says which session this is, to somebody who has but a name.
     pub(super) async fn whereabouts(&mut self) -> Whereabouts {
-        let name = self.about.name.clone();
-        let (mut is_ambiguous, mut elsewhere) = (false, self.elsewhere.clone());
+        let mut name = self.about.name.clone();
+        let mut elsewhere = self.elsewhere.clone();
         let asked = text::one_line(self.name.as_bytes(), 4096);
         if let (Some(life), true) = (
             self.life.clone(),
@@ -573,23 +582,18 @@ impl SessionLink {
         ) {
             match tmux::list_marks(&mut self.connection()).await {
                 Ok(all) => {
-                    is_ambiguous = all
-                        .iter()
-                        .any(|other| other.name == self.name && other.life.id != life.id);
-                    if let Some(other) =
-                        ownership::supervised_elsewhere(&self.server, &all, &life, &self.name)
-                    {
-                        elsewhere = Some(other);
+                    // The last look may be older than a rename.
+                    let ours = all.iter().find(|session| session.life == life);
+                    name = ours.map(|ours| ours.name.clone()).or(name);
+                    let mut others = all.iter().filter(|session| session.life != life);
+                    if let Some(other) = others.find(|session| session.name == self.name) {
+                        elsewhere = Some(ownership::asked_of(&self.server, &self.paths, other));
                     }
                 }
                 Err(error) => tracing::warn!(%error, "could not ask who has the name"),
             }
         }
-        Whereabouts {
-            name,
-            elsewhere,
-            is_ambiguous,
-        }
+        Whereabouts { name, elsewhere }
     }
 
     async fn one_shot(

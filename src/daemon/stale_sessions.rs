@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::hub::Hub;
-use super::{Options, run_archiver};
+use super::{Options, ownership, run_archiver};
 use crate::client::{Client, ClientError};
 use crate::clock::now;
 use crate::feed::{Holdings, LastRead, holdings, last_read};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
-use crate::paths::{Env, Paths};
+use crate::paths::Paths;
 use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError, Unless};
 use crate::wire::{Request, Response};
 
@@ -147,9 +147,11 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
 
 /// Ends a session in which nothing runs if it is of no more use to anybody; returns whether it did.
 async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Duration) -> bool {
-    let env: Env<'_> = &|name| std::env::var_os(name);
-    let name = session.supervised_as.as_ref().unwrap_or(&session.name);
-    let Ok(paths) = Paths::locate(hub.watch.server().socket(), name, env) else {
+    let server = hub.watch.server();
+    let Ok(meant) = ownership::meant(server, &session.name).await else {
+        return false;
+    };
+    let Ok(paths) = ownership::paths_of(server, &meant.asked) else {
         return false;
     };
     let Some(use_of_it) = use_of(session, tasks, &paths) else {

@@ -444,7 +444,7 @@ fn a_saved_snapshot_is_read_back() {
         deaths_read: Some(7),
         launched_at: BTreeMap::from([(WindowId(1), 1_767_225_600_000)]),
     };
-    let saved = SavedSession::new(&look, &bookmark, "e1", 9);
+    let saved = SavedSession::new("work", &look, &bookmark, "e1", 9);
     store_saved(&path, &saved).unwrap();
     assert_eq!(load_saved(&path), Some(saved.clone()));
     assert_eq!(saved.to_snapshot(), Ok(look));

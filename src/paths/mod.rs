@@ -6,6 +6,7 @@
 mod file_lock;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
 
 const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
+
+/// The name of the file of the saved snapshot.
+const SAVED: &str = "session.json";
 
 /// The longest path that a socket may have on every system (macOS has room for 104 bytes with the
 /// closing NUL, Linux for 108).
@@ -75,9 +79,25 @@ fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
     }
 }
 
+/// Returns what a session is asked for by when the place of its name belongs to another session,
+/// which had that name first. tmux allows no `:` in a name, so no session is named like this.
+#[must_use]
+pub fn asked_by_id(name: &str, id: impl fmt::Display) -> String {
+    format!("{name}:{id}")
+}
+
+/// Returns the name in what a session is asked for by.
+#[must_use]
+pub fn name_in(asked: &str) -> &str {
+    asked.split_once(':').map_or(asked, |(name, _)| name)
+}
+
 /// The files of one task session. Making this creates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
+    /// What the session's daemon is asked for by: the name that the session had at first, or what
+    /// [`asked_by_id`] makes of it.
+    pub asked: String,
     /// What tells this task session from all others, usable as a file name.
     pub key: String,
     /// The folder of everything that lasts.
@@ -89,15 +109,17 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Returns the place of the session of this name on the tmux server at `server_socket`.
+    /// Returns the place of the session that is asked for by this on the tmux server at
+    /// `server_socket`.
     ///
     /// # Errors
     ///
     /// When the environment names no folder for state, or names one by a relative path.
-    pub fn locate(server_socket: &Path, session: &str, env: Env<'_>) -> Result<Self, PathsError> {
-        let key = key(server_socket, session);
+    pub fn locate(server_socket: &Path, asked: &str, env: Env<'_>) -> Result<Self, PathsError> {
+        let key = key(server_socket, asked);
         let state = state_root(env)?.join(&key);
         Ok(Self {
+            asked: asked.to_owned(),
             key,
             state,
             runtime: runtime_root(env)?,
@@ -114,7 +136,16 @@ impl Paths {
     /// Returns the file of the saved snapshot.
     #[must_use]
     pub fn saved(&self) -> PathBuf {
-        self.state.join("session.json")
+        self.state.join(SAVED)
+    }
+
+    /// Returns the files of the saved snapshots of all task sessions of the user, this one's
+    /// included, whether they exist or not; in no order.
+    #[must_use]
+    pub fn all_saved(&self) -> Vec<PathBuf> {
+        let root = self.state.parent().and_then(|root| root.read_dir().ok());
+        let folders = root.into_iter().flatten().flatten();
+        folders.map(|folder| folder.path().join(SAVED)).collect()
     }
 
     /// Returns the folder of the output that was kept of runs that ended.

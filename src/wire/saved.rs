@@ -18,6 +18,9 @@ pub struct SavedSession {
     pub epoch: String,
     /// The number of the last record whose change the snapshot shows.
     pub last_seq: Seq,
+    /// What the session's daemon was asked for by; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// Which life of the session it was.
     pub life: Option<SavedLife>,
     /// The number of the last death in tmux's record that the snapshot accounts for.
@@ -85,14 +88,21 @@ impl SavedLife {
 }
 
 impl SavedSession {
-    /// Returns what to save of this look.
+    /// Returns what to save of this look at the session that the daemon was asked for by `asked`.
     #[must_use]
-    pub fn new(snapshot: &Snapshot, bookmark: &Bookmark, epoch: &str, last_seq: Seq) -> Self {
+    pub fn new(
+        asked: &str,
+        snapshot: &Snapshot,
+        bookmark: &Bookmark,
+        epoch: &str,
+        last_seq: Seq,
+    ) -> Self {
         let launched = bookmark.launched_at.iter();
         Self {
             v: super::VERSION,
             epoch: epoch.to_owned(),
             last_seq,
+            asked: Some(asked.to_owned()),
             life: snapshot.life.as_ref().map(SavedLife::from),
             deaths_read: bookmark.deaths_read,
             launched_at: launched

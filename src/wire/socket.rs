@@ -181,11 +181,9 @@ pub enum Response {
 pub struct Whereabouts {
     /// The name that the session has now; `None` when there is none.
     pub name: Option<String>,
-    /// The name by which another daemon supervises the session that has the name this daemon was
-    /// asked for.
+    /// What the session that has the name this daemon was asked for is asked for by itself, when it
+    /// is another one.
     pub elsewhere: Option<String>,
-    /// Whether it was renamed and another session has the name that the daemon was asked for.
-    pub is_ambiguous: bool,
 }
 
 /// A task that a command ended or removed.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::runs::codes;
@@ -38,6 +38,20 @@ fn daemon_by(world: &World, name: &str) -> Pid {
     let output = by(world, name, &["daemon", "status", "--json"]);
     let status: Value = serde_json::from_str(output.ok()).unwrap();
     pid(status["pid"].as_i64().unwrap())
+}
+
+fn daemon_by_or_none(world: &World, name: &str) -> Option<Pid> {
+    let output = by(world, name, &["daemon", "status"]);
+    (output.code != 3).then(|| daemon_by(world, name))
+}
+
+/// The names of the tasks that were started, in order.
+fn names(records: &[Value]) -> Vec<&str> {
+    let started = events(records).into_iter();
+    let started = started.filter(|event| event["type"] == "started");
+    started
+        .filter_map(|event| event["task"]["windowName"].as_str())
+        .collect()
 }
 
 fn sessions(world: &World) -> Vec<String> {
@@ -169,47 +183,42 @@ fn another_session_with_the_old_name_is_not_taken_for_it() {
         "other",
         "exec sleep 1000",
     ]);
-    let check = || {
-        for command in [
-            &["ls"][..],
-            &["logs", "other"],
-            &["run", "web", "--", "true"],
-            &["kill-all", "--yes"],
-        ] {
-            let output = world.task(command);
-            output.fails(
-                1,
-                &format!(
-                    "tmux-task: {}: session `work` is `new` now, and another session is named \
-                     `work`\nhint: -s new is the first one; `tmux-task -s new daemon stop`, then \
-                     `tmux-task -s work daemon --fresh --detach` turns to the other",
-                    command[0]
-                ),
-            );
+    // Whether the first one is supervised or not, nothing of the other one is its own.
+    for (n, is_supervised) in [(0, true), (1, false)] {
+        let listed = world.task(["ls"]);
+        assert!(listed.ok().contains(" other ") && !listed.ok().contains(" api "));
+        world.task(["logs", "other"]).ok();
+        let stop = world.task(["daemon", "stop"]);
+        let status = world.task(["daemon", "status"]);
+        assert_eq!((stop.code, status.code), (3, 3), "{stop} {status}");
+        // A session that no daemon has seen has no feed yet, or its own.
+        assert_eq!(events(&world.records()).len(), n);
+        let name = format!("mine-{n}");
+        world.run(&name, "exec sleep 1000");
+        world.until("its start", |records| {
+            names(records).last() == Some(&&*name)
+        });
+        world.task(["daemon", "stop"]).ok();
+        if is_supervised {
+            let listed = by(&world, "new", &["ls"]);
+            assert!(listed.ok().contains(" api ") && !listed.ok().contains(" other "));
+            by(&world, "new", &["run", "web", "--", "exec sleep 1000"]).ok();
+            let records = world.until_of(&["-s", "new"], "both starts", |records| {
+                deliveries(records).len() == 2
+            });
+            assert_eq!(names(&records), ["api", "web"]);
+            by(&world, "new", &["daemon", "stop"]).ok();
         }
-    };
-    check();
-    let listed = by(&world, "new", &["ls"]);
-    assert!(listed.ok().contains(" api ") && !listed.ok().contains(" other "));
-    by(&world, "new", &["run", "web", "--", "exec sleep 1000"]).ok();
-    let records = world.until_of(&["-s", "new"], "both starts", |records| {
-        deliveries(records).len() == 2
-    });
-    assert!(story(&records).iter().all(|line| !line.contains("other")));
-
-    // As the hint says; nor is anything told by a daemon that does not know which one is meant.
-    by(&world, "new", &["daemon", "stop"]).ok();
-    check();
-    let daemon = world.task(["daemon", "--detach"]);
-    assert_eq!(daemon.code, 1, "{daemon}");
+    }
+    // A new baseline is one of the same session.
     world.daemon_with(&["--fresh"]);
     world.run("more", "exec sleep 1000");
-    let told = world.until("its start", |told| {
-        told.len() > records.len() && all_told(told) && story(told).contains(&"started more".into())
-    });
-    let told = story(&told[records.len()..]);
-    let events = told.iter().filter(|line| !line.starts_with("notice"));
-    assert_eq!(events.collect::<Vec<_>>(), ["started more"]);
+    let records = world.until("its start", |records| names(records).len() > 2);
+    assert_eq!(names(&records), ["mine-0", "mine-1", "more"]);
+    assert_eq!(events(&records).len(), 3, "{:?}", story(&records));
+    assert_eq!(names(&world.records_of(&["-s", "new"])), ["api", "web"]);
+    world.task(["kill-all", "--yes"]).ok();
+    assert_eq!(sessions(&world), ["new"]);
 }
 
 #[test]
@@ -345,4 +354,94 @@ fn two_sessions_that_swap_names_are_each_found_by_the_name_they_have() {
         by(&world, name, &["daemon", "stop"]).ok();
         world.until_true("the daemon is gone", || has_ended(daemon));
     }
+}
+
+#[test]
+fn sessions_that_swapped_names_while_no_daemon_ran_are_each_found_by_the_name_they_have() {
+    for is_killed in [false, true] {
+        let world = World::new();
+        let sessions = [("work", "api"), ("other", "web")];
+        for (session, task) in sessions {
+            world.run_in(session, task, "exec sleep 1000");
+            let started = format!("started {task}");
+            world.until_of(&["-s", session], "its start", |records| {
+                story(records).contains(&started) && all_told(records)
+            });
+        }
+        for (session, _) in sessions {
+            let daemon = daemon_by(&world, session);
+            if is_killed {
+                kill_process(daemon, Signal::KILL).unwrap();
+            } else {
+                by(&world, session, &["daemon", "stop"]).ok();
+            }
+            world.until_true("the daemon is gone", || has_ended(daemon));
+        }
+        rename(&world, "work", "aside");
+        rename(&world, "other", "work");
+        rename(&world, "aside", "other");
+        for (name, task) in [("other", "api"), ("work", "web")] {
+            for command in [&["daemon", "status"][..], &["daemon", "stop"]] {
+                let output = by(&world, name, command);
+                assert_eq!(output.code, 3, "{output}");
+                assert!(
+                    output.err.contains("no daemon runs for session"),
+                    "{output}"
+                );
+            }
+            assert!(by(&world, name, &["status"]).ok().contains("1 task"));
+            let listed = by(&world, name, &["ls"]);
+            assert!(listed.ok().contains(&format!(" {task} ")), "{listed}");
+            by(&world, name, &["logs", task]).ok();
+            assert_eq!(
+                names(&parse_lines(by(&world, name, &["feed"]).ok())),
+                [task]
+            );
+        }
+        for (name, task) in [("other", "api"), ("work", "web")] {
+            let run = by(&world, name, &["run", "new", "--", "exec sleep 1000"]);
+            assert!(run.ok().starts_with(&format!("session={name}\n")), "{run}");
+            let records = world.until_of(&["-s", name], "both starts", |records| {
+                names(records).len() > 1
+            });
+            assert_eq!(names(&records), [task, "new"]);
+        }
+        let daemons = ["other", "work"].map(|name| daemon_by(&world, name));
+        assert_ne!(daemons[0], daemons[1]);
+        assert_eq!(fs::read_dir(world.path("state")).unwrap().count(), 2);
+        for name in ["other", "work"] {
+            by(&world, name, &["kill-all", "--yes"]).ok();
+            by(&world, name, &["daemon", "stop"]).ok();
+        }
+    }
+}
+
+#[test]
+fn a_daemon_does_not_take_a_session_whose_state_is_elsewhere() {
+    let world = World::new();
+    for (session, task) in [("work", "api"), ("other", "web")] {
+        world.run_in(session, task, "exec sleep 1000");
+        world.until_of(&["-s", session], "its start", |records| {
+            names(records) == [task]
+        });
+    }
+    by(&world, "other", &["daemon", "stop"]).ok();
+    // The daemon of the first one waits for a session of this name now.
+    rename(&world, "work", "aside");
+    let daemon = daemon_by(&world, "aside");
+    rename(&world, "other", "work");
+    by(&world, "aside", &["kill-all", "--yes"]).ok();
+    let kept = || parse_lines(&fs::read_to_string(world.state("work").join("feed.jsonl")).unwrap());
+    world.until_true("the end of the first one", || {
+        let records = kept();
+        let mut told = events(&records).into_iter();
+        told.any(|event| event["type"] == "disappeared")
+    });
+    assert_ne!(daemon_by_or_none(&world, "work"), Some(daemon));
+    let listed = world.task(["ls"]);
+    assert!(listed.ok().contains(" web "), "{listed}");
+    world.run("more", "exec sleep 1000");
+    let records = world.until("its start", |records| names(records).len() > 1);
+    assert_eq!(names(&records), ["web", "more"]);
+    assert_eq!(names(&kept()), ["api"]);
 }
