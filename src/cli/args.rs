@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config;
 use crate::wire::{After, EventType, Kind};
 
 /// Supervises the tmux windows that an agent's tasks run in: tells at once, and once, what
@@ -470,25 +471,17 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads a duration: a number with `ms`, `s`, `m` or `h`; without a unit it is seconds.
+/// Reads a duration that is not zero; without a unit it is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h");
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "ms" => number / 1000.0,
-        "" | "s" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(wrong()),
+    let is_bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let duration = if is_bare {
+        config::parse_duration(&format!("{text}s"))
+    } else {
+        config::parse_duration(text)
     };
-    Duration::try_from_secs_f64(seconds)
-        .ok()
+    duration
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(wrong)
+        .ok_or_else(|| format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h"))
 }
 
 #[cfg(test)]
@@ -509,7 +502,12 @@ mod tests {
         assert_eq!(ms("2"), Some(2000));
         assert_eq!(ms("1.5m"), Some(90_000));
         assert_eq!(ms("1h"), Some(3_600_000));
-        for wrong in ["", "s", "0", "-1s", "1d", "1e9s", "1 s", "nan"] {
+        assert_eq!(ms("1.5"), Some(1500));
+        assert_eq!(ms(".5s"), Some(500));
+        assert_eq!(ms("1m30s"), Some(90_000));
+        for wrong in [
+            "", "0s", "1h30", "s", "0", "-1s", "1d", "1e9s", "1 s", "nan",
+        ] {
             assert_eq!(ms(wrong), None, "{wrong:?}");
         }
     }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::table::line_of;
-use super::{Config, ConfigError, parse};
+use super::parse::{line_of, parse};
+use super::{Config, ConfigError};
 use crate::files;
 
 /// More than anybody writes.
@@ -93,9 +93,10 @@ fn read(file: ConfigFile) -> Result<Config, ConfigError> {
     };
     match std::str::from_utf8(&bytes) {
         Ok(text) => parse(file.path(), text),
-        Err(error) => Err(ConfigError::NotText {
+        Err(error) => Err(ConfigError::Invalid {
             path: file.path().to_owned(),
             line: line_of(&bytes, error.valid_up_to()),
+            problem: "not UTF-8".to_owned(),
         }),
     }
 }
@@ -186,7 +187,6 @@ mod tests {
             path.display()
         );
         assert_eq!(error.to_string(), expected);
-        assert_eq!(error.key(), Some("notice"));
     }
 
     #[test]

@@ -1,41 +1,63 @@
 //! What can be set, and its defaults.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::ConfigError;
-use super::table::{Document, Table};
+use serde::{Deserialize, Deserializer};
+
+use super::parse::quotable;
+use super::parse_duration;
+use super::value::{list, number, text};
 use crate::model::environment::is_name_pattern;
 use crate::model::{PromptKind, ShellDelivery};
 
 /// What the file says, with defaults for what it leaves out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub struct Config {
     /// Where notices go: key `notices`. Empty means nowhere.
+    #[serde(deserialize_with = "sinks")]
     pub notices: BTreeSet<NoticeSink>,
     /// What else of a caller's environment tasks do not see, names or beginnings of names with a
     /// `*`: key `env-withhold`.
+    #[serde(deserialize_with = "variables")]
     pub env_withhold: Vec<String>,
     /// What is taken for a prompt and told: table `input`.
     pub input: InputConfig,
     /// How much is kept of the output of runs that ended: table `logs`.
     pub logs: LogsConfig,
     /// How the events of shells are delivered: key `shells`.
+    #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
     /// For how long nobody must have used a session of the project before a daemon that starts may
     /// end it: key `clean-after`.
+    #[serde(deserialize_with = "clean_after")]
     pub clean_after: Duration,
 }
 
 /// How much is kept of the output of runs that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub struct LogsConfig {
     /// Of one run, its last lines: key `keep-lines`.
+    #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
     pub keep_lines: u64,
     /// Of one session, its last runs; 0 keeps nothing: key `keep-runs`.
+    #[serde(deserialize_with = "number::<0, 100_000, _>")]
     pub keep_runs: u64,
     /// Of one session, mebibytes of all its runs together: key `keep-mib`.
+    #[serde(deserialize_with = "number::<1, 100_000, _>")]
     pub keep_mib: u64,
 }
 
@@ -50,20 +72,32 @@ impl Default for LogsConfig {
 }
 
 /// What is taken for a prompt, and which are told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub struct InputConfig {
     /// Regular expressions for lines that ask: key `ask`.
+    #[serde(deserialize_with = "expressions")]
     pub ask: Vec<String>,
     /// Regular expressions for lines that do not: key `ignore`.
+    #[serde(deserialize_with = "expressions")]
     pub ignore: Vec<String>,
     /// Tasks, by name or window id, whose waiting is not told: key `mute-tasks`.
+    #[serde(deserialize_with = "tasks")]
     pub mute_tasks: BTreeSet<String>,
     /// Kinds of prompts that are not told: key `mute-kinds`.
+    #[serde(deserialize_with = "kinds")]
     pub mute_kinds: BTreeSet<PromptKind>,
     /// How long a screen must have stood before its prompt is told: key `quiet`.
+    #[serde(deserialize_with = "quiet")]
     pub quiet: Duration,
     /// How long a task must have shown nothing new to be called stalled; `None` for never: key
     /// `stalled-after`.
+    #[serde(deserialize_with = "stalled_after")]
     pub stalled_after: Option<Duration>,
 }
 
@@ -117,140 +151,129 @@ impl Default for Config {
     }
 }
 
-/// Returns what `text` sets. `path` is only what errors call the file.
-///
-/// # Errors
-///
-/// The text is not TOML, or says something that we do not know.
-pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    Document::new(path, text).read(|top: &mut Table<'_>| {
-        let defaults = Config::default();
-        Ok(Config {
-            notices: top
-                .words("notices", NOTICE_SINKS)?
-                .unwrap_or(defaults.notices),
-            env_withhold: top.texts("env-withhold", "names of variables", variable_name)?,
-            input: top.table("input", input)?,
-            logs: top.table("logs", logs)?,
-            shells: top
-                .text("shells", "\"notice\", \"followUp\" or \"ignore\"", shells)?
-                .unwrap_or(defaults.shells),
-            clean_after: top
-                .text("clean-after", "a duration like \"1h\"", clean_after)?
-                .unwrap_or(CLEAN_AFTER),
+fn sinks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<NoticeSink>, D::Error> {
+    words(from, NOTICE_SINKS)
+}
+
+fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<PromptKind>, D::Error> {
+    words(from, &PromptKind::NAMES)
+}
+
+fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::Error> {
+    list(from, "a list of names of tasks", |text| Ok(text.to_owned()))
+}
+
+fn variables<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    list(from, "a list of names of variables", |text| {
+        if is_name_pattern(text) {
+            return Ok(text.to_owned());
+        }
+        Err(wrong(
+            text,
+            "is not the name of a variable, nor the beginning of one with a `*` at the end",
+        ))
+    })
+}
+
+fn expressions<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    list(
+        from,
+        "a list of regular expressions",
+        |text| match regex::Regex::new(text) {
+            Ok(_) => Ok(text.to_owned()),
+            Err(error) => {
+                let message = error.to_string();
+                let last = message.lines().last().unwrap_or_default();
+                Err(format!("not a regular expression: {last}"))
+            }
+        },
+    )
+}
+
+fn shells<'de, D: Deserializer<'de>>(from: D) -> Result<ShellDelivery, D::Error> {
+    text(
+        from,
+        "\"notice\", \"followUp\" or \"ignore\"",
+        |text| match text {
+            "notice" => Ok(ShellDelivery::Notice),
+            "followUp" => Ok(ShellDelivery::FollowUp),
+            "ignore" => Ok(ShellDelivery::Ignore),
+            _ => Err(wrong(text, "is not `notice`, `followUp` or `ignore`")),
+        },
+    )
+}
+
+fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let expected = "a duration like \"200ms\" or \"2s\"";
+    text(from, expected, |text| {
+        duration(text, LEAST_QUIET..=MOST_QUIET)
+            .ok_or_else(|| wrong(text, "is not a duration like 200ms or 2s, from 50ms to 1h"))
+    })
+}
+
+fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text(from, "a duration like \"1h\"", |text| {
+        duration(text, Duration::ZERO..=MOST_CLEAN_AFTER)
+            .ok_or_else(|| wrong(text, "is not a duration like 1h or 0s, up to 8760h"))
+    })
+}
+
+fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    text(from, "a duration like \"10m\" or \"2h\"", |text| {
+        let after = match text {
+            "0" => Some(Duration::ZERO),
+            _ => duration(text, Duration::ZERO..=MOST_STALLED),
+        };
+        after
+            .map(|after| (!after.is_zero()).then_some(after))
+            .ok_or_else(|| {
+                wrong(
+                    text,
+                    "is neither 0 nor a duration like 10m or 2h, up to 168h",
+                )
+            })
+    })
+}
+
+/// Reads a list of some of these words.
+fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
+    from: D,
+    words: &[(&str, T)],
+) -> Result<BTreeSet<T>, D::Error> {
+    let allowed = enumerate(words.iter().map(|(word, _)| *word));
+    list(from, format!("a list of {allowed}"), |text| {
+        let known = words.iter().find(|(word, _)| *word == text);
+        known.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let word = quotable(text);
+            format!("does not know \"{word}\"; allowed are {allowed}")
         })
     })
 }
 
-fn input(table: &mut Table<'_>) -> Result<InputConfig, ConfigError> {
-    let plain = |text: &str| Ok(text.to_owned());
-    Ok(InputConfig {
-        ask: table.texts("ask", "regular expressions", expression)?,
-        ignore: table.texts("ignore", "regular expressions", expression)?,
-        mute_tasks: table
-            .texts("mute-tasks", "names of tasks", plain)?
-            .into_iter()
-            .collect(),
-        mute_kinds: table
-            .words("mute-kinds", &PromptKind::NAMES)?
-            .unwrap_or_default(),
-        quiet: table
-            .text("quiet", "a duration like \"200ms\" or \"2s\"", quiet)?
-            .unwrap_or(QUIET),
-        stalled_after: table
-            .text(
-                "stalled-after",
-                "a duration like \"10m\" or \"2h\"",
-                stalled,
-            )?
-            .flatten(),
-    })
+fn duration(text: &str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
+    parse_duration(text).filter(|duration| bounds.contains(duration))
 }
 
-fn logs(table: &mut Table<'_>) -> Result<LogsConfig, ConfigError> {
-    let defaults = LogsConfig::default();
-    Ok(LogsConfig {
-        keep_lines: table
-            .number("keep-lines", 1..=1_000_000)?
-            .unwrap_or(defaults.keep_lines),
-        keep_runs: table
-            .number("keep-runs", 0..=100_000)?
-            .unwrap_or(defaults.keep_runs),
-        keep_mib: table
-            .number("keep-mib", 1..=100_000)?
-            .unwrap_or(defaults.keep_mib),
-    })
+fn wrong(text: &str, why: &str) -> String {
+    format!("`{}` {why}", quotable(text))
 }
 
-fn variable_name(text: &str) -> Result<String, String> {
-    if is_name_pattern(text) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!(
-            "`{text}` is not the name of a variable, nor the beginning of one with a `*` at the end"
-        ))
-    }
-}
-
-fn expression(text: &str) -> Result<String, String> {
-    match regex::Regex::new(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => {
-            let message = error.to_string();
-            let last = message.lines().last().unwrap_or_default();
-            Err(format!("not a regular expression: {last}"))
-        }
-    }
-}
-
-fn quiet(text: &str) -> Result<Duration, String> {
-    duration(text)
-        .filter(|duration| (LEAST_QUIET..=MOST_QUIET).contains(duration))
-        .ok_or_else(|| format!("`{text}` is not a duration like 200ms or 2s, from 50ms to 1h"))
-}
-
-fn shells(text: &str) -> Result<ShellDelivery, String> {
-    match text {
-        "notice" => Ok(ShellDelivery::Notice),
-        "followUp" => Ok(ShellDelivery::FollowUp),
-        "ignore" => Ok(ShellDelivery::Ignore),
-        _ => Err(format!("`{text}` is not `notice`, `followUp` or `ignore`")),
-    }
-}
-
-fn clean_after(text: &str) -> Result<Duration, String> {
-    duration(text)
-        .filter(|duration| *duration <= MOST_CLEAN_AFTER)
-        .ok_or_else(|| format!("`{text}` is not a duration like 1h or 0s, up to 8760h"))
-}
-
-/// `None` for a nought.
-fn stalled(text: &str) -> Result<Option<Duration>, String> {
-    if text == "0" {
-        return Ok(None);
-    }
-    duration(text)
-        .filter(|duration| *duration <= MOST_STALLED)
-        .map(|duration| (!duration.is_zero()).then_some(duration))
-        .ok_or_else(|| format!("`{text}` is neither 0 nor a duration like 10m or 2h, up to 168h"))
-}
-
-fn duration(text: &str) -> Option<Duration> {
-    let at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(at);
-    let number: u64 = number.parse().ok()?;
-    match unit {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "m" => number.checked_mul(60).map(Duration::from_secs),
-        "h" => number.checked_mul(3600).map(Duration::from_secs),
-        _ => None,
+/// `"a"`, `"a" and "b"`, `"a", "b" and "c"`.
+fn enumerate<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => String::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::config::{ConfigError, parse};
 
     #[track_caller]
     fn check(text: &str, notices: &[NoticeSink]) {
@@ -262,9 +285,6 @@ mod tests {
     fn check_error(text: &str, expected: &str) {
         let error = parse(Path::new("c.toml"), text).expect_err("this is a bad file");
         assert_eq!(error.to_string(), expected);
-        assert_eq!(error.path(), Path::new("c.toml"));
-        let line = error.line().expect("all of these have a line");
-        assert!(expected.starts_with(&format!("c.toml:{line}: ")));
     }
 
     #[test]
@@ -314,17 +334,28 @@ mod tests {
         };
         assert_eq!(set, expected);
         assert_eq!(logs("").unwrap(), LogsConfig::default());
-        for (text, expected) in [
-            ("[logs]\nkeep-lines = 0\n", "keep-lines"),
-            ("[logs]\nkeep-runs = -1\n", "keep-runs"),
-            ("[logs]\nkeep-mib = \"1\"\n", "keep-mib"),
-            ("[logs]\nkeep = 1\n", "keep"),
+        for (value, expected) in [
+            (
+                "keep-lines = 0",
+                "`logs.keep-lines` must be a whole number from 1 to 1000000",
+            ),
+            (
+                "keep-runs = -1",
+                "`logs.keep-runs` must be a whole number from 0 to 100000",
+            ),
+            (
+                "keep-mib = 99999999999999999999",
+                "`logs.keep-mib` must be a whole number from 1 to 100000",
+            ),
+            (
+                "keep-mib = \"1\"",
+                "`logs.keep-mib` must be a whole number from 1 to 100000, found a string",
+            ),
+            ("keep = 1", "unknown key `logs.keep`"),
         ] {
-            let error = logs(text).unwrap_err();
-            assert_eq!(error.line(), Some(2), "{error}");
-            assert!(
-                error.key().is_some_and(|key| key.contains(expected)),
-                "{error}"
+            check_error(
+                &format!("[logs]\n{value}\n"),
+                &format!("c.toml:2: {expected}"),
             );
         }
     }
@@ -341,6 +372,11 @@ mod tests {
             [PromptKind::Pager, PromptKind::Editor].into()
         );
         assert_eq!(input.quiet, Duration::from_secs(2));
+        let quiet = |text| parse(Path::new("c.toml"), text).map(|config| config.input.quiet);
+        assert_eq!(
+            quiet("input.quiet = '1s500ms'").unwrap(),
+            Duration::from_millis(1500)
+        );
         check_error(
             "[input]\nask = ['(']",
             "c.toml:2: `input.ask`: not a regular expression: error: unclosed group",
@@ -413,6 +449,17 @@ mod tests {
     }
 
     #[test]
+    fn words_are_listed_as_in_a_sentence() {
+        let check = |words: &[&str], expected| {
+            assert_eq!(enumerate(words.iter().copied()), expected);
+        };
+        check(&[], "");
+        check(&["a"], "\"a\"");
+        check(&["a", "b"], "\"a\" and \"b\"");
+        check(&["a", "b", "c"], "\"a\", \"b\" and \"c\"");
+    }
+
+    #[test]
     fn an_unknown_word_lists_what_is_allowed() {
         check_error(
             "notices = [\"desk\"]",
@@ -465,12 +512,44 @@ mod tests {
     }
 
     #[test]
+    fn the_first_mistake_in_the_file_is_reported() {
+        check_error(
+            "shells = 'x'\nnotices = 3\nother = 1",
+            "c.toml:1: `shells`: `x` is not `notice`, `followUp` or `ignore`",
+        );
+        check_error("other = 1\nnotices = 3", "c.toml:1: unknown key `other`");
+    }
+
+    #[test]
+    fn what_is_long_is_cut_and_what_is_allowed_is_said() {
+        let long = "x".repeat(5000);
+        let cut = format!("{}…", "x".repeat(99));
+        check_error(
+            &format!("notices = ['{long}']"),
+            &format!(
+                "c.toml:1: `notices` does not know \"{cut}\"; allowed are \"desktop\" and \"tmux\""
+            ),
+        );
+        check_error(
+            &format!("{long} = 1"),
+            &format!("c.toml:1: unknown key `{cut}`"),
+        );
+        // A value cannot speak for the error that it is in.
+        check_error(
+            "input = 'a, expected a lie'",
+            "c.toml:1: `input` must be a table, found a string",
+        );
+    }
+
+    #[test]
     fn broken_toml_names_its_line() {
         #[track_caller]
         fn check_line(text: &str, line: u32) {
             let error = parse(Path::new("c.toml"), text).expect_err("this is not TOML");
-            assert!(matches!(error, ConfigError::Syntax { .. }), "{error}");
-            assert_eq!(error.line(), Some(line), "{error}");
+            let ConfigError::Invalid { line: named, .. } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(*named, line, "{error}");
             assert!(!error.to_string().contains('\n'), "{error}");
         }
         check_line("notices = []\nnotices = []", 2);

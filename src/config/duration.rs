@@ -1,0 +1,64 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// Reads a duration: numbers with the units `ms`, `s`, `m` and `h`, the largest unit first, such as
+/// `500ms`, `1.5m` or `1m30s`. `None` when it is no duration, or too long to be counted.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    // `-1s`, `1h ago` and `1 h, 2 m` are of no use here, though they are durations.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    if !text.chars().all(is_plain) {
+        return None;
+    }
+    let duration: SignedDuration = match text.strip_prefix('.') {
+        Some(_) => format!("0{text}").parse(),
+        None => text.parse(),
+    }
+    .ok()?;
+    duration.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_numbers_with_units() {
+        let ms = |text| parse_duration(text).map(|duration| duration.as_millis());
+        for (text, expected) in [
+            ("0s", 0),
+            ("200ms", 200),
+            ("20s", 20_000),
+            ("1.5m", 90_000),
+            (".5s", 500),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+            ("168h", 604_800_000),
+            ("1h30m5s250ms", 5_405_250),
+        ] {
+            assert_eq!(ms(text), Some(expected), "{text}");
+        }
+        for text in [
+            "",
+            "s",
+            "10",
+            "1h30",
+            "-1s",
+            "1s ago",
+            "1 s",
+            "1d",
+            "1e9s",
+            "nan",
+            "30s1m",
+            ".s",
+            "+1s",
+            "99999999999999999999m",
+            "١s",
+        ] {
+            assert_eq!(ms(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! From the text of the file to settings, and what is wrong with it.
+
+use std::path::Path;
+
+use serde_path_to_error::{Path as KeyPath, Segment};
+use toml::de::{DeTable, Error};
+
+use super::{Config, ConfigError};
+use crate::model::text;
+
+/// Most characters of a key, a value or a parser's message that an error repeats.
+const MAX_QUOTED_CHARS: usize = 100;
+
+/// Most characters of all that an error says of a value.
+const MAX_PROBLEM_CHARS: usize = 300;
+
+/// Returns what `text` sets. `path` is only what errors call the file.
+///
+/// # Errors
+///
+/// The text is not TOML, or sets a key that we do not know or a value that its key does not take.
+pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let invalid = |error: &Error, problem: &str| ConfigError::Invalid {
+        path: path.to_owned(),
+        line: line_of(text.as_bytes(), start(error)),
+        problem: text::one_line(problem.as_bytes(), MAX_PROBLEM_CHARS),
+    };
+    // The parser goes on after an error, and what it says last may be of its own making.
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if let Some(error) = errors.iter().min_by_key(|error| start(error)) {
+        return Err(invalid(error, error.message()));
+    }
+    serde_path_to_error::deserialize(toml::Deserializer::from(table)).map_err(|error| {
+        let problem = explain(text, error.path(), error.inner());
+        invalid(error.inner(), &problem)
+    })
+}
+
+/// Returns the line, from 1, of the byte at `offset`.
+pub(super) fn line_of(text: &[u8], offset: usize) -> u32 {
+    let before = &text[..offset.min(text.len())];
+    let n_ends = before.iter().filter(|byte| **byte == b'\n').count();
+    u32::try_from(n_ends + 1).unwrap_or(u32::MAX)
+}
+
+pub(super) fn quotable(text: &str) -> String {
+    text::one_line(text.as_bytes(), MAX_QUOTED_CHARS)
+}
+
+fn start(error: &Error) -> usize {
+    error.span().map_or(usize::MAX, |span| span.start)
+}
+
+/// Says what is wrong with the value at a key, or with the key, from what serde says of it.
+fn explain(text: &str, at: &KeyPath, error: &Error) -> String {
+    let names: Vec<&str> = at.iter().filter_map(name_of).collect();
+    let quoted: Vec<String> = names.iter().map(|name| quotable(name)).collect();
+    let key = quoted.join(".");
+    let message = error.message();
+    if let Some(fields) = message.strip_prefix("unknown field ") {
+        let name = names.last().copied().unwrap_or_default();
+        let meant = closest(name, known_keys(fields, name))
+            .map(|known| format!("; did you mean `{known}`?"));
+        return format!("unknown key `{key}`{}", meant.unwrap_or_default());
+    }
+    let invalid = message.strip_prefix("invalid ");
+    if let Some((found, expected)) = invalid.and_then(|rest| rest.rsplit_once(", expected ")) {
+        let Some(found) = found.strip_prefix("type: ") else {
+            return format!("`{key}` must be {expected}");
+        };
+        let value = error.span().and_then(|span| text.get(span));
+        let found = type_name(found, value.unwrap_or_default());
+        let is_item = matches!(at.iter().next_back(), Some(Segment::Seq { .. }));
+        let place = if is_item { " in the list" } else { "" };
+        return format!("`{key}` must be {expected}, found {found}{place}");
+    }
+    if message.starts_with("does not ") {
+        return format!("`{key}` {message}");
+    }
+    format!("`{key}`: {message}")
+}
+
+fn name_of(segment: &Segment) -> Option<&str> {
+    match segment {
+        Segment::Map { key } => Some(key),
+        Segment::Seq { .. } | Segment::Enum { .. } | Segment::Unknown => None,
+    }
+}
+
+/// Returns TOML's name for a type, of serde's.
+fn type_name<'a>(found: &'a str, value: &str) -> &'a str {
+    // serde knows no dates.
+    if found == "map" && value.starts_with(|c: char| c.is_ascii_digit()) {
+        return "a date";
+    }
+    let names = [
+        ("string", "a string"),
+        ("integer", "an integer"),
+        ("floating point", "a float"),
+        ("boolean", "a boolean"),
+        ("sequence", "a list"),
+        ("map", "a table"),
+    ];
+    let name = names.iter().find(|(serde, _)| found.starts_with(serde));
+    name.map_or(found, |(_, name)| name)
+}
+
+/// Returns the keys in serde's "`NAME`, expected one of `a`, `b`".
+fn known_keys<'a>(fields: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let name_length = name.len() + "``".len();
+    let known = fields.get(name_length..).unwrap_or_default();
+    known.split('`').skip(1).step_by(2)
+}
+
+/// Returns the one of `known` that `key` is probably a misspelling of: a third of its letters may
+/// differ.
+fn closest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::osa_distance(&key.to_lowercase(), known), known))
+        .filter(|(distance, known)| *distance <= known.chars().count() / 3)
+        .min()
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_close_key_is_suggested() {
+        let known = ["notices", "panel", "ui"];
+        let check = |key, expected: Option<&str>| {
+            assert_eq!(closest(key, known.into_iter()), expected, "{key}");
+        };
+        check("notice", Some("notices"));
+        check("NOTICES", Some("notices"));
+        check("noticse", Some("notices"));
+        check("ntoices", Some("notices"));
+        check("pannel", Some("panel"));
+        check("note", None);
+        check("up", None);
+        check("", None);
+        assert_eq!(closest("notice", [].into_iter()), None);
+    }
+
+    #[test]
+    fn known_keys_are_found_whatever_the_unknown_one_is() {
+        let check = |name: &str, expected: &[&str]| {
+            for many in [", expected one of ", ", expected "] {
+                let listed: Vec<String> = expected.iter().map(|key| format!("`{key}`")).collect();
+                let fields = format!("`{name}`{many}{}", listed.join(", "));
+                assert_eq!(known_keys(&fields, name).collect::<Vec<_>>(), expected);
+            }
+        };
+        check("a", &["b", "c"]);
+        check("`, expected `x", &["b"]);
+        check("", &["b"]);
+        check("é`", &["b", "c"]);
+        assert_eq!(known_keys("", "a").count(), 0);
+    }
+
+    #[test]
+    fn a_line_is_counted_by_its_ends() {
+        let check = |offset, expected| assert_eq!(line_of(b"a\nb\n", offset), expected);
+        check(0, 1);
+        check(1, 1);
+        check(2, 2);
+        check(4, 3);
+        check(99, 3);
+    }
+}

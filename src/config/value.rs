@@ -1,0 +1,103 @@
+//! Values of the file that are checked while they are read.
+
+use std::fmt::{self, Display, Formatter};
+use std::ops::RangeInclusive;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
+
+/// Reads a string that `parse` accepts. `expected` says what it must be when it is no string.
+pub(super) fn text<'de, T, D: Deserializer<'de>>(
+    from: D,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    from.deserialize_str(&Text { expected, parse })
+}
+
+/// Reads a list of strings that `parse` accepts. `expected` says what it must be when it is no
+/// list of strings.
+pub(super) fn list<'de, T, C: FromIterator<T>, D: Deserializer<'de>>(
+    from: D,
+    expected: impl Display,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<C, D::Error> {
+    let items = from.deserialize_seq(List(Text { expected, parse }))?;
+    Ok(items.into_iter().collect())
+}
+
+/// Reads a whole number within these bounds.
+pub(super) fn number<'de, const LEAST: u64, const MOST: u64, D: Deserializer<'de>>(
+    from: D,
+) -> Result<u64, D::Error> {
+    from.deserialize_u64(Number(LEAST..=MOST))
+}
+
+struct Text<E, P> {
+    expected: E,
+    parse: P,
+}
+
+impl<T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'_> for &Text<E, P> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        self.expected.fmt(formatter)
+    }
+
+    fn visit_str<Er: Error>(self, text: &str) -> Result<T, Er> {
+        (self.parse)(text).map_err(Er::custom)
+    }
+}
+
+impl<'de, T, E: Display, P: Fn(&str) -> Result<T, String>> DeserializeSeed<'de> for &Text<E, P> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+struct List<E, P>(Text<E, P>);
+
+impl<'de, T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'de> for List<E, P> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        self.0.expected.fmt(formatter)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(&self.0)? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+struct Number(RangeInclusive<u64>);
+
+impl Visitor<'_> for Number {
+    type Value = u64;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let (least, most) = (self.0.start(), self.0.end());
+        write!(formatter, "a whole number from {least} to {most}")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<u64, E> {
+        self.visit_i128(number.into())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+        self.visit_i128(number.into())
+    }
+
+    fn visit_i128<E: Error>(self, number: i128) -> Result<u64, E> {
+        u64::try_from(number)
+            .ok()
+            .filter(|number| self.0.contains(number))
+            .ok_or_else(|| E::invalid_value(Unexpected::Other("another number"), &self))
+    }
+}
