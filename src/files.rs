@@ -9,7 +9,6 @@ use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
@@ -158,15 +157,6 @@ pub fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(fresh, path)
 }
 
-/// Sets a file's time of change to now, and makes the file if it is missing.
-///
-/// # Errors
-///
-/// As [`open`].
-pub fn touch(path: &Path) -> io::Result<()> {
-    open_to_write(path)?.set_modified(SystemTime::now())
-}
-
 /// Makes a folder and those above it, for this user alone, and closes one that other users have
 /// rights to by the bits of `open`.
 ///
@@ -198,6 +188,15 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
         return Err(refused(path, Fault::Writable(found.mode() & 0o7777)));
     }
     Ok(())
+}
+
+/// Makes sure that a folder is ours, and no link to one.
+///
+/// # Errors
+///
+/// When it cannot be looked at, is no folder, or is not ours.
+pub fn check_owner_of_folder(path: &Path) -> io::Result<()> {
+    open_folder(path).map(drop)
 }
 
 /// Returns the nearest folder at or above this path that is there, with its owner. Links count as
@@ -295,7 +294,6 @@ mod tests {
         assert_eq!(fault(open_to_write(path)), expected);
         assert_eq!(fault(open_to_append(path)), expected);
         assert_eq!(fault(read(path)), expected);
-        assert_eq!(fault(touch(path)), expected);
         assert!(create_new(path).is_err());
         let beside = path.with_extension("other");
         assert_eq!(fault(replace(&beside, path, b"new")), expected);
@@ -354,11 +352,6 @@ mod tests {
         replace(&path, &fresh, b"two").unwrap();
         assert_eq!(read(&path).unwrap(), b"two");
         assert!(!fresh.exists());
-        let old = SystemTime::UNIX_EPOCH;
-        open_to_write(&path).unwrap().set_modified(old).unwrap();
-        touch(&path).unwrap();
-        assert!(fs::metadata(&path).unwrap().modified().unwrap() > old);
-        assert_eq!(read(&path).unwrap(), b"two");
     }
 
     #[test]
