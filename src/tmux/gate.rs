@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 
+/// How the gates' names begin.
+pub(super) const PREFIX: &str = "gate-";
+
 /// How long a task waits at its gate, in seconds. Whoever was to open it has gone then.
 pub(super) const LONGEST_WAIT: u32 = 10;
 
@@ -26,7 +29,7 @@ impl Gate {
     ///
     /// When the folder cannot be written to.
     pub fn close(folder: &Path) -> io::Result<Self> {
-        let path = folder.join(format!("gate-{}", std::process::id()));
+        let path = folder.join(format!("{PREFIX}{}", std::process::id()));
         // One of a process that had our number.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

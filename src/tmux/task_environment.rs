@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::process::Command as Process;
 
+use super::gate;
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::environment::{Withheld, is_shell_name};
 
@@ -283,20 +284,24 @@ fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     (&file).write_all(text)
 }
 
-/// Removes what was left by tasks that ended before their shell read its file.
+/// Removes environments that no shell has read, and gates whose launcher was killed. Nothing waits
+/// at a gate for as long as that.
 fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
     for entry in entries.flatten() {
-        let is_ours = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        let name = entry.file_name();
+        let is_ours = [PREFIX, gate::PREFIX]
+            .iter()
+            .any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()));
         let age = entry
             .metadata()
             .and_then(|found| found.modified())
             .map(|written| SystemTime::now().duration_since(written));
         if is_ours && matches!(age, Ok(Ok(age)) if age > STALE) {
             let removed = fs::remove_file(entry.path());
-            tracing::debug!(?removed, "a task's environment was never read");
+            tracing::debug!(?name, ?removed, "a launch left a file");
         }
     }
 }
@@ -445,5 +450,21 @@ mod tests {
         assert!(!dir.path().join("task-env-old").exists());
         assert!(dir.path().join("task-env-new").exists());
         assert!(dir.path().join("other").exists());
+    }
+
+    #[test]
+    fn gates_of_launchers_that_were_killed_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let killed = gate::Gate::close(dir.path()).unwrap();
+        let old = dir.path().join("gate-1");
+        fs::rename(killed.path(), &old).unwrap();
+        let pipe = fs::File::options().read(true).write(true).open(&old);
+        let long_ago = SystemTime::now() - 2 * STALE;
+        pipe.unwrap().set_modified(long_ago).unwrap();
+        let closed = gate::Gate::close(dir.path()).unwrap();
+        remove_stale(dir.path());
+        assert!(!old.exists());
+        assert!(closed.path().exists());
+        drop(killed);
     }
 }
