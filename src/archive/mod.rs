@@ -124,9 +124,11 @@ fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the kept runs with their times and sizes. A folder that is not there has none.
+/// Returns the kept runs with their times and sizes. A folder that is not there has none; one that
+/// is not ours, or a link, is an error.
 fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
-    let entries = match fs::read_dir(folder) {
+    let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
+    let entries = match entries {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };

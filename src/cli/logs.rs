@@ -7,6 +7,7 @@ use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
 use crate::archive;
+use crate::files::is_refusal;
 use crate::model::{PaneId, Task};
 use crate::tmux::{self, History, Style};
 use crate::wait::{Anchor, Cursor, Located, locate};
@@ -154,8 +155,14 @@ async fn follow(
 
 /// Prints the output of an earlier run, as it was kept when that ended.
 async fn earlier(session: &Session, args: &Logs, run: u32) -> Result<(), Failure> {
-    let kept = archive::find(&session.paths.runs(), &args.name, run)
-        .map_err(|error| Failure::of(Kind::Failed, "logs", &error))?;
+    let kept = archive::find(&session.paths.runs(), &args.name, run).map_err(|error| {
+        let failure = Failure::of(Kind::Failed, "logs", &error);
+        if is_refusal(&error) {
+            failure.with_hint("earlier runs are read from a folder of your own only: put one there")
+        } else {
+            failure
+        }
+    })?;
     let Some(kept) = kept else {
         // The present run is not kept yet.
         if let Ok(task) = session.task("logs", &args.name).await
