@@ -10,7 +10,8 @@
 #
 # Uses target/release/tmux-task, else target/debug/tmux-task, or $TMUX_TASK_PROGRAM.
 # It takes minutes; tests/run.sh does not wait for it. Ends with 1 when a server
-# dies of what tmux-task launched, or of a respawn by hand that nobody follows.
+# dies of what tmux-task launched, or of a respawn by hand that nobody follows, and
+# with 2 when the program or tmux does not run.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
@@ -20,9 +21,17 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 reruns=${1:-20}
 if [ $# -gt 0 ]; then shift; fi
 if [ $# -eq 0 ]; then set -- tmux; fi
-program=${TMUX_TASK_PROGRAM:-$root/target/release/tmux-task}
-[ -x "$program" ] || program=$root/target/debug/tmux-task
-[ -x "$program" ] || { echo "error: build first: cargo build --release" >&2; exit 2; }
+if [ -n "${TMUX_TASK_PROGRAM:-}" ]; then
+    program=$TMUX_TASK_PROGRAM
+else
+    program=$root/target/release/tmux-task
+    [ -x "$program" ] || program=$root/target/debug/tmux-task
+    [ -x "$program" ] || { echo "error: build first: cargo build --release" >&2; exit 2; }
+fi
+"$program" --version >/dev/null || { echo "error: $program does not run" >&2; exit 2; }
+for tmux in "$@"; do
+    "$tmux" -V >/dev/null || { echo "error: $tmux does not run" >&2; exit 2; }
+done
 
 readonly flood="seq -f 'line %.0f of a long history, as wide as such lines are wont to be' 45000"
 died=0
@@ -69,8 +78,12 @@ fresh() {
     task daemon stop
     tmux_ kill-server 2>/dev/null || true
     tmux_ -f /dev/null new-session -d -s other 'sleep 1000'
-    task run keep -- 'sleep 1000'
-    task run big -- "$flood; sleep 1000"
+    # Where nothing is launched, no server can die of it.
+    if ! "$program" run keep -- 'sleep 1000' >/dev/null ||
+        ! "$program" run big -- "$flood; sleep 1000" >/dev/null; then
+        echo "error: $program launches no tasks" >&2
+        exit 2
+    fi
 }
 
 twice() { "$@" & "$@"; wait $!; }
