@@ -202,7 +202,7 @@ async fn status(context: &Context, args: Json) -> Result<(), Failure> {
     let status = match daemon.ask(&Request::Status).await {
         Ok(Response::Status(status)) => status,
         Ok(_) => {
-            let why = "the daemon answered something else";
+            let why = "the daemon's answer does not fit the request";
             return Err(Failure::new(Kind::Failed, "daemon status", why));
         }
         Err(error) => return Err(context::client("daemon status", &error)),

@@ -43,7 +43,7 @@ pub(super) async fn explain(
             Ok(_) => Err(Failure::new(
                 Kind::Failed,
                 what,
-                "the daemon answered something else",
+                "the daemon's answer does not fit the request",
             )),
             Err(error) => Err(context::client(what, &error)),
         };

@@ -40,7 +40,7 @@ pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failur
             Ok(_) => Err(Failure::new(
                 Kind::Failed,
                 what,
-                "the daemon answered something else",
+                "the daemon's answer does not fit the request",
             )),
             Err(error) => Err(context::client(what, &error)),
         };

@@ -190,7 +190,7 @@ async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), Fail
         Ok(_) => Err(Failure::new(
             Kind::Failed,
             "run",
-            "the daemon answered something else",
+            "the daemon's answer does not fit the request",
         )),
         Err(error) => Err(context::client("run", &error)),
     }

@@ -113,7 +113,7 @@ pub(super) async fn ask(
         Ok(_) => Err(Failure::new(
             Kind::Failed,
             what,
-            "the daemon answered something else",
+            "the daemon's answer does not fit the request",
         )),
         Err(error) => Err(context::client(what, &error)),
     }

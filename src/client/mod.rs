@@ -53,7 +53,7 @@ pub enum ClientError {
     #[error("{}", .0.message)]
     Refused(Refusal),
     /// The daemon gave another answer than the request asks for.
-    #[error("the daemon answered something else")]
+    #[error("the daemon's answer does not fit the request")]
     Unexpected,
 }
 

@@ -17,9 +17,13 @@ use crate::support::{Output, World};
 /// `nobody`, on every system that has root.
 const OTHER_UID: u32 = 65534;
 
-/// Whether files can be given to another user, which only root can.
-fn is_root() -> bool {
-    geteuid().is_root()
+/// Whether files can be given to another user, which only root can; says so where they cannot.
+fn can_give_away() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: needs root");
+    }
+    is_root
 }
 
 fn give_away(path: &Path) {
@@ -62,7 +66,7 @@ fn check_refused(world: &World, why: &str) {
 
 #[test]
 fn a_runtime_folder_of_another_user_is_not_used() {
-    if !is_root() {
+    if !can_give_away() {
         return;
     }
     let world = World::new();
@@ -85,7 +89,7 @@ fn a_runtime_folder_of_another_user_is_not_used() {
 
 #[test]
 fn a_listener_of_another_user_is_not_spoken_to() {
-    if !is_root() {
+    if !can_give_away() {
         return;
     }
     let world = World::new();
@@ -151,8 +155,25 @@ fn links_and_pipes_in_the_state_folder_are_not_followed() {
 }
 
 #[test]
+fn a_link_in_place_of_the_kept_runs_is_named() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    world.daemon();
+    let runs = world.state("work").join("runs");
+    let elsewhere = world.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("x-1-1.log"), "not a run\n").unwrap();
+    symlink(&elsewhere, &runs).unwrap();
+    let output = world.task(["logs", "api", "--run", "7"]);
+    assert_eq!(output.code, 1, "{output}");
+    let why = format!("{} is a symbolic link", runs.display());
+    assert!(output.err.contains(&why), "{output}");
+    assert!(output.err.contains("hint: "), "{output}");
+}
+
+#[test]
 fn a_home_of_another_user_is_left_alone() {
-    if !is_root() {
+    if !can_give_away() {
         return;
     }
     let mut world = World::new();

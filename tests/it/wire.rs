@@ -153,6 +153,34 @@ fn every_kind_and_type_has_a_frozen_line() {
     assert_eq!(found, expected);
 }
 
+/// Of a task, an example may show only that there is one.
+#[test]
+fn the_examples_in_the_docs_have_every_field_that_is_written() {
+    let docs = fs::read_to_string(in_repository("docs/feed.md")).expect("it is there");
+    let task = frozen("event.jsonl")[0]["task"].to_string();
+    let mut kinds = Vec::new();
+    for line in docs
+        .lines()
+        .filter(|line| line.starts_with("{\"v\":1,\"seq\""))
+    {
+        let line = line.replace("{...}", &task);
+        let Ok(shown) = serde_json::from_str::<Value>(&line) else {
+            continue;
+        };
+        let read: StreamRecord =
+            serde_json::from_value(shown.clone()).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let written = serde_json::to_value(&read).expect("plain data");
+        let fields = |value: &Value| -> Vec<String> {
+            let fields = value.as_object().expect("a record is an object").keys();
+            fields.cloned().collect()
+        };
+        assert_eq!(fields(&shown), fields(&written), "{line}");
+        kinds.push(shown["kind"].as_str().unwrap_or_default().to_owned());
+    }
+    kinds.dedup();
+    assert_eq!(kinds, ["event", "notice", "followUp"]);
+}
+
 /// To write the file anew: `TMUX_TASK_BLESS=1 cargo test --test it wire`.
 #[test]
 fn the_schema_in_the_docs_is_that_of_the_types() {
