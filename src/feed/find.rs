@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
 use super::FeedError;
-use super::read::Frame;
+use super::frame::Frame;
 use crate::files;
 use crate::model::Seq;
 

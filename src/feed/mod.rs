@@ -4,14 +4,16 @@
 //! ([`recover()`]), and every reader is served from it.
 
 mod find;
+mod frame;
 mod journal;
 mod read;
 mod readers;
 mod recover;
 mod saved;
 
+pub use frame::Frame;
 pub use journal::{FeedError, Journal};
-pub use read::{End, Frame, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
+pub use read::{End, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{RecordedLook, Recovered, recover};
 pub use saved::{load_saved, store_saved};

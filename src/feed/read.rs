@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::FeedError;
 use super::find::{Place, find};
+use super::frame::Frame;
 use crate::files;
 use crate::model::Seq;
 use crate::wire::{DurableRecord, Kind, VERSION};
@@ -88,18 +89,6 @@ impl Line {
             Self::Damaged => None,
         }
     }
-}
-
-/// What every durable record has, whatever it says.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Frame {
-    /// Its number.
-    pub seq: Seq,
-    /// Its feed.
-    pub epoch: String,
-    /// How many records of the same write follow.
-    #[serde(default)]
-    pub more: u32,
 }
 
 /// The numbers as they are read, which should have no gaps.

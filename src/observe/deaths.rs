@@ -3,7 +3,8 @@
 //! Where tmux tells the process of a death, that decides. tmux 3.8 does not; there the order of
 //! the deaths does, with what the kernel, the launcher and the terminals say against it.
 
-use super::observer::{Evidence, Known};
+use super::evidence::Evidence;
+use super::known::Known;
 use crate::model::{Exit, Life, PaneId, Signal, WindowId};
 use crate::protocol::rows::{Death, PaneRow};
 

@@ -3,8 +3,11 @@
 
 mod command;
 mod deaths;
+mod evidence;
+mod known;
 mod observer;
 #[cfg(test)]
 mod tests;
 
-pub use observer::{Evidence, Observed, Observer, SETTLE_LIMIT};
+pub use evidence::Evidence;
+pub use observer::{Observed, Observer, SETTLE_LIMIT};

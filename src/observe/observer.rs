@@ -1,14 +1,15 @@
 //! Follows the runs of every window from look to look.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::command::command;
 use super::deaths::{Deaths, Earlier, Recorded};
+use super::evidence::Evidence;
+use super::known::Known;
 use crate::model::{
-    Bookmark, Exit, GoneReason, Life, Millis, Now, PaneId, Screen, SessionLife, Signal, Snapshot,
-    Task, WindowId,
+    Bookmark, Exit, Life, Millis, Now, Screen, SessionLife, Signal, Snapshot, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -23,25 +24,6 @@ const OLD_DEATH_MS: Millis = 2000;
 /// The kernel counts the starts of processes in ticks, of 10 ms as a rule. Twice that, for its two
 /// clocks are not read at one instant.
 const TICK_MS: Millis = 20;
-
-/// What is known besides the look.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Evidence {
-    /// When processes started, by pid.
-    pub started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Processes that have ended, whatever tmux says of them yet.
-    pub ended: BTreeSet<u32>,
-    /// How processes ended, by pid, where the kernel told. An end that tmux itself brought about,
-    /// by closing the window, does not belong here: that run disappeared.
-    pub exits: BTreeMap<u32, Exit>,
-    /// Processes that a hang-up ended: as a rule because tmux closed or respawned their pane.
-    pub hung_up: BTreeSet<u32>,
-    /// Why windows may have gone.
-    pub gone: BTreeMap<WindowId, GoneReason>,
-    /// Panes that were their windows' primary ones at the look before, are not any more, and still
-    /// exist: somebody joined, broke out or swapped panes.
-    pub moved_panes: BTreeSet<PaneId>,
-}
 
 /// A snapshot and what it calls for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,41 +49,6 @@ pub struct Observer {
     windows: BTreeMap<WindowId, Known>,
     /// The number of the last death that earlier looks have seen.
     deaths: Option<u64>,
-}
-
-/// A window at the look before.
-#[derive(Debug, Clone)]
-pub(super) struct Known {
-    /// As it was told then.
-    pub(super) task: Arc<Task>,
-    /// What it was judged by; `None` where no look of ours has seen it.
-    row: Option<Arc<WindowRow>>,
-    run: u32,
-    /// Whether the end of its run stood in the record of deaths.
-    pub(super) is_recorded: bool,
-    /// The terminal of its pane; `None` where no look of ours has seen it.
-    pub(super) terminal: Option<String>,
-    /// `@tmux_task_started` as it stood then: an equal one speaks of an earlier run.
-    started_option: Option<Millis>,
-    /// Since when the process has ended without tmux saying how, or at all.
-    unsettled_since: Option<Instant>,
-}
-
-impl Known {
-    fn was_alive(&self) -> bool {
-        self.task.is_alive()
-    }
-
-    /// Whether nothing has been told of it since: then it is as it was.
-    fn stands(&self, row: &Arc<WindowRow>, record: &[Death], evidence: &Evidence) -> bool {
-        let is_touched = |pid| evidence.ended.contains(&pid) || evidence.exits.contains_key(&pid);
-        self.row
-            .as_ref()
-            .is_some_and(|before| Arc::ptr_eq(before, row))
-            && self.unsettled_since.is_none()
-            && record.iter().all(|death| death.window != row.window)
-            && !self.task.pid.is_some_and(is_touched)
-    }
 }
 
 /// A run that ended and is no window's present one, by its place in the record of deaths.

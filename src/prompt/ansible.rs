@@ -2,7 +2,7 @@
 //! tells is the name of the task: in the banner, and in brackets right below it.
 
 use super::cursor_context::is_blank;
-use super::full_screen::{Drawn, text_rows};
+use super::drawn::{Drawn, text_rows};
 use super::line;
 use super::secret;
 use crate::model::{PromptKind, Screen};

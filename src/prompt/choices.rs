@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::line::pattern;
+use super::pattern::pattern;
 use crate::model::PromptKind;
 
 /// Words for yes and for no, in lower case. Two letters or more: a single one means too much by

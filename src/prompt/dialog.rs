@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{is_boxed, unframed};
-use super::full_screen::{Drawn, ROWS, text_rows};
-use super::line::pattern;
+use super::drawn::{Drawn, ROWS, text_rows};
+use super::pattern::pattern;
 use super::secret;
 use crate::model::{PromptKind, Screen};
 

@@ -5,25 +5,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
-use super::line::pattern;
+use super::drawn::{Drawn, asking_above, legend_marks, text_rows};
+use super::pattern::pattern;
 use super::{ansible, choices, dialog, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
-/// How many of the last rows with text a list or a dialog may stand in.
-pub(super) const ROWS: usize = 24;
-
 /// Within so many characters from its start a row to search with bears its mark.
 const INPUT_MARK: usize = 24;
-
-/// What a drawn program waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Drawn {
-    pub(super) kind: PromptKind,
-    /// The row that asks.
-    pub(super) row: usize,
-    pub(super) secret: bool,
-    pub(super) rule: &'static str,
-}
 
 /// Returns what a drawn program waits for.
 pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
@@ -38,16 +26,6 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         .or_else(|| hinted_field(screen, context))
         .or_else(|| legend_alone(screen))
         .or_else(|| ansible::drawn(screen))
-}
-
-pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> {
-    screen
-        .rows
-        .iter()
-        .map(String::as_str)
-        .enumerate()
-        .rev()
-        .filter(|(_, row)| !is_blank(row))
 }
 
 fn pager(screen: &Screen, context: CursorContext) -> Option<Drawn> {
@@ -141,45 +119,6 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         secret: false,
         rule: "list to search in",
     })
-}
-
-pub(super) fn legend_marks(row: &str) -> usize {
-    static LEGEND: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"(?:\b(?:enter|return|esc|escape|space|tab|arrows?|arrow[ -]keys?|up/down|ctrl[-+]\w)\b|[↑↓←→⏎↵⇆␣⇥])[\])>}]?(?:/[↑↓←→\w]+)*[\s:=-]{0,3}(?:keys?\s+)?(?:to\s+)?(?:\w+\s+)?",
-            r"(?:confirm|select|submit|cancel|navigate|toggle|choose|accept|reject|approve|reveal|proceed|pick|filter|go back|tick|mark|check|highlight|complete|take|move)",
-        ))
-    });
-    LEGEND.find_iter(row).count()
-}
-
-/// Whether a row says in brackets, or behind a dash, which keys to use.
-pub(super) fn is_hint(row: &str) -> bool {
-    static KEYS: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
-            r"[\[(][^\[\]()]*(?:\b(?:enter|return|space|tab|arrows?|arrow[ -]keys|up and down|up/down)\b|<(?:space|enter|tab|return)>|[↑↓])|- (?:use|space|return|enter)\b.*\barrow|- (?:space|return|enter|arrows?) to\b",
-        )
-    });
-    let lower = row.to_lowercase();
-    KEYS.is_match(row) || (lower.contains("arrow") && lower.contains(['(', '[', '-']))
-}
-
-/// The nearest row above that ends with a question mark, else the first of its block.
-pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
-    let near = (below.saturating_sub(12)..below).rev();
-    let says = |row: &usize| {
-        unframed(&screen.rows[*row])
-            .chars()
-            .any(char::is_alphanumeric)
-    };
-    near.clone()
-        .find(|row| question(&screen.rows[*row]).ends_with(['?', '？']))
-        .or_else(|| {
-            near.skip_while(|row| is_blank(&screen.rows[*row]))
-                .take_while(|row| !is_blank(&screen.rows[*row]))
-                .filter(says)
-                .last()
-        })
 }
 
 /// A question in a frame that is drawn along the left and open at the bottom.

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
+use super::pattern::pattern;
 use super::{choices, secret};
 use crate::model::PromptKind;
 
@@ -23,15 +24,6 @@ pub(super) const CHOICES_RULE: &str = "choices behind the question";
 
 /// The rule of labels: `Host name:`.
 pub(super) const LABEL_RULE: &str = "colon before the cursor";
-
-/// A pattern that is compiled at its first use, whatever the case of the letters.
-pub(super) fn pattern(text: &str) -> Regex {
-    RegexBuilder::new(text)
-        .case_insensitive(true)
-        .size_limit(4 << 20)
-        .build()
-        .expect("a constant pattern compiles")
-}
 
 macro_rules! patterns {
     ($($(#[$doc:meta])* $name:ident = $text:expr;)*) => {

@@ -1,9 +1,9 @@
 //! Lists to choose from: of rows of one kind, one is marked, or each bears a box.
 
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
-use super::full_screen::{Drawn, ROWS, asking_above, is_hint, legend_marks, text_rows};
+use super::drawn::{Drawn, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
+use super::is_numbered;
 use super::line;
-use super::{is_numbered, marked};
 use crate::model::{PromptKind, Screen};
 
 /// How many rows without a legend may follow a list.
@@ -221,7 +221,7 @@ fn is_asking(row: &str) -> bool {
     asked.ends_with(['?', '？', ':', '：'])
         || is_hint(row)
         || legend_marks(row) > 0
-        || marked::is_marked(row)
+        || is_marked(row)
         || unframed(row).starts_with("◆ ")
         || line::asks(asked).is_some_and(|ask| ask.is_plain)
 }

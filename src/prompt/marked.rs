@@ -5,7 +5,7 @@
 
 use super::choices;
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
-use super::full_screen::{Drawn, is_hint, legend_marks, text_rows};
+use super::drawn::{Drawn, is_hint, is_marked, legend_marks, text_rows};
 use super::line;
 use super::list;
 use super::secret;
@@ -16,15 +16,6 @@ const ROWS: usize = 24;
 
 /// A row at least this long may go on in the next one.
 const WRAPS_FROM: usize = 40;
-
-/// Whether a row is marked as a question.
-pub(super) fn is_marked(row: &str) -> bool {
-    let text = unframed(row);
-    ["? ", "[?] "].iter().any(|mark| {
-        text.strip_prefix(mark)
-            .is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
-    })
-}
 
 /// Returns what a marked question asks that the cursor stands in, or behind the end of.
 pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {

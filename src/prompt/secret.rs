@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::line::pattern;
+use super::pattern::pattern;
 
 /// What programs show in place of what is typed.
 const MASKS: &[char] = &['*', '•', '●', '▪', '∗', '⁎', '▮', '■'];

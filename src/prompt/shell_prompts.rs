@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::is_blank;
-use super::line::pattern;
+use super::pattern::pattern;
 use crate::model::Screen;
 use crate::model::programs::{CommandReader, command_reader, without_version};
 

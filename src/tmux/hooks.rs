@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{CALLERS, MOST_CALLERS, channel, forget_callers};
-use super::rows::{IS_BARE, noted_formats};
+use super::rows::{BELLS, IS_BARE, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 
@@ -23,9 +23,6 @@ const DEATHS: &str = "@tmux_task_deaths";
 const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// The control clients of the session's daemon, for the next one should this one be killed.
 const CLIENTS: &str = "@tmux_task_clients";
-/// The bells of a window, on the window: its id, a blank and how often it has rung. The id tells it
-/// from an option of this name that is set for a session or for all windows.
-pub(super) const BELLS: &str = "@tmux_task_bells";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";

@@ -4,7 +4,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;
-use super::shown::{ShownPrompt, is_changed};
+use super::shown::{ShownPrompt, is_changed, leave_mode};
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 
@@ -125,13 +125,6 @@ pub async fn tty_of(connection: &mut Connection<'_>, pane: PaneId) -> Result<Str
 
 fn send(pane: PaneId) -> Command {
     Command::new("send-keys").args(["-t", &pane.to_string()])
-}
-
-/// Leaves a mode of tmux's, such as copy mode, in which keys do not reach the program.
-pub(super) fn leave_mode(pane: PaneId) -> Command {
-    Command::new("if-shell")
-        .args(["-F", "-t", &pane.to_string(), "#{pane_in_mode}"])
-        .arg(format!("send-keys -t {pane} -X cancel"))
 }
 
 /// Whether this is a key as tmux names them: a character or a name, perhaps with modifiers. tmux

@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
-use super::hooks::BELLS;
 use super::quoted::{Fields, bounded, counter, expanded, first_of, quoted, read_rows, row_format};
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
@@ -212,6 +211,10 @@ fn read_sign(fields: &mut Fields) -> Option<(WindowId, PaneId, String)> {
         words.next()?.to_owned(),
     ))
 }
+
+/// The bells of a window, on the window: its id, a blank and how often it has rung. The id tells it
+/// from an option of this name that is set for a session or for all windows.
+pub(super) const BELLS: &str = "@tmux_task_bells";
 
 /// Whether the pane was opened without a command of its own: tmux notes `default-command` as if
 /// it had been given, quoted where it is more than a word.

@@ -6,7 +6,6 @@
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::keys::leave_mode;
 use crate::model::{PaneId, text};
 use crate::protocol::{Command, control_line};
 
@@ -154,6 +153,13 @@ fn pattern(row: &str) -> String {
     }
     pattern.push('$');
     pattern
+}
+
+/// Leaves a mode of tmux's, such as copy mode, in which keys do not reach the program.
+pub(super) fn leave_mode(pane: PaneId) -> Command {
+    Command::new("if-shell")
+        .args(["-F", "-t", &pane.to_string(), "#{pane_in_mode}"])
+        .arg(format!("send-keys -t {pane} -X cancel"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! `feed` asks `route` which events are owed a delivery. All of them open files by `files`. `place` and `clock` are edges like the
 //! others and are handed to those who need a path or the time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -44,12 +44,10 @@ const FLOORS: [(&str, &[&str]); 9] = [
 ];
 
 /// Who may import whom on the floor of the pure rules.
-const NEIGHBOURS: [(&str, &str); 5] = [
+const NEIGHBOURS: [(&str, &str); 3] = [
     ("wait", "terminal"),
     ("observe", "protocol"),
-    ("observe", "prompt"),
     ("input_episodes", "prompt"),
-    ("wait", "prompt"),
 ];
 
 /// The floors up to this one touch no world: their rooms get what they need as arguments.
@@ -99,16 +97,48 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code without comments and without the tests, which stand at the end of a file.
+/// The code without comments and without what only tests compile. The code is formatted (CI checks
+/// that first), so an item ends at the next line that is indented like its first and closes it.
 fn code_of(text: &str) -> String {
-    static TESTS: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(?m)^#\[cfg\((all\()?test\b").unwrap());
-    let end = TESTS.find(text).map_or(text.len(), |found| found.start());
-    text[..end]
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let mut code = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let word = line.trim_start();
+        if word.starts_with("//") {
+            continue;
+        }
+        if !is_test_attribute(word) {
+            code.push_str(line);
+            code.push('\n');
+            continue;
+        }
+        let indent = &line[..line.len() - word.len()];
+        let is_of_item = |line: &&str| {
+            let rest = line.strip_prefix(indent).unwrap_or_default();
+            !rest.starts_with([' ', '}', ')', ']']) && !rest.is_empty()
+        };
+        // Other attributes may follow; what they are for begins where none does.
+        let first = lines
+            .by_ref()
+            .find(|line| is_of_item(line) && !line.trim_start().starts_with(['#', '/']));
+        let ends_at_once = first.is_none_or(|line| line.ends_with([';', '}', ',']));
+        if !ends_at_once {
+            lines
+                .by_ref()
+                .find(|line| {
+                    let rest = line.strip_prefix(indent).unwrap_or_default();
+                    rest.starts_with('}') || (is_of_item(line) && line.ends_with(';'))
+                })
+                .unwrap_or_default();
+        }
+    }
+    code
+}
+
+fn is_test_attribute(line: &str) -> bool {
+    ["#[cfg(test)]", "#[cfg(all(test", "#[test]"]
+        .iter()
+        .any(|attribute| line.starts_with(attribute))
 }
 
 /// The rooms that a file names by `crate::`.
@@ -196,6 +226,23 @@ fn imports_go_down() {
 }
 
 #[test]
+fn neighbours_use_each_other() {
+    let used: BTreeSet<(String, String)> = sources()
+        .iter()
+        .flat_map(|source| {
+            imports(source)
+                .into_iter()
+                .map(|to| (source.room.clone(), to))
+        })
+        .collect();
+    let unused = NEIGHBOURS
+        .iter()
+        .filter(|(from, to)| !used.contains(&((*from).to_owned(), (*to).to_owned())))
+        .map(|(from, to)| format!("`{from}` does not import `{to}`: take it out of NEIGHBOURS"));
+    check(&unused.collect::<Vec<_>>());
+}
+
+#[test]
 fn the_pure_floors_touch_no_world() {
     let mut faults = Vec::new();
     for source in sources() {
@@ -211,6 +258,63 @@ fn the_pure_floors_touch_no_world() {
                     describe(floor("tmux").unwrap()),
                 ));
             }
+        }
+    }
+    check(&faults);
+}
+
+/// The files of its own folder that a file imports from. What a `mod.rs` offers is made by the
+/// files below it, so it is left out.
+fn siblings(source: &Source) -> BTreeSet<String> {
+    static NAMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\bsuper::(?:([a-z_]+)|\{([^;]*)\})").unwrap());
+    static FIRST_NAMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?:^|[,{])\s*([a-z_]+)").unwrap());
+    let folder = source
+        .name
+        .rsplit_once('/')
+        .map_or("", |(folder, _)| folder);
+    let mut files = BTreeSet::new();
+    for path in NAMES.captures_iter(&source.code) {
+        let one = path.get(1).map(|name| name.as_str().to_owned());
+        let list = path.get(2).map_or("", |list| list.as_str());
+        let list = FIRST_NAMES
+            .captures_iter(list)
+            .map(|name| name[1].to_owned());
+        files.extend(
+            one.into_iter()
+                .chain(list)
+                .map(|name| format!("{folder}/{name}.rs")),
+        );
+    }
+    files.remove(&source.name);
+    files
+}
+
+#[test]
+fn files_do_not_import_in_circles() {
+    let sources = sources();
+    let below: BTreeMap<&str, BTreeSet<String>> = sources
+        .iter()
+        .filter(|source| !source.name.ends_with("/mod.rs"))
+        .filter(|source| source.room != "daemon")
+        .map(|source| (source.name.as_str(), siblings(source)))
+        .collect();
+    let mut faults = Vec::new();
+    for file in below.keys() {
+        let mut reached = BTreeSet::new();
+        let mut next: Vec<&str> = vec![file];
+        while let Some(name) = next.pop() {
+            for other in below.get(name).into_iter().flatten() {
+                if let Some((other, _)) = below.get_key_value(other.as_str())
+                    && reached.insert(*other)
+                {
+                    next.push(other);
+                }
+            }
+        }
+        if reached.contains(file) {
+            faults.push(format!("{file}: imports itself by way of {reached:?}"));
         }
     }
     check(&faults);
@@ -264,8 +368,18 @@ fn the_walls_are_seen_by_those_who_watch_them() {
     );
     assert_eq!(found("use crate::x::y;"), [""; 0]);
     assert_eq!(found("//! [`crate::feed`]\n/// crate::wire\n"), [""; 0]);
-    assert_eq!(
-        found("fn a() {}\n#[cfg(test)]\nmod tests { use crate::feed; }"),
-        [""; 0]
-    );
+    let tests = "#[cfg(test)]\nmod tests {\n    use crate::feed;\n}\n";
+    assert_eq!(found(&format!("fn a() {{}}\n{tests}")), [""; 0]);
+    // What stands behind tests is seen.
+    let behind = [
+        "#[cfg(test)]\nuse crate::feed::Reader;\nuse crate::wire;\n",
+        "#[cfg(test)]\nmod tests;\nuse crate::wire;\n",
+        "#[cfg(test)]\nuse crate::{\n    feed,\n    clock,\n};\nuse crate::wire;\n",
+        "#[cfg(test)]\n#[expect(dead_code, reason = \"x\")]\nfn a() {\n    crate::feed::a();\n}\nuse crate::wire;\n",
+        "impl A {\n    #[cfg(test)]\n    fn a(\n        b: u8,\n    ) -> u8 {\n        crate::feed::a()\n    }\n\n    fn b() {\n        crate::wire::b()\n    }\n}\n",
+    ];
+    for code in behind {
+        assert_eq!(found(code), ["wire"], "{code}");
+    }
+    assert_eq!(found(&format!("{tests}use crate::wire;\n")), ["wire"]);
 }

@@ -1,0 +1,82 @@
+//! What the rules for drawn programs share: their result, and how they read rows.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::cursor_context::{is_blank, question, unframed};
+use super::pattern::pattern;
+use crate::model::{PromptKind, Screen};
+
+/// How many of the last rows with text a list or a dialog may stand in.
+pub(super) const ROWS: usize = 24;
+
+/// What a drawn program waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Drawn {
+    pub(super) kind: PromptKind,
+    /// The row that asks.
+    pub(super) row: usize,
+    pub(super) secret: bool,
+    pub(super) rule: &'static str,
+}
+
+/// Returns the rows with text and their numbers, the last one first.
+pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> {
+    screen
+        .rows
+        .iter()
+        .map(String::as_str)
+        .enumerate()
+        .rev()
+        .filter(|(_, row)| !is_blank(row))
+}
+
+/// Counts the keys that a row explains, as in `enter to confirm, esc to cancel`.
+pub(super) fn legend_marks(row: &str) -> usize {
+    static LEGEND: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"(?:\b(?:enter|return|esc|escape|space|tab|arrows?|arrow[ -]keys?|up/down|ctrl[-+]\w)\b|[↑↓←→⏎↵⇆␣⇥])[\])>}]?(?:/[↑↓←→\w]+)*[\s:=-]{0,3}(?:keys?\s+)?(?:to\s+)?(?:\w+\s+)?",
+            r"(?:confirm|select|submit|cancel|navigate|toggle|choose|accept|reject|approve|reveal|proceed|pick|filter|go back|tick|mark|check|highlight|complete|take|move)",
+        ))
+    });
+    LEGEND.find_iter(row).count()
+}
+
+/// Whether a row says in brackets, or behind a dash, which keys to use.
+pub(super) fn is_hint(row: &str) -> bool {
+    static KEYS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"[\[(][^\[\]()]*(?:\b(?:enter|return|space|tab|arrows?|arrow[ -]keys|up and down|up/down)\b|<(?:space|enter|tab|return)>|[↑↓])|- (?:use|space|return|enter)\b.*\barrow|- (?:space|return|enter|arrows?) to\b",
+        )
+    });
+    let lower = row.to_lowercase();
+    KEYS.is_match(row) || (lower.contains("arrow") && lower.contains(['(', '[', '-']))
+}
+
+/// The nearest row above that ends with a question mark, else the first of its block.
+pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
+    let near = (below.saturating_sub(12)..below).rev();
+    let says = |row: &usize| {
+        unframed(&screen.rows[*row])
+            .chars()
+            .any(char::is_alphanumeric)
+    };
+    near.clone()
+        .find(|row| question(&screen.rows[*row]).ends_with(['?', '？']))
+        .or_else(|| {
+            near.skip_while(|row| is_blank(&screen.rows[*row]))
+                .take_while(|row| !is_blank(&screen.rows[*row]))
+                .filter(says)
+                .last()
+        })
+}
+
+/// Whether a row is marked as a question.
+pub(super) fn is_marked(row: &str) -> bool {
+    let text = unframed(row);
+    ["? ", "[?] "].iter().any(|mark| {
+        text.strip_prefix(mark)
+            .is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
+    })
+}
