@@ -1,12 +1,13 @@
 //! The loop: wait, decide, act. Owner of the engine; everybody else sends it something.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
+use super::backlog::Backlog;
 use super::connection::Ask;
 use super::control_clients::Change;
 use super::endpoint::{Endpoint, Standing};
@@ -69,7 +70,7 @@ pub(super) struct Hub {
     /// How much is kept of the output of runs that ended.
     pub(super) kept: Limits,
     /// What was told and is still to be taken account of, in order.
-    pub(super) backlog: VecDeque<Change>,
+    pub(super) backlog: Backlog,
     /// Whether panes may have other sizes than the terminals that waits hear them by.
     pub(super) is_layout_changed: bool,
     /// When tmux was last asked to send what it may hold back.
@@ -132,7 +133,7 @@ impl Hub {
             pace: LookSchedule::new(options.interval),
             waits: Waits::default(),
             kept: limits(&options.config.logs),
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
             is_layout_changed: false,
             flushed: Instant::now(),
             is_follower_lost: false,
@@ -163,7 +164,7 @@ impl Hub {
                 waiting::take_up(self, pane).await;
                 continue;
             }
-            if let Some(change) = self.backlog.pop_front() {
+            if let Some(change) = self.backlog.pop() {
                 self.on_change(change).await;
                 continue;
             }

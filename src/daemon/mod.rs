@@ -1,6 +1,7 @@
 //! The daemon: one per task session. It owns the engine and lets two edges meet.
 
 mod acceptor;
+mod backlog;
 mod commands;
 mod connection;
 mod control_clients;

@@ -197,7 +197,7 @@ pub(super) fn hear(hub: &mut Hub, changes: Vec<Change>) -> Vec<Done> {
 
 /// The same for what was told before a reading: behind what waits to be heard.
 fn hear_until(hub: &mut Hub, before: Vec<Change>) -> Vec<Done> {
-    let mut told: Vec<Change> = hub.backlog.drain(..).collect();
+    let mut told: Vec<Change> = hub.backlog.drain().collect();
     told.extend(before);
     hear(hub, told)
 }
