@@ -11,7 +11,7 @@ use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::{self, Context, Session, lookup};
 use super::failure::{Failure, Kind};
 use super::{feed, ls, output};
-use crate::client::{self, READY};
+use crate::client::{self, ClientError, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options};
 use crate::model::owner_of_environment;
@@ -201,10 +201,7 @@ async fn status(context: &Context, args: Json) -> Result<(), Failure> {
     };
     let status = match daemon.ask(&Request::Status).await {
         Ok(Response::Status(status)) => status,
-        Ok(_) => {
-            let why = "the daemon's answer does not fit the request";
-            return Err(Failure::new(Kind::Failed, "daemon status", why));
-        }
+        Ok(_) => return Err(context::client("daemon status", &ClientError::Unexpected)),
         Err(error) => return Err(context::client("daemon status", &error)),
     };
     if args.json {

@@ -6,6 +6,7 @@ use super::args::Explain;
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
+use crate::client::ClientError;
 use crate::clock;
 use crate::config;
 use crate::model::{Task, text};
@@ -40,11 +41,7 @@ pub(super) async fn explain(
         };
         return match daemon.ask(&request).await {
             Ok(Response::Explained(explanation)) => Ok(*explanation),
-            Ok(_) => Err(Failure::new(
-                Kind::Failed,
-                what,
-                "the daemon's answer does not fit the request",
-            )),
+            Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
             Err(error) => Err(context::client(what, &error)),
         };
     }

@@ -10,6 +10,7 @@ use super::args::{Json, Kill, KillAll};
 use super::context::{self, Context, Session, lookup};
 use super::failure::{Failure, Kind};
 use super::output;
+use crate::client::ClientError;
 use crate::model::{PaneId, Task, WindowId, owner_of_environment};
 use crate::tmux;
 use crate::wire::{Ended, Request, Response};
@@ -103,11 +104,7 @@ async fn ask(
     };
     match daemon.ask(request).await {
         Ok(Response::Ended { tasks }) => Ok(Some(tasks)),
-        Ok(_) => Err(Failure::new(
-            Kind::Failed,
-            what,
-            "the daemon's answer does not fit the request",
-        )),
+        Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
         Err(error) => Err(context::client(what, &error)),
     }
 }

@@ -34,7 +34,8 @@ impl Asked {
                 Some(pid) => format!("pid {pid}, {}", self.server.socket().display()),
                 None => self.server.socket().display().to_string(),
             };
-            let hint = "what keeps it is not known; once it answers, this works again".to_owned();
+            let hint =
+                "the cause is unknown; run the command again when the server answers".to_owned();
             return Some(self.failure("the tmux server", &who, pid, hint));
         }
         let pid = self.silent_daemon().await?;
@@ -54,7 +55,7 @@ impl Asked {
         let (why, hint) = match stopped {
             Some(pid) => (
                 format!("{name} ({who}) does not answer: it is stopped"),
-                format!("`kill -CONT {pid}` lets it go on"),
+                format!("`kill -CONT {pid}` resumes it"),
             ),
             None => (format!("{name} ({who}) does not answer"), hint),
         };

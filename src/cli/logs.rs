@@ -87,8 +87,9 @@ async fn present(
                 .map_err(failed)?;
             let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
             let Located::At(row) = located else {
-                let why = "what the cursor pointed at is no longer in the task's history";
-                return Err(Failure::new(Kind::Impossible, "logs", why));
+                let why = "the cursor's line is no longer in the task's history";
+                return Err(Failure::new(Kind::Impossible, "logs", why)
+                    .with_hint("without --since, `tmux-task logs` prints what is left"));
             };
             (output.lines_from(row, cursor.anchor.column), output)
         }
@@ -148,9 +149,9 @@ async fn follow(
         }
     }
     // The daemon has left, it lost its connection to tmux, or it let go of a reader too far behind.
-    let why = "the daemon tells no more of the task's output; the rest of it was not shown";
+    let why = "the daemon stopped sending the task's output; the rest is not shown";
     Err(Failure::new(Kind::Failed, "logs", why)
-        .with_hint("`tmux-task logs` shows what stands there"))
+        .with_hint("`tmux-task logs` prints what the task's pane holds now"))
 }
 
 /// Prints the output of an earlier run, as it was kept when that ended.

@@ -2,8 +2,9 @@
 
 use super::args::Json;
 use super::context::{self, Context, Session};
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
+use crate::client::ClientError;
 use crate::clock;
 use crate::model::{Millis, Snapshot, StatusCounts, WindowId};
 use crate::prompt;
@@ -37,11 +38,7 @@ pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failur
     if let Some(mut daemon) = session.daemon(what).await? {
         return match daemon.ask(&Request::List).await {
             Ok(Response::List(view)) => Ok(view),
-            Ok(_) => Err(Failure::new(
-                Kind::Failed,
-                what,
-                "the daemon's answer does not fit the request",
-            )),
+            Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
             Err(error) => Err(context::client(what, &error)),
         };
     }

@@ -12,7 +12,7 @@ use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
 use super::until::{self, Until};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::config;
 use crate::model::environment::{Withheld, is_shell_name};
 use crate::model::owner_of_environment;
@@ -187,11 +187,7 @@ async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), Fail
     let Some(daemon) = daemon else { return Ok(()) };
     match daemon.ask(request).await {
         Ok(Response::Done) => Ok(()),
-        Ok(_) => Err(Failure::new(
-            Kind::Failed,
-            "run",
-            "the daemon's answer does not fit the request",
-        )),
+        Ok(_) => Err(context::client("run", &ClientError::Unexpected)),
         Err(error) => Err(context::client("run", &error)),
     }
 }

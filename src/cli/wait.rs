@@ -6,7 +6,7 @@ use super::args::{Signal, Wait};
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::model::owner_of_environment;
 use crate::tmux;
 use crate::wire::{
@@ -110,11 +110,7 @@ pub(super) async fn ask(
     };
     match asked {
         Ok(Response::Waited(result)) => Ok(result),
-        Ok(_) => Err(Failure::new(
-            Kind::Failed,
-            what,
-            "the daemon's answer does not fit the request",
-        )),
+        Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
         Err(error) => Err(context::client(what, &error)),
     }
 }

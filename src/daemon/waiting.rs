@@ -82,7 +82,7 @@ async fn try_begin(
             }
             Err(error) => {
                 hub.watch.follow_only(hub.waits.panes()).await;
-                let message = format!("cannot hear the task's output: {error}");
+                let message = format!("cannot read the task's output: {error}");
                 return Err((
                     reply,
                     Refusal {
@@ -424,7 +424,7 @@ pub(super) async fn follow(
             hub.watch.follow_only(hub.waits.panes()).await;
             failed(
                 RefusalKind::Failed,
-                format!("cannot hear the task's output: {error}"),
+                format!("cannot read the task's output: {error}"),
             )
         }
     }

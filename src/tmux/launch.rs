@@ -130,8 +130,8 @@ pub enum LaunchError {
          client is attached"
     )]
     ServerEnds(String),
-    /// Others kept changing the session.
-    #[error("the session changed under every one of {ATTEMPTS} attempts")]
+    /// Each attempt found a session that had changed since it was read.
+    #[error("the session changed during each of {ATTEMPTS} attempts; run the command again")]
     Contended,
     /// tmux.
     #[error(transparent)]
