@@ -88,7 +88,7 @@ impl Iterator for Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SessionId, WindowId};
+    use crate::model::{PaneId, SessionId, WindowId};
     use proptest::prelude::*;
 
     const FIXTURES: [&[u8]; 4] = [
@@ -96,6 +96,28 @@ mod tests {
         include_bytes!("../../tests/fixtures/control/3.3a-window-close.txt"),
         include_bytes!("../../tests/fixtures/control/3.3a-error.txt"),
         include_bytes!("../../tests/fixtures/control/3.3a-output.txt"),
+    ];
+
+    /// The same commands in a session of each version: windows and sessions come, go and get other
+    /// names, a pane prints, is paused and continued, and two commands are refused.
+    const SESSIONS: [(&str, &[u8]); 4] = [
+        (
+            "3.3a",
+            include_bytes!("../../tests/fixtures/control/3.3a-session.txt"),
+        ),
+        (
+            "3.5a",
+            include_bytes!("../../tests/fixtures/control/3.5a-session.txt"),
+        ),
+        (
+            "3.7c",
+            include_bytes!("../../tests/fixtures/control/3.7c-session.txt"),
+        ),
+        // Its development branch.
+        (
+            "3.8",
+            include_bytes!("../../tests/fixtures/control/3.8-session.txt"),
+        ),
     ];
 
     fn read(bytes: &[u8]) -> Vec<Item> {
@@ -171,6 +193,83 @@ mod tests {
                 (false, "can't find session: $99".to_owned())
             ]
         );
+    }
+
+    #[test]
+    fn every_version_reports_the_same_session() {
+        for (version, bytes) in SESSIONS {
+            let notices = notices(bytes);
+            let mut printed = Vec::new();
+            let mut others = Vec::new();
+            for notice in notices {
+                match notice {
+                    Notice::ExtendedOutput {
+                        pane, ref bytes, ..
+                    } => {
+                        assert_eq!(pane, PaneId(0), "{version}");
+                        printed.extend(bytes);
+                    }
+                    // Up to 3.7c within the answer to the command that asked for them.
+                    Notice::Pause(_) | Notice::Continue(_) => {
+                        assert_eq!(version, "3.8");
+                    }
+                    Notice::WindowAdd(_)
+                    | Notice::WindowClose(_)
+                    | Notice::UnlinkedWindowAdd(_)
+                    | Notice::WindowRenamed(_)
+                    | Notice::SessionChanged(_)
+                    | Notice::SessionRenamed
+                    | Notice::SessionsChanged
+                    | Notice::Output { .. }
+                    | Notice::LayoutChange(_)
+                    | Notice::Exit(_)
+                    | Notice::Message(_)
+                    | Notice::Other(_) => others.push(notice),
+                }
+            }
+            // How output is cut into notices differs, and so does where they stand among others.
+            let text = String::from_utf8(printed).unwrap();
+            assert_eq!(text, "é\r\né\r\n^[[31m\r\n\u{1b}[31m\r\n", "{version}");
+            let expected = [
+                Notice::SessionChanged(SessionId(0)),
+                Notice::LayoutChange(WindowId(0)),
+                Notice::WindowAdd(WindowId(1)),
+                Notice::WindowRenamed(WindowId(0)),
+                Notice::LayoutChange(WindowId(0)),
+                Notice::LayoutChange(WindowId(0)),
+                Notice::SessionRenamed,
+                Notice::UnlinkedWindowAdd(WindowId(2)),
+                Notice::SessionsChanged,
+                Notice::WindowRenamed(WindowId(2)),
+                Notice::SessionsChanged,
+                Notice::WindowClose(WindowId(2)),
+                Notice::WindowClose(WindowId(1)),
+                Notice::Exit(String::new()),
+            ];
+            assert_eq!(others, expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn every_version_frames_each_answer_and_each_refusal() {
+        for (version, bytes) in SESSIONS {
+            let frames = frames(bytes);
+            let marks: Vec<String> = (frames.iter().map(Frame::text))
+                .filter(|text| text.starts_with("mark"))
+                .collect();
+            let expected: Vec<String> = (1..=marks.len()).map(|n| format!("mark{n}")).collect();
+            assert_eq!(marks, expected, "{version}");
+            assert_eq!(marks.len(), 19, "{version}");
+            let refused: Vec<String> = (frames.iter())
+                .filter(|frame| !frame.ok)
+                .map(Frame::text)
+                .collect();
+            assert_eq!(
+                refused,
+                ["parse error: unknown command: no-such-command"],
+                "{version}"
+            );
+        }
     }
 
     #[test]
