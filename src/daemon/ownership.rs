@@ -36,7 +36,7 @@ pub struct Meant {
 /// When tmux fails. A server that is not there has no sessions.
 pub async fn meant(server: &Server, name: &str) -> Result<Meant, TmuxError> {
     let sessions = list_sessions(server).await?;
-    // Who finds no place finds that out by using it.
+    // The caller reports a folder that cannot be used when it uses it.
     let paths = paths_of(server, name).ok();
     let life = paths.as_ref().and_then(saved_life);
     let kept = |life: &SessionLife| kept_as(server, paths.as_ref()?, life);
@@ -66,59 +66,59 @@ fn choose(
             asked: name.to_owned(),
         };
     };
-    let state = match left {
-        None => StateThere::Nobodys,
-        Some(left) if left.life == found.life => StateThere::Ours,
-        Some(_) => StateThere::Anothers,
+    let owner = match left {
+        None => FolderOwner::None,
+        Some(left) if left.life == found.life => FolderOwner::SameSession,
+        Some(_) => FolderOwner::OtherSession,
     };
     Meant {
         name: Some(found.name.clone()),
-        asked: asked_for(found, name, state, kept, is_living),
+        asked: asked_for(found, name, owner, kept, is_living),
     }
 }
 
-/// Whose state is in the place of a session's name.
+/// Whose state is in the folder of a session's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StateThere {
-    /// That of this session.
-    Ours,
-    /// That of another session, which lives under another name.
-    Anothers,
-    /// There is none, or that of a session that has gone.
-    Nobodys,
+enum FolderOwner {
+    /// This session.
+    SameSession,
+    /// Another session, which lives under another name.
+    OtherSession,
+    /// There is no state, or that of a session that has gone.
+    None,
 }
 
 /// Returns what the session `found`, which `name` stands for, is asked for by.
 fn asked_for(
     found: &Marked,
     name: &str,
-    state: StateThere,
+    owner: FolderOwner,
     kept: impl Fn(&SessionLife) -> Option<String>,
     is_living: impl Fn(&Mark) -> bool,
 ) -> String {
     if let Some(mark) = found.mark.as_ref().filter(|mark| is_living(mark)) {
         return mark.name.clone();
     }
-    match state {
-        StateThere::Ours => name.to_owned(),
+    match owner {
+        FolderOwner::SameSession => name.to_owned(),
         // The feed of another session is not continued while that session lives.
-        StateThere::Anothers => {
+        FolderOwner::OtherSession => {
             kept(&found.life).unwrap_or_else(|| asked_by_id(name, found.life.id))
         }
-        StateThere::Nobodys => kept(&found.life).unwrap_or_else(|| name.to_owned()),
+        FolderOwner::None => kept(&found.life).unwrap_or_else(|| name.to_owned()),
     }
 }
 
-/// Returns what the session is asked for by, given that the state in the `place` of its name is
-/// another living session's.
+/// Returns what the session is asked for by, given that the folder of its name has another
+/// living session's state.
 pub(super) fn asked_of(server: &Server, paths: &Paths, session: &Marked) -> String {
     let kept = |life: &SessionLife| kept_as(server, paths, life);
     let is_living = |mark: &Mark| is_living(server, mark);
-    let state = StateThere::Anothers;
-    asked_for(session, &session.name, state, kept, is_living)
+    let owner = FolderOwner::OtherSession;
+    asked_for(session, &session.name, owner, kept, is_living)
 }
 
-/// Returns the session that a daemon of this `place` is to supervise: the one whose state is there,
+/// Returns the session that a daemon of these `paths` supervises: the one whose state is there,
 /// whatever its name is, else the one of its name, unless the state of that one is elsewhere.
 ///
 /// # Errors
@@ -148,11 +148,11 @@ fn life_of(saved: &SavedSession) -> Option<SessionLife> {
     saved.life.as_ref().map(SavedLife::to_life)?.ok()
 }
 
-/// Finds the state of this life of a session among those of all task sessions, of which `place` is
-/// one. Returns what it is asked for by; of several, the one that was saved last.
+/// Finds the state of this life of a session among those of all task sessions, of which `paths`
+/// are one's. Returns what it is asked for by; of several, the one that was saved last.
 pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Option<String> {
     let created = Duration::from_secs(u64::try_from(life.created).unwrap_or_default());
-    let earliest = UNIX_EPOCH + created.saturating_sub(CLOCK_SET_BACK);
+    let earliest = UNIX_EPOCH.checked_add(created.saturating_sub(CLOCK_SET_BACK))?;
     let files = paths.all_saved().into_iter();
     let recent = files.filter(|file| changed_at(file).is_some_and(|at| at >= earliest));
     let found = recent.filter_map(|file| {
@@ -169,7 +169,7 @@ fn changed_at(file: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(file).ok()?.modified().ok()
 }
 
-/// Returns the place of the session that is asked for by this.
+/// Returns the files of the session that is asked for by this.
 pub(super) fn paths_of(server: &Server, asked: &str) -> Result<Paths, PathsError> {
     let env: Env<'_> = &|name| std::env::var_os(name);
     Paths::locate(server.socket(), asked, env)
@@ -236,8 +236,8 @@ mod tests {
         }
     }
 
-    /// Daemons with odd numbers live. `left` is the session whose state is in the place of the name
-    /// `work`, `kept` one whose state is in the place of `first`. Tells which session is meant and
+    /// Daemons with odd numbers live. `left` is the session whose state is in the folder of the name
+    /// `work`, `kept` one whose state is in the folder of `first`. Tells which session is meant and
     /// what it is asked for by.
     #[track_caller]
     fn check(
@@ -273,7 +273,7 @@ mod tests {
         let swapped = [session(1, "other", None), session(2, "work", None)];
         check(&swapped, (Some(1), Some(2)), (Some("work"), "first"));
         check(&swapped, (None, Some(2)), (Some("work"), "first"));
-        // One without any gets a place of its own while the one that had the name first lives.
+        // One without any gets a folder of its own while the one that had the name first lives.
         check(&swapped, (Some(1), None), (Some("work"), "work:$2"));
         check(&swapped, (Some(3), None), (Some("work"), "work"));
         // What a killed daemon left on it says nothing.

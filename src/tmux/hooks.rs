@@ -33,7 +33,7 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below; to be raised when their text changes. Later hooks must go on
 /// writing what the daemons of earlier ones read, or take other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 1;
+const OUR_VERSION: u32 = 2;
 /// The process of a pane, on the pane: tmux 3.8 has forgotten it when it records its death.
 const PROCESS: &str = "@tmux_task_pid";
 
@@ -57,9 +57,12 @@ pub async fn install(
             .arg(format!("{session}:"))
             .args([name, value])
     };
-    let hook = |scope: &str, name: &str, commands: &[Command]| {
-        let set = Command::new("set-hook").args([scope, name, &when_marked(commands)]);
+    let hook_if = |condition: &str, scope: &str, name: &str, commands: &[Command]| {
+        let set = Command::new("set-hook").args([scope, name, &run_if(condition, commands)]);
         unless_current(session, &format!("#{{{name}}}"), &set)
+    };
+    let hook = |scope: &str, name: &str, commands: &[Command]| {
+        hook_if(&is_marked(), scope, name, commands)
     };
     let [note_caller, call] = call();
     let on_spawn = [note_process(None), note_caller.clone(), call.clone()];
@@ -89,7 +92,7 @@ pub async fn install(
         on_session(CALL, &control_line(&[signal])),
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
-        hook("-g", BELL_HOOK, &on_bell),
+        hook_if(&is_of_marked_window(), "-g", BELL_HOOK, &on_bell),
         hook("-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
         // Last: a line that fails half-way is not taken for whole.
@@ -319,10 +322,21 @@ fn unless_current(session: SessionId, is_there: &str, command: &Command) -> Comm
 }
 
 /// In braces the commands are parsed once, with the hook; as a word they would be each time it runs.
-fn when_marked(commands: &[Command]) -> String {
-    let ask = Command::new("if-shell").args(["-F", &format!("#{{{MARK}}}")]);
-    let ask = control_line(&[ask]);
+fn run_if(condition: &str, commands: &[Command]) -> String {
+    let ask = control_line(&[Command::new("if-shell").args(["-F", condition])]);
     format!("{ask} {{ {} }}", control_line(commands))
+}
+
+/// Whether the session of a hook is supervised.
+fn is_marked() -> String {
+    format!("#{{{MARK}}}")
+}
+
+/// Whether the session of a hook is supervised and the hook runs for the window that it is about.
+/// When that window has closed by then, tmux runs the hook for the current window of some session.
+fn is_of_marked_window() -> String {
+    let is_its_own = "#{?hook_window,#{==:#{hook_window},#{window_id}},1}";
+    format!("#{{&&:{},{is_its_own}}}", is_marked())
 }
 
 /// Calls the session's daemon, and says which window it is about.
@@ -392,4 +406,18 @@ fn record_death() -> Command {
     ];
     let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
     Command::new("set-option").args(["-F", DEATHS, &record])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_is_counted_for_the_window_that_rang_only() {
+        let text = run_if(&is_of_marked_window(), &[count_bell()]);
+        let condition = "if-shell -F '#{&&:#{@tmux_task_daemon},\
+                         #{?hook_window,#{==:#{hook_window},#{window_id}},1}}' { ";
+        assert!(text.starts_with(condition), "{text}");
+        assert!(text.ends_with(" }"), "{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Our hooks in a tmux server that daemons of several versions share.
 
-use crate::support::World;
+use crate::support::{World, events};
 
 /// The option that says which version the hooks are of.
 const VERSION: &str = "@tmux_task_hooks";
@@ -86,4 +86,68 @@ fn twenty_daemons_share_the_hooks_and_the_last_one_removes_them() {
     stop(&world, last);
     assert!(!bell_hook(&world).contains("@tmux_task"));
     assert_eq!(world.tmux(["show-options", "-gqv", VERSION]), "");
+}
+
+#[test]
+fn the_bell_of_a_window_that_has_closed_is_not_counted_for_another_one() {
+    let world = World::new();
+    world.run("current", "exec sleep 1000");
+    let ring = world.gate("ring");
+    let rings = format!("{}; printf '\\a'; exec sleep 1000", ring.wait());
+    let window = world.run("rings", &rings);
+    world.tmux(["select-window", "-t", "=work:current"]);
+    world.until("both starts", |records| {
+        events(records)
+            .iter()
+            .filter(|event| event["type"] == "started")
+            .count()
+            == 2
+    });
+    // Keeps tmux from running hooks until the gate is opened.
+    let gate = world.gate("gate");
+    world.tmux([
+        "set-hook",
+        "-g",
+        "alert-bell[9999]",
+        "set-option -g @rang 1",
+    ]);
+    let hold = format!("run-shell '{}'", gate.wait());
+    world.tmux(["set-hook", "-g", "session-renamed", &hold]);
+    world.tmux(["rename-session", "-t", "=work", "work2"]);
+    ring.open();
+    let has_rung = || {
+        world.tmux([
+            "display-message",
+            "-p",
+            "-t",
+            &window,
+            "#{window_bell_flag}",
+        ])
+    };
+    world.until_true("the bell", || has_rung() == "1");
+    world.tmux(["kill-window", "-t", &window]);
+    gate.open();
+    let has_run = || world.tmux(["show-options", "-gqv", "@rang"]);
+    world.until_true("the hooks", || has_run() == "1");
+    let current = [
+        "show-options",
+        "-wqv",
+        "-t",
+        "=work2:current",
+        "@tmux_task_bells",
+    ];
+    assert_eq!(world.tmux(current), "");
+    world.until_true("its end", || {
+        let records = world.records();
+        events(&records)
+            .iter()
+            .any(|event| event["type"] == "disappeared")
+    });
+    let records = world.finish();
+    // The other one may have been seen with the flag of its bell before it went.
+    let rang: Vec<_> = events(&records)
+        .into_iter()
+        .filter(|event| event["type"] == "notify" && event["task"]["windowName"] == "current")
+        .collect();
+    assert!(rang.is_empty(), "{rang:?}");
 }
