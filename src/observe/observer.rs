@@ -430,15 +430,21 @@ impl<'a> Turn<'a> {
         let same = self.same_run(is_new_run).map(|before| &*before.task);
         let pane = self.pane();
         let died = pane.and_then(|pane| pane.dead.as_ref());
+        let known_start = match same {
+            Some(task) => task.started_at,
+            None => self.known_start(pid),
+        };
         let ended_at = match life {
             Life::Unknown | Life::Alive => None,
-            Life::Dead(_) => same
-                .and_then(|task| task.ended_at)
-                .or_else(|| Some(time_of_death(died.and_then(|dead| dead.time), self.now))),
+            Life::Dead(_) => same.and_then(|task| task.ended_at).or_else(|| {
+                let seconds = died.and_then(|dead| dead.time);
+                Some(time_of_death(seconds, known_start, self.now))
+            }),
         };
         let started_at = match same {
-            Some(task) => task.started_at,
-            None => Some(self.started_at(pid)),
+            Some(_) => known_start,
+            // It began before it was seen, and before it ended.
+            None => known_start.or(ended_at).or(Some(self.now.wall)),
         };
         Task {
             window: self.row.window,
@@ -461,7 +467,7 @@ impl<'a> Turn<'a> {
     }
 
     /// When a new run began.
-    fn started_at(&self, pid: Option<u32>) -> Millis {
+    fn known_start(&self, pid: Option<u32>) -> Option<Millis> {
         let known = self
             .before
             .as_ref()
@@ -474,9 +480,9 @@ impl<'a> Turn<'a> {
             // What the kernel tells is up to one tick early.
             (Some(option), Some(hint)) if hint.saturating_add(TICK_MS) > option => hint.max(option),
             (Some(option), _) => option,
-            (None, hint) => hint.unwrap_or(self.now.wall),
+            (None, hint) => hint?,
         };
-        started.min(self.now.wall)
+        Some(started.min(self.now.wall))
     }
 
     /// The end of the run before, when it is known and was not told.
@@ -615,13 +621,16 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
 fn end(mut task: Task, death: &Death, now: Now) -> Task {
     task.pid = task.pid.or(death.pid);
     task.life = Life::Dead(death.exit.clone());
-    task.ended_at = Some(time_of_death(death.time, now));
+    task.ended_at = Some(time_of_death(death.time, task.started_at, now));
     task
 }
 
-fn time_of_death(seconds: Option<i64>, now: Now) -> Millis {
-    seconds
+/// Returns when a run that began at `started_at` ended. A run that began and ended within one of
+/// tmux's whole seconds did not end before it began.
+fn time_of_death(seconds: Option<i64>, started_at: Option<Millis>, now: Now) -> Millis {
+    let ended_at = seconds
         .map(|seconds| seconds.saturating_mul(1000))
         .filter(|told| told.saturating_add(OLD_DEATH_MS) <= now.wall)
-        .unwrap_or(now.wall)
+        .unwrap_or(now.wall);
+    started_at.map_or(ended_at, |started_at| ended_at.max(started_at))
 }

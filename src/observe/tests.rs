@@ -725,6 +725,36 @@ fn ends_are_dated_by_tmux_when_they_are_old() {
     );
 }
 
+#[test]
+fn no_run_ends_before_it_began() {
+    // Both within the second 997, of which tmux tells only the number.
+    let started = 997_600;
+    let row = format!("@1 pid=7 started={started} exit=0 died=997");
+    let observed = World::new().see(&[&row], "");
+    let task = &observed.snapshot.tasks[&WindowId(1)];
+    assert_eq!(
+        (task.started_at, task.ended_at),
+        (Some(started), Some(started))
+    );
+    // Seen alive before.
+    let mut world = World::new();
+    world.see(&["@1 pid=7 started=999900"], "");
+    world.wait(5000);
+    let observed = world.see(&["@1 pid=7 started=999900 exit=0 died=999"], "");
+    let task = &observed.snapshot.tasks[&WindowId(1)];
+    assert_eq!(
+        (task.started_at, task.ended_at),
+        (Some(999_900), Some(999_900))
+    );
+    // Nothing tells when it began.
+    let observed = World::new().see(&["@1 pid=7 exit=0 died=997"], "");
+    let task = &observed.snapshot.tasks[&WindowId(1)];
+    assert_eq!(
+        (task.started_at, task.ended_at),
+        (Some(997_000), Some(997_000))
+    );
+}
+
 /// What may happen to a window's process between two looks.
 #[derive(Debug, Clone, Copy)]
 enum Happens {

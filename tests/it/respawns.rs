@@ -130,10 +130,12 @@ fn count(clients: &[String], flag: &str) -> usize {
 fn a_client_that_may_be_behind_is_there_only_while_somebody_follows() {
     let world = World::new();
     world.run("api", "while read -r line; do echo \"got $line\"; done");
-    let clients = control_clients(&world);
-    assert_eq!(clients.len(), 2, "{clients:?}");
-    assert_eq!(count(&clients, "no-output"), 1, "{clients:?}");
-    assert_eq!(count(&clients, "pause-after=0"), 1, "{clients:?}");
+    // The daemon attaches once the session is there.
+    world.until_true("the two clients", || {
+        let clients = control_clients(&world);
+        let has_one = |flag| count(&clients, flag) == 1;
+        clients.len() == 2 && has_one("no-output") && has_one("pause-after=0")
+    });
 
     let waiting = world.start(["wait", "api", "--text", "got it", "--json"]);
     world.until_true("a client that may be behind", || {
