@@ -21,7 +21,7 @@ use super::time_limit::TimeLimit;
 use crate::client::{Client, ClientError, Start, StartError, connect_or_start};
 use crate::clock;
 use crate::daemon::meant;
-use crate::model::{Snapshot, Task, WindowId, text};
+use crate::model::{NameError, Snapshot, Task, text};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths, PathsError, name_in};
 use crate::process;
@@ -60,6 +60,10 @@ pub(super) struct Session {
     pub(super) paths: Paths,
     /// The project's folder: the git work tree we are in, else the directory.
     pub(super) project: Option<PathBuf>,
+    /// The connection to the daemon by which the name was looked up, for the first request.
+    client: RefCell<Option<Client>>,
+    /// Whether a daemon is there and did not answer in time.
+    pub(super) is_daemon_silent: bool,
 }
 
 impl Context {
@@ -135,6 +139,8 @@ impl Context {
             server,
             paths,
             project,
+            client: RefCell::default(),
+            is_daemon_silent: false,
         };
         self.asks(what, &session);
         Ok(session)
@@ -155,9 +161,17 @@ impl Session {
     async fn settle(&mut self, what: &str) -> Result<(), Failure> {
         match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
+                let socket = self.paths.socket();
                 let learnt = self.learn_from(what, Some(&mut daemon));
                 // A daemon that hangs need not keep what the disk tells from being told.
-                timeout(ANSWERS_WITHIN, learnt).await.unwrap_or(Ok(()))
+                let Ok(learnt) = timeout(ANSWERS_WITHIN, learnt).await else {
+                    self.is_daemon_silent = true;
+                    return Ok(());
+                };
+                if learnt.is_ok() && self.paths.socket() == socket {
+                    self.client.replace(Some(daemon));
+                }
+                learnt
             }
             Err(ClientError::NoDaemon) => {
                 let meant = meant(&self.server, &self.name);
@@ -217,6 +231,9 @@ impl Session {
 
     /// Connects to the daemon; `None` when none runs.
     pub(super) async fn daemon(&self, what: &str) -> Result<Option<Client>, Failure> {
+        if let Some(client) = self.client.take() {
+            return Ok(Some(client));
+        }
         match Client::connect(&self.paths.socket()).await {
             Ok(client) => Ok(Some(client)),
             Err(ClientError::NoDaemon) => Ok(None),
@@ -226,12 +243,37 @@ impl Session {
 
     /// Connects to the daemon, starting one when none runs and none is forbidden.
     pub(super) async fn daemon_or_start(&self, what: &str) -> Result<Option<Client>, Failure> {
+        if let Some(client) = self.client.take() {
+            return Ok(Some(client));
+        }
         if lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty()) {
             return self.daemon(what).await;
         }
         match connect_or_start(&self.start(what, "autostart", &[])?).await {
             Ok(client) => Ok(Some(client)),
             Err(error) => Err(start(what, &error)),
+        }
+    }
+
+    /// Asks the daemon one thing that may be asked twice; `None` when none runs, or none any more.
+    pub(super) async fn ask(
+        &self,
+        what: &str,
+        request: &Request,
+    ) -> Result<Option<Response>, Failure> {
+        loop {
+            let Some(mut daemon) = self.daemon(what).await? else {
+                return Ok(None);
+            };
+            match daemon.ask(request).await {
+                Ok(response) => {
+                    self.client.replace(Some(daemon));
+                    return Ok(Some(response));
+                }
+                // It was on its way out when it was found.
+                Err(ClientError::Left) => {}
+                Err(error) => return Err(client(what, &error)),
+            }
         }
     }
 
@@ -309,37 +351,14 @@ impl Session {
         if !look.exists {
             return Err(self.missing(what));
         }
-        // An id goes before a window that somebody gave it as a name.
-        let by_id = name
-            .parse()
-            .ok()
-            .and_then(|id: WindowId| look.tasks.get(&id));
-        if let Some(task) = by_id {
-            return Ok(Arc::clone(task));
-        }
-        let mut found: Vec<Arc<Task>> = look
-            .tasks
-            .into_values()
-            .filter(|task| task.name == name)
-            .collect();
-        // A name means a task: tmux names a person's shell after what runs in it.
-        if found.iter().any(|task| !task.shell) {
-            found.retain(|task| !task.shell);
-        }
-        match (found.pop(), found.as_slice()) {
-            (None, _) => {
-                let why = format!("no task `{name}` in session `{}`", self.name);
-                Err(Failure::new(Kind::Missing, what, why).with_hint("`tmux-task ls` lists them"))
-            }
-            (Some(task), []) => Ok(task),
-            (Some(task), others) => {
-                let ids: Vec<String> = others
-                    .iter()
-                    .chain([&task])
-                    .map(|task| task.window.to_string())
-                    .collect();
-                let why = format!("{} tasks are named `{name}`: {}", ids.len(), ids.join(", "));
-                Err(Failure::new(Kind::Failed, what, why).with_hint("name one by its id"))
+        match look.find_task(name) {
+            Ok(task) => Ok(Arc::clone(task)),
+            Err(error) => {
+                let kind = match error {
+                    NameError::Missing { .. } => Kind::Missing,
+                    NameError::Ambiguous { .. } => Kind::Failed,
+                };
+                Err(Failure::of(kind, what, &error).with_hint(error.hint()))
             }
         }
     }
@@ -456,11 +475,20 @@ pub(super) fn client(what: &str, error: &ClientError) -> Failure {
         | ClientError::Answer { .. }
         | ClientError::Unexpected => Kind::Failed,
     };
-    Failure::of(kind, what, error).with_optional_hint(is_other_version(error).then(|| {
-        "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts one of \
-         this version"
-            .to_owned()
-    }))
+    let hint = match error {
+        ClientError::Refused(refusal) if refusal.hint.is_some() => refusal.hint.clone(),
+        error => is_other_version(error).then(|| {
+            "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts one of \
+             this version"
+                .to_owned()
+        }),
+    };
+    Failure::of(kind, what, error).with_optional_hint(hint)
+}
+
+/// The failure of a command to which the daemon gave an answer that does not fit the request.
+pub(super) fn unexpected(what: &str) -> Failure {
+    client(what, &ClientError::Unexpected)
 }
 
 /// Whether the daemon is, or seems to be, of another version than this command.

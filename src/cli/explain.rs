@@ -6,7 +6,6 @@ use super::args::Explain;
 use super::context::{self, Context, Session};
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::client::ClientError;
 use crate::clock;
 use crate::config;
 use crate::model::{Task, text};
@@ -20,8 +19,17 @@ const LINE: usize = 200;
 
 pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
     let session = context.session("explain").await?;
-    let task = session.task("explain", &args.name).await?;
-    let explanation = explain(&session, &task, "explain").await?;
+    let request = Request::Explain {
+        task: args.name.clone(),
+    };
+    let explanation = match session.ask("explain", &request).await? {
+        Some(Response::Explained(explanation)) => *explanation,
+        Some(_) => return Err(context::unexpected("explain")),
+        None => {
+            let task = session.task("explain", &args.name).await?;
+            explain_directly(&session, &task, "explain").await?
+        }
+    };
     if args.json.json {
         return output::json(&explanation);
     }
@@ -29,22 +37,12 @@ pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure>
     output::lines(lines.iter().map(String::as_str))
 }
 
-/// Returns the daemon's explanation; without one, what a single look shows.
-pub(super) async fn explain(
+/// Explains a task by what a single look shows, without a daemon.
+pub(super) async fn explain_directly(
     session: &Session,
     task: &Task,
     what: &str,
 ) -> Result<Explanation, Failure> {
-    if let Some(mut daemon) = session.daemon(what).await? {
-        let request = Request::Explain {
-            window: task.window.to_string(),
-        };
-        return match daemon.ask(&request).await {
-            Ok(Response::Explained(explanation)) => Ok(*explanation),
-            Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
-            Err(error) => Err(context::client(what, &error)),
-        };
-    }
     let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
         return Ok(Explanation::new(task, None, None));
     };

@@ -10,21 +10,20 @@ use super::args::{Json, Kill, KillAll};
 use super::context::{self, Context, Session, lookup};
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::client::ClientError;
 use crate::model::{PaneId, Task, WindowId, owner_of_environment};
 use crate::tmux;
 use crate::wire::{Ended, Request, Response};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
     let session = context.session("kill").await?;
-    let task = session.task("kill", &args.name).await?;
     let request = Request::Kill {
-        windows: vec![task.window.to_string()],
+        tasks: vec![args.name.clone()],
         owner: owner_of_environment(&lookup),
     };
     let ended = match ask(&session, "kill", &request).await? {
         Some(ended) => ended,
         None => {
+            let task = session.task("kill", &args.name).await?;
             let mut connection = session.connection();
             tmux::kill_window(&mut connection, task.window)
                 .await
@@ -99,13 +98,10 @@ async fn ask(
     what: &str,
     request: &Request,
 ) -> Result<Option<Vec<Ended>>, Failure> {
-    let Some(mut daemon) = session.daemon(what).await? else {
-        return Ok(None);
-    };
-    match daemon.ask(request).await {
-        Ok(Response::Ended { tasks }) => Ok(Some(tasks)),
-        Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
-        Err(error) => Err(context::client(what, &error)),
+    match session.ask(what, request).await? {
+        None => Ok(None),
+        Some(Response::Ended { tasks }) => Ok(Some(tasks)),
+        Some(_) => Err(context::unexpected(what)),
     }
 }
 

@@ -4,7 +4,6 @@ use super::args::Json;
 use super::context::{self, Context, Session};
 use super::failure::Failure;
 use super::output;
-use crate::client::ClientError;
 use crate::clock;
 use crate::model::{Millis, Snapshot, StatusCounts, WindowId};
 use crate::prompt;
@@ -35,12 +34,10 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
 
 /// Returns the tasks as the daemon sees them; without one, as they stand there.
 pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failure> {
-    if let Some(mut daemon) = session.daemon(what).await? {
-        return match daemon.ask(&Request::List).await {
-            Ok(Response::List(view)) => Ok(view),
-            Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
-            Err(error) => Err(context::client(what, &error)),
-        };
+    match session.ask(what, &Request::List).await? {
+        Some(Response::List(view)) => return Ok(view),
+        Some(_) => return Err(context::unexpected(what)),
+        None => {}
     }
     let snapshot = session.look(what).await?;
     Ok(unsupervised(snapshot))

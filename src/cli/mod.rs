@@ -7,6 +7,7 @@ mod explain;
 mod failure;
 mod feed;
 mod kill;
+mod launcher;
 mod liveness;
 mod logs;
 mod ls;

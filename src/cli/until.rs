@@ -7,8 +7,8 @@ use super::{output, wait};
 use crate::client::Client;
 use crate::model::Signal;
 use crate::terminal::Pattern;
-use crate::tmux::{Gate, Launched};
-use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
+use crate::tmux::Gate;
+use crate::wire::{ConditionFields, LaunchedRun, OutcomeName, WaitRequest, WaitResult};
 
 /// What is waited for once the run has begun.
 pub(super) struct Until {
@@ -23,26 +23,25 @@ pub(super) struct Until {
 }
 
 impl Until {
-    /// Waits as was asked for. The wait begins at the beginning of the run, `since`: nothing is
+    /// Waits as was asked for. The wait begins at the beginning of the run: nothing is
     /// missed between the launch and the wait. The command waits at the `gate` until the wait has
     /// begun.
     pub(super) async fn follow(
         self,
         daemon: &mut Client,
         name: &str,
-        launched: &Launched,
-        since: String,
+        launched: &LaunchedRun,
         gate: Option<Gate>,
     ) -> Result<(), Failure> {
         let is_for_exit = self.texts.is_empty();
         let (tail, json) = (self.tail, self.json);
         let request = WaitRequest {
-            window: launched.window.to_string(),
+            window: launched.window_id.clone(),
             run: Some(launched.run),
             conditions: self.texts.into_iter().map(ConditionFields::Text).collect(),
             stops: self.stops,
             timeout_ms: self.timeout.map(wait::in_ms),
-            since: (!is_for_exit).then_some(since),
+            since: (!is_for_exit).then(|| launched.cursor.clone()),
             through_prompts: self.through_prompts,
             tail: is_for_exit.then_some(tail),
             says_when_it_begins: gate.is_some(),

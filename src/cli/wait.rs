@@ -28,12 +28,17 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     let session = context.session("wait").await?;
     let name = args.name.clone().unwrap_or_default();
     // First of all: where there is nothing to wait on, no daemon is started.
-    let task = session.task("wait", &name).await?;
+    let find = Request::Find { task: name.clone() };
+    let window = match session.ask("wait", &find).await? {
+        Some(Response::Found(found)) => found.task.window_id,
+        Some(_) => return Err(context::unexpected("wait")),
+        None => session.task("wait", &name).await?.window.to_string(),
+    };
     let Some(mut daemon) = session.daemon_or_start("wait").await? else {
         return Err(no_daemon(&session));
     };
     let request = WaitRequest {
-        window: task.window.to_string(),
+        window,
         conditions: conditions(&args),
         stops: args.stop,
         regex: args.matching.regex,

@@ -168,10 +168,7 @@ fn turn_away(socket: UnixStream, why: String) {
 
 /// Says why there will be no answer. A new connection has room for that, so nothing blocks.
 fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
-    let refusal = Response::Refused(Refusal {
-        kind: RefusalKind::Failed,
-        message,
-    });
+    let refusal = Response::Refused(Refusal::new(RefusalKind::Failed, message));
     let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
     line.push(b'\n');
     if let Err(error) = socket.write_all(&line) {

@@ -5,24 +5,32 @@ use std::sync::Arc;
 
 use super::hub::Hub;
 use crate::clock::now;
-use crate::model::{GoneReason, Level, SessionId, Task, WindowId};
+use crate::model::{GoneReason, Level, NameError, SessionId, Task, WindowId};
 use crate::tmux::{self, TmuxError, Unless};
-use crate::wire::{Ended, ExplainedState, Explanation, Refusal, RefusalKind, Response};
+use crate::wire::{Ended, ExplainedState, Explanation, Refusal, RefusalKind, Response, TaskFields};
 
-/// Ends tasks and removes their windows.
-pub(super) async fn kill(hub: &mut Hub, windows: &[String], reason: GoneReason) -> Response {
-    hub.look().await;
-    let mut tasks = Vec::new();
-    for id in windows {
-        let known = id
-            .parse()
-            .ok()
-            .and_then(|window: WindowId| task(hub, window));
-        match known {
-            Some(task) => tasks.push(task),
-            None => return refused(RefusalKind::Missing, format!("no task {id}")),
-        }
+/// What starts a session that is missing.
+const NO_SESSION_HINT: &str =
+    "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
+
+/// Finds a task by its name or window id.
+pub(super) async fn find(hub: &mut Hub, name: &str) -> Response {
+    hub.catch_up().await;
+    match find_task(hub, name) {
+        Ok(task) => Response::Found(Box::new(hub.listed(TaskFields::from(&*task), now()))),
+        Err(refusal) => Response::Refused(refusal),
     }
+}
+
+/// Ends tasks and removes their windows; none when one of the names is no task's.
+pub(super) async fn kill(hub: &mut Hub, names: &[String], reason: GoneReason) -> Response {
+    hub.catch_up().await;
+    let found: Result<Vec<Arc<Task>>, Refusal> =
+        names.iter().map(|name| find_task(hub, name)).collect();
+    let tasks = match found {
+        Ok(tasks) => tasks,
+        Err(refusal) => return Response::Refused(refusal),
+    };
     match end(hub, &tasks, reason).await {
         Ok(()) => {
             let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
@@ -35,18 +43,31 @@ pub(super) async fn kill(hub: &mut Hub, windows: &[String], reason: GoneReason) 
 }
 
 /// Tells why a task is or is not taken to wait for a person.
-pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
-    hub.look_at_all().await;
-    let known = window.parse().ok().and_then(|window| task(hub, window));
-    let Some(task) = known else {
-        return refused(RefusalKind::Missing, format!("no task {window}"));
+pub(super) async fn explain(hub: &mut Hub, name: &str) -> Response {
+    hub.catch_up().await;
+    let explained = match find_task(hub, name) {
+        Ok(task) => explain_task(hub, task.window).await,
+        Err(refusal) => Err(refusal),
     };
+    match explained {
+        Ok((_, explanation)) => Response::Explained(Box::new(explanation)),
+        Err(refusal) => Response::Refused(refusal),
+    }
+}
+
+/// Looks at a task and tells how it was judged.
+pub(super) async fn explain_task(
+    hub: &mut Hub,
+    window: WindowId,
+) -> Result<(Arc<Task>, Explanation), Refusal> {
+    hub.look_at_window(window).await;
+    let task = find_task(hub, &window.to_string())?;
     let terminal = hub
         .engine
         .before()
-        .and_then(|look| look.terminals.get(&task.window))
+        .and_then(|look| look.terminals.get(&window))
         .map(Arc::as_ref);
-    let judged = hub.engine.judgement_of(task.window);
+    let judged = hub.engine.judgement_of(window);
     let mut explanation = Explanation::new(&task, judged.map(|(judged, ..)| judged), terminal);
     if let Some((judged, since, told)) = judged {
         let found = judged.found.as_ref();
@@ -57,12 +78,12 @@ pub(super) async fn explain(hub: &mut Hub, window: &str) -> Response {
         explanation.waiting_since = told.map(|now| now.wall);
         explanation.quiet_ms = u64::try_from(since.elapsed().as_millis()).ok();
     }
-    if hub.engine.prompt_of(task.window).is_some() {
+    if hub.engine.prompt_of(window).is_some() {
         explanation.state = ExplainedState::Waiting;
-    } else if hub.engine.stalled_for(task.window, now()).is_some() {
+    } else if hub.engine.stalled_for(window, now()).is_some() {
         explanation.state = ExplainedState::Stalled;
     }
-    Response::Explained(Box::new(explanation))
+    Ok((task, explanation))
 }
 
 /// Ends the task session.
@@ -165,11 +186,31 @@ fn all_tasks(hub: &Hub) -> Vec<Arc<Task>> {
         .unwrap_or_default()
 }
 
+/// Returns the one task of this name or window id, as the last look saw it.
+pub(super) fn find_task(hub: &Hub, name: &str) -> Result<Arc<Task>, Refusal> {
+    let Some(look) = hub.engine.before().filter(|look| look.exists) else {
+        let session = &hub.recorder.context().session_name;
+        let missing = Refusal::new(RefusalKind::Missing, format!("no session `{session}`"));
+        return Err(missing.with_hint(NO_SESSION_HINT));
+    };
+    match look.find_task(name) {
+        Ok(task) => Ok(Arc::clone(task)),
+        Err(error) => {
+            let kind = match error {
+                NameError::Missing { .. } => RefusalKind::Missing,
+                NameError::Ambiguous { .. } => RefusalKind::Failed,
+            };
+            Err(Refusal::new(kind, error.to_string()).with_hint(error.hint()))
+        }
+    }
+}
+
 fn task(hub: &Hub, window: WindowId) -> Option<Arc<Task>> {
     hub.engine.before()?.tasks.get(&window).cloned()
 }
 
-fn label(task: &Task) -> String {
+/// Returns what a task is called in texts.
+pub(super) fn label(task: &Task) -> String {
     format!("{} ({})", task.window, task.name)
 }
 
@@ -191,6 +232,7 @@ fn ended(tasks: &[Arc<Task>]) -> Response {
     }
 }
 
-fn refused(kind: RefusalKind, message: String) -> Response {
-    Response::Refused(Refusal { kind, message })
+/// Returns the answer that something was not done.
+pub(super) fn refused(kind: RefusalKind, message: String) -> Response {
+    Response::Refused(Refusal::new(kind, message))
 }

@@ -14,8 +14,8 @@ use crate::wire::{
     Filter, ReaderStart, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
 };
 
-/// The longest request: a `run`'s worth of text with room to spare.
-const MAX_REQUEST: u64 = 1 << 20;
+/// The longest request: the longest command line, quoted twice.
+const MAX_REQUEST: u64 = 8 << 20;
 
 /// What connections ask of the hub.
 #[derive(Debug)]
@@ -87,7 +87,11 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>, stopping:
             request @ (Request::Whereabouts
             | Request::Status
             | Request::Look { .. }
+            | Request::Run(_)
+            | Request::Send(_)
             | Request::List
+            | Request::Count
+            | Request::Find { .. }
             | Request::Kill { .. }
             | Request::KillAll { .. }
             | Request::Prune
@@ -247,10 +251,10 @@ async fn read_request(reader: &mut Reader) -> Result<Option<Request>, Refusal> {
         Ok(_) => {}
     }
     if line.last() != Some(&b'\n') && line.len() as u64 >= MAX_REQUEST {
-        return Err(Refusal {
-            kind: RefusalKind::Usage,
-            message: format!("a request has at most {MAX_REQUEST} bytes"),
-        });
+        return Err(Refusal::new(
+            RefusalKind::Usage,
+            format!("a request has at most {MAX_REQUEST} bytes"),
+        ));
     }
     parse_request(&line).map(Some)
 }

@@ -19,18 +19,18 @@ use super::session_link::SessionLink;
 use super::signals::Stopping;
 use super::stream::{Readers, Subscription};
 use super::waits::Waits;
-use super::{Options, commands, run_archiver, waiting};
+use super::{Options, commands, launches, run_archiver, typing, waiting};
 use crate::archive::Limits;
 use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine, ExpectedWait};
 use crate::feed::{note_read, store_saved};
-use crate::model::{GoneReason, Level, Millis, PaneId, Seq, WindowId};
+use crate::model::{GoneReason, Level, Millis, Now, PaneId, Seq, WindowId};
 use crate::paths::Paths;
 use crate::tmux::{self, Extent};
 use crate::wire::{
     DaemonStatus, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
-    SavedSession, SnapshotLine,
+    SavedSession, SnapshotLine, TaskFields,
 };
 
 /// How many requests may wait for the hub; further ones wait in their connections.
@@ -432,31 +432,33 @@ impl Hub {
                 self.look_at_all().await;
                 if let Some(name) = launching {
                     if will_wait {
-                        let now = now();
-                        let expected = ExpectedWait {
-                            task: name.clone(),
-                            owner,
-                            until: now.mono + WAIT_BEGINS_WITHIN,
-                        };
-                        self.engine.expect_wait(expected, now);
+                        self.expect_wait(name.clone(), owner);
                     }
                     run_archiver::keep_replaced(self, &name).await;
                 }
                 (Response::Done, Next::GoOn)
             }
+            Request::Run(request) => (launches::run(self, request).await, Next::GoOn),
+            Request::Send(request) => (typing::send(self, request).await, Next::GoOn),
             Request::List => {
-                self.look_at_all().await;
+                self.look_at_all_of_few().await;
                 (Response::List(self.view()), Next::GoOn)
             }
-            Request::Kill { windows, owner } => {
-                let response = commands::kill(self, &windows, reason(owner.as_deref())).await;
+            Request::Count => {
+                self.catch_up().await;
+                let counts = self.engine.counts().unwrap_or_default();
+                (Response::Counted(counts.into()), Next::GoOn)
+            }
+            Request::Find { task } => (commands::find(self, &task).await, Next::GoOn),
+            Request::Kill { tasks, owner } => {
+                let response = commands::kill(self, &tasks, reason(owner.as_deref())).await;
                 (response, Next::GoOn)
             }
             Request::KillAll { owner } => {
                 let response = commands::kill_all(self, reason(owner.as_deref())).await;
                 (response, Next::GoOn)
             }
-            Request::Explain { window } => (commands::explain(self, &window).await, Next::GoOn),
+            Request::Explain { task } => (commands::explain(self, &task).await, Next::GoOn),
             Request::Prune => (commands::prune(self).await, Next::GoOn),
             Request::Stop { cleanup } => {
                 if cleanup {
@@ -468,14 +470,22 @@ impl Hub {
             Request::Subscribe { .. } | Request::Wait(_) | Request::Follow { .. } => {
                 let message = "this has no answer at once".to_owned();
                 (
-                    Response::Refused(Refusal {
-                        kind: RefusalKind::Usage,
-                        message,
-                    }),
+                    Response::Refused(Refusal::new(RefusalKind::Usage, message)),
                     Next::GoOn,
                 )
             }
         }
+    }
+
+    /// Takes note that a command which launches this task goes on to wait for it.
+    pub(super) fn expect_wait(&mut self, task: String, owner: Option<String>) {
+        let now = now();
+        let expected = ExpectedWait {
+            task,
+            owner,
+            until: now.mono + WAIT_BEGINS_WITHIN,
+        };
+        self.engine.expect_wait(expected, now);
     }
 
     /// Returns a stream for a reader; refuses a number that the feed does not have.
@@ -488,10 +498,7 @@ impl Hub {
             ReaderStart::Now => None,
             ReaderStart::After(after) => {
                 let checked = after.check(&self.recorder.context().epoch, self.recorder.last_seq());
-                Some(checked.map_err(|message| Refusal {
-                    kind: RefusalKind::Failed,
-                    message,
-                })?)
+                Some(checked.map_err(|message| Refusal::new(RefusalKind::Failed, message))?)
             }
         };
         let readers = Arc::clone(&self.readers);
@@ -501,14 +508,17 @@ impl Hub {
     fn view(&self) -> LsView {
         let look = self.engine.before().cloned().unwrap_or_default();
         let now = now();
-        LsView::new(SnapshotLine::from(&look), |task| {
-            let window: Option<WindowId> = task.window_id.parse().ok();
-            let prompt = window.and_then(|window| self.engine.prompt_of(window));
-            let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
-            let waiting_for = prompt.map(|prompt| prompt.text.clone());
-            let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
-            LsTask::new(task, waiting_for, stalled_ms)
-        })
+        LsView::new(SnapshotLine::from(&look), |task| self.listed(task, now))
+    }
+
+    /// Returns a task with what is known of it besides.
+    pub(super) fn listed(&self, task: TaskFields, now: Now) -> LsTask {
+        let window: Option<WindowId> = task.window_id.parse().ok();
+        let prompt = window.and_then(|window| self.engine.prompt_of(window));
+        let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
+        let waiting_for = prompt.map(|prompt| prompt.text.clone());
+        let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
+        LsTask::new(task, waiting_for, stalled_ms)
     }
 
     fn status(&self) -> DaemonStatus {

@@ -10,6 +10,7 @@ mod endpoint;
 mod feed_publisher;
 mod hang_up;
 mod hub;
+mod launches;
 mod lock;
 mod log;
 mod look_schedule;
@@ -28,6 +29,7 @@ mod stale_sessions;
 mod stdout;
 mod stream;
 mod tty_poller;
+mod typing;
 mod waiting;
 mod waits;
 
@@ -39,8 +41,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub use launches::launched_run;
 pub use lock::{LockError, is_held};
 pub use ownership::{Meant, meant};
+pub use typing::{TypingError, type_into_task};
 
 use crate::config::Config;
 use crate::engine::{Engine, Settings};

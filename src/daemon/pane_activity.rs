@@ -98,6 +98,11 @@ impl PaneActivity {
         std::mem::take(&mut self.is_any_changed)
     }
 
+    /// Whether the next look may find something: a pane may have printed, or a window has changed.
+    pub(super) fn is_any_reported(&self) -> bool {
+        self.is_any_changed || !self.changed.is_empty() || self.printed().next().is_some()
+    }
+
     /// Returns the panes that may have printed since the last look: those that were reported and
     /// those that are paused.
     pub(super) fn printed(&self) -> impl Iterator<Item = PaneId> {

@@ -52,6 +52,16 @@ impl Processes {
         }
     }
 
+    /// Takes in all that the kernel has told by now; returns whether any has ended since the last
+    /// look.
+    pub(super) fn catch_up(&mut self) -> bool {
+        for Ended { pid, exit } in self.ends.as_mut().map(ExitWatch::take).unwrap_or_default() {
+            self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
+            self.ended.insert(pid, exit);
+        }
+        !self.ended.is_empty()
+    }
+
     /// Whether one that is known to have ended since the last look was hung up on: as a rule its
     /// window is not there any more.
     pub(super) fn take_hung_up(&mut self) -> bool {

@@ -12,6 +12,10 @@ use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, GoneReason, Snapshot, WindowId};
 use crate::tmux::Extent;
 
+/// Of so many windows a list shows also what nothing reports: somebody has set an option, or another
+/// program runs in the foreground.
+const FEW_WINDOWS: usize = 32;
+
 /// Why a look is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
@@ -43,6 +47,35 @@ impl Hub {
             .await
     }
 
+    /// Takes in all that tmux and the kernel have reported by now. Only what it is about is looked
+    /// at: the cost does not grow with the windows.
+    pub(super) async fn catch_up(&mut self) {
+        let is_told = self.watch.is_told();
+        if self.watch.sync().await {
+            if is_told {
+                self.look_at_told().await;
+            } else {
+                self.look().await;
+            }
+        }
+    }
+
+    /// Looks at everything where there are few windows, and else at what was reported.
+    pub(super) async fn look_at_all_of_few(&mut self) {
+        let n_windows = self.engine.before().map_or(0, |look| look.tasks.len());
+        if n_windows <= FEW_WINDOWS {
+            self.look_at_all().await;
+        } else {
+            self.catch_up().await;
+        }
+    }
+
+    /// Looks at everything of this window, and at what was reported of others.
+    pub(super) async fn look_at_window(&mut self, window: WindowId) {
+        self.watch.expect_change(window);
+        self.look_at_told().await;
+    }
+
     /// Looks for somebody who wants to know how everything stands.
     pub(super) async fn look_at_all(&mut self) {
         self.watch.ask_for_all();
@@ -51,7 +84,10 @@ impl Hub {
 
     /// Looks after a command has just ended these windows.
     pub(super) async fn look_after_kill(&mut self, killed: &BTreeMap<WindowId, GoneReason>) {
-        self.look_because(Why::Called, Extent::Whole, killed).await;
+        for window in killed.keys() {
+            self.watch.expect_change(*window);
+        }
+        self.look_because(Why::Called, Extent::Told, killed).await;
     }
 
     pub(super) async fn look_because(

@@ -255,6 +255,30 @@ impl SessionLink {
         }
     }
 
+    /// Takes in all that tmux and the kernel have reported by now, and makes tmux report what it
+    /// holds back. Returns whether a look at what was reported is called for: one at any time while
+    /// nothing is reported to us.
+    pub(super) async fn sync(&mut self) -> bool {
+        let Link::Attached(clients) = &mut self.link else {
+            return true;
+        };
+        if let Err(error) = clients.main.sync().await {
+            tracing::info!(%error, "lost the control client");
+            self.link = apart();
+            return true;
+        }
+        let is_called = clients.catch_up().await.is_some();
+        let has_any_ended = self.processes.catch_up();
+        is_called || has_any_ended || clients.activity.is_any_reported()
+    }
+
+    /// Lets the next look ask for everything of this window.
+    pub(super) fn expect_change(&mut self, window: WindowId) {
+        if let Link::Attached(clients) = &mut self.link {
+            clients.activity.record_window(window);
+        }
+    }
+
     /// Lets the next look ask for everything, also for what nothing tells: that somebody has set an
     /// option, or what runs in the foreground of a task that we did not start.
     pub(super) fn ask_for_all(&mut self) {

@@ -83,13 +83,7 @@ async fn try_begin(
             Err(error) => {
                 hub.watch.follow_only(hub.waits.panes()).await;
                 let message = format!("cannot read the task's output: {error}");
-                return Err((
-                    reply,
-                    Refusal {
-                        kind: RefusalKind::Failed,
-                        message,
-                    },
-                ));
+                return Err((reply, Refusal::new(RefusalKind::Failed, message)));
             }
         }
     }
@@ -119,10 +113,7 @@ async fn try_begin(
 
 /// Returns the run to wait on and where in its output to begin.
 fn entry(hub: &Hub, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>), Refusal> {
-    let missing = |message: String| Refusal {
-        kind: RefusalKind::Missing,
-        message,
-    };
+    let missing = |message: String| Refusal::new(RefusalKind::Missing, message);
     let window: WindowId = request
         .window
         .parse()
@@ -134,10 +125,7 @@ fn entry(hub: &Hub, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>)
             None => format!("no task {window}"),
         })
     })?;
-    let failed = |message: String| Refusal {
-        kind: RefusalKind::Failed,
-        message,
-    };
+    let failed = |message: String| Refusal::new(RefusalKind::Failed, message);
     if let (Some(wanted), Some(run)) = (request.run, task.run)
         && wanted != run
     {
@@ -386,10 +374,10 @@ pub(super) async fn cursor(hub: &mut Hub, window: &str) -> Response {
         Some((cursor, _)) => Response::Cursor {
             cursor: cursor.to_string(),
         },
-        None => Response::Refused(Refusal {
-            kind: RefusalKind::Missing,
-            message: format!("no task {window}"),
-        }),
+        None => Response::Refused(Refusal::new(
+            RefusalKind::Missing,
+            format!("no task {window}"),
+        )),
     }
 }
 
@@ -400,7 +388,7 @@ pub(super) async fn follow(
     raw: bool,
 ) -> Result<OutputReceiver, Refusal> {
     hub.look().await;
-    let failed = |kind, message: String| Err(Refusal { kind, message });
+    let failed = |kind, message: String| Err(Refusal::new(kind, message));
     let task = window.parse().ok().and_then(|window| task_of(hub, window));
     let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
         return failed(RefusalKind::Missing, format!("no task {window}"));

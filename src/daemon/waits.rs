@@ -637,13 +637,13 @@ pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Re
         )));
     }
     if n_patterns > 0 && n_under_way + n_patterns > MOST_PATTERNS_IN_ALL {
-        return Err(Refusal {
-            kind: RefusalKind::Failed,
-            message: format!(
+        return Err(Refusal::new(
+            RefusalKind::Failed,
+            format!(
                 "the waits under way look for {n_under_way} texts, and {MOST_PATTERNS_IN_ALL} are \
                  the most"
             ),
-        });
+        ));
     }
     let pattern = |text: &String| {
         if text.len() > LONGEST_PATTERN {
@@ -762,8 +762,5 @@ fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
 }
 
 pub(super) fn usage(message: String) -> Refusal {
-    Refusal {
-        kind: RefusalKind::Usage,
-        message,
-    }
+    Refusal::new(RefusalKind::Usage, message)
 }

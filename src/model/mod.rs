@@ -6,6 +6,7 @@
 mod bookmark;
 pub mod environment;
 mod event;
+mod find_task;
 mod id;
 mod now;
 mod owner;
@@ -20,6 +21,7 @@ mod tty;
 
 pub use bookmark::Bookmark;
 pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
+pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};
 pub use owner::owner_of_environment;

@@ -708,6 +708,48 @@ async fn a_launch_makes_session_window_and_reruns() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_attached_launches_too() {
+    let private = Private::started().await;
+    let session = SessionId(0);
+    let mut client = private
+        .server
+        .attach(session, Output::Reported)
+        .await
+        .unwrap();
+    let mut connection = Connection::Attached(&mut client);
+    let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
+    let mut launched = Vec::new();
+    for _ in 0..2 {
+        let prepared = task.prepare().await.unwrap();
+        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        launched.push(done.unwrap().unwrap());
+        let found = find_launched(&mut private.connection(), prepared.plan()).await;
+        assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
+        prepared.hand_over();
+    }
+    let [first, second] = launched.as_slice() else {
+        unreachable!()
+    };
+    assert_eq!((first.replaced, first.run), (None, 1));
+    assert_eq!((second.replaced, second.run), (Some(Replaced::Live), 2));
+    assert_eq!((second.window, second.pane), (first.window, first.pane));
+
+    let mut absent = private.task("keep", "api", &["true"]);
+    absent.only_if_absent = true;
+    let prepared = absent.prepare().await.unwrap();
+    let refused = launch_in(&mut connection, session, prepared.plan()).await;
+    assert!(matches!(refused, Err(LaunchError::Running { .. })));
+    let found = find_launched(&mut private.connection(), prepared.plan()).await;
+    assert_eq!(found.unwrap(), None);
+    let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
+    assert_eq!(gone.unwrap(), None);
+    let mut forged = prepared.plan().clone();
+    forged.token = "}#(touch owned)".to_owned();
+    let refused = launch_in(&mut connection, session, &forged).await;
+    assert!(matches!(refused, Err(LaunchError::Token)));
+}
+
+#[tokio::test]
 async fn six_launches_at_once_make_one_window() {
     let private = Private::new();
     let task = private.task("S", "api", &["sleep", "1000"]);

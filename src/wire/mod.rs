@@ -4,6 +4,7 @@
 //! types). Fields are camelCase; readers ignore fields and kinds they do not know.
 
 mod cloudevents;
+mod command;
 mod explain;
 mod listing;
 mod protocol;
@@ -16,6 +17,9 @@ mod task;
 mod wait;
 
 pub use cloudevents::cloud_event;
+pub use command::{
+    LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts, TypedInput,
+};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use listing::{LsTask, LsView, TaskStateName};
 pub use protocol::{PROTOCOL, parse_request, request_line};

@@ -45,10 +45,7 @@ impl Caller {
         let message = format!(
             "the daemon of this session is version {VERSION}, this command is {theirs:.20}"
         );
-        Refusal {
-            kind: RefusalKind::Version,
-            message,
-        }
+        Refusal::new(RefusalKind::Version, message)
     }
 }
 
@@ -80,10 +77,7 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
         if caller.version.as_ref().is_some_and(is_other) {
             return caller.refusal();
         }
-        Refusal {
-            kind: RefusalKind::Usage,
-            message: format!("not a request: {error}"),
-        }
+        Refusal::new(RefusalKind::Usage, format!("not a request: {error}"))
     })
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EventFields, EventType, Explanation, Kind, LsView, RecordBody, WaitRequest, WaitResult,
+    EventFields, EventType, Explanation, Kind, LaunchedRun, LsTask, LsView, RecordBody, RunRequest,
+    SendRequest, TaskCounts, WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -32,12 +33,24 @@ pub enum Request {
         #[serde(default)]
         owner: Option<String>,
     },
-    /// The tasks as the daemon last saw them, after a look.
+    /// Start a task, or run it again in its slot; the answer comes when the run is recorded.
+    Run(RunRequest),
+    /// Type into a task.
+    Send(SendRequest),
+    /// The tasks, with all that tmux has reported by now.
     List,
+    /// How many tasks there are of each sort, by the same.
+    Count,
+    /// One task, by the same.
+    Find {
+        /// Its name or window id.
+        task: String,
+    },
     /// End these tasks.
     Kill {
-        /// The windows' ids.
-        windows: Vec<String>,
+        /// Their names or window ids.
+        #[serde(alias = "windows")]
+        tasks: Vec<String>,
         /// Whose command asks for it; `None` for a person at a terminal.
         #[serde(default)]
         owner: Option<String>,
@@ -66,8 +79,9 @@ pub enum Request {
     },
     /// Why this task is or is not taken to wait for a person.
     Explain {
-        /// The window's id.
-        window: String,
+        /// Its name or window id.
+        #[serde(alias = "window")]
+        task: String,
     },
     /// Leave.
     Stop {
@@ -154,6 +168,15 @@ pub enum Response {
     Status(DaemonStatus),
     /// The tasks.
     List(LsView),
+    /// How many there are.
+    Counted(TaskCounts),
+    /// A task.
+    Found(Box<LsTask>),
+    /// A run was started.
+    Launched(LaunchedRun),
+    /// The daemon is not attached to the session, as when there is none: nothing was started, and
+    /// whoever asked has to do it without a daemon.
+    Unattached,
     /// A wait has begun; how it ends follows.
     Waiting,
     /// How a wait ended.
@@ -204,6 +227,28 @@ pub struct Refusal {
     pub kind: RefusalKind,
     /// One line.
     pub message: String,
+    /// What the user can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    /// Returns a refusal for this reason.
+    #[must_use]
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
 }
 
 /// What sort of failure a refusal is.

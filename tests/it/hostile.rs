@@ -334,19 +334,29 @@ fn tasks_that_print_without_end_hold_up_nobody() {
     assert!(!log.contains("did not answer"), "{log}");
 }
 
-/// A tmux that opens a gate before it types, and goes on when the screen shows what follows.
-fn tmux_that_is_late(world: &World, gate: &str, window: &str, follows: &str) -> String {
-    let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *Enter*)\n  echo >{gate}\n  \
+/// Lets the world's own tmux open a gate before it types, and go on when the screen shows what
+/// follows.
+fn type_late(world: &World, gate: &str, window: &str, follows: &str) {
+    let late = format!(
+        "case \"$*\" in *Enter*)\n  echo >{gate}\n  \
          until tmux capture-pane -p -t {window} | grep -q '{follows}'; do sleep 0.02; done;;\n\
-         esac\nexec tmux \"$@\"\n"
+         esac\n"
     );
-    world.script("late-tmux", &script).display().to_string()
+    own_tmux(world, &late);
+}
+
+/// Makes a tmux that does something before.
+fn own_tmux(world: &World, before: &str) -> String {
+    let script = format!("#!/bin/sh\n{before}exec tmux \"$@\"\n");
+    world.script("own-tmux", &script).display().to_string()
 }
 
 #[test]
 fn an_answer_is_not_typed_into_another_question() {
     let mut world = World::new();
+    // It is the daemon that types.
+    let tmux = own_tmux(&world, "");
+    world.set("TMUX_TASK_TMUX", &tmux);
     let gate = world.gate("gate");
     // The first `Password:` stays above the second.
     for (above, name) in [("", "one"), ("printf 'Password:\\nSorry.\\n'; ", "two")] {
@@ -361,17 +371,12 @@ fn an_answer_is_not_typed_into_another_question() {
             let explained = world.task(["explain", name, "--json"]);
             explained.ok().contains("\"asks\":true")
         });
-        let late = tmux_that_is_late(
-            &world,
-            &world.path("gate").display().to_string(),
-            &window,
-            "Username:",
-        );
-        world.set("TMUX_TASK_TMUX", &late);
+        let gate_path = world.path("gate").display().to_string();
+        type_late(&world, &gate_path, &window, "Username:");
         let mut command = world.command(World::program());
         command.args(["send", name, "--if-prompt", "Password:", "--secret"]);
         let sent = Output::with_input(command, "hunter2\n");
-        world.set("TMUX_TASK_TMUX", "");
+        own_tmux(&world, "");
         assert_eq!(sent.code, 1, "{sent}");
         assert!(sent.err.contains("no longer asks that"), "{sent}");
         world

@@ -32,6 +32,7 @@ mod prompts_live;
 mod reach;
 mod renames;
 mod replay;
+mod requests;
 mod respawns;
 mod restart;
 mod runs;

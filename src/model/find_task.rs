@@ -1,0 +1,128 @@
+//! Which task a user means by a name or a window's id.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Snapshot, Task, WindowId};
+
+/// Why a name means no task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameError {
+    /// No task has it.
+    Missing {
+        /// The name or id.
+        name: String,
+        /// The session's name.
+        session: String,
+    },
+    /// Several tasks have it.
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// Their windows.
+        windows: Vec<WindowId>,
+    },
+}
+
+impl NameError {
+    /// Returns what the user can do.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "`tmux-task ls` lists them",
+            Self::Ambiguous { .. } => "name one by its id",
+        }
+    }
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { name, session } => write!(f, "no task `{name}` in session `{session}`"),
+            Self::Ambiguous { name, windows } => {
+                let ids: Vec<String> = windows.iter().map(ToString::to_string).collect();
+                let ids = ids.join(", ");
+                write!(f, "{} tasks are named `{name}`: {ids}", windows.len())
+            }
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+impl Snapshot {
+    /// Returns the one task of this name or window id.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or more than one.
+    pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, NameError> {
+        // An id goes before a window that somebody gave it as a name.
+        let id: Option<WindowId> = name.parse().ok();
+        if let Some(task) = id.and_then(|id| self.tasks.get(&id)) {
+            return Ok(task);
+        }
+        let named = || self.tasks.values().filter(|task| task.name == name);
+        // A name means a task: tmux names a person's shell after what runs in it.
+        let has_task = named().any(|task| !task.shell);
+        let meant: Vec<&Arc<Task>> = named().filter(|task| !(task.shell && has_task)).collect();
+        match meant.as_slice() {
+            [] => Err(NameError::Missing {
+                name: name.to_owned(),
+                session: self.session.clone(),
+            }),
+            [task] => Ok(task),
+            several => Err(NameError::Ambiguous {
+                name: name.to_owned(),
+                windows: several.iter().map(|task| task.window).collect(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::test_notation::task;
+
+    fn look(tasks: &[&str], shells: &[&str]) -> Snapshot {
+        let tasks = tasks.iter().map(|line| task(line));
+        let shells = shells.iter().map(|line| Task {
+            shell: true,
+            ..task(line)
+        });
+        let all = tasks.chain(shells);
+        Snapshot {
+            tasks: all.map(|task| (task.window, Arc::new(task))).collect(),
+            ..Snapshot::missing("S", 1)
+        }
+    }
+
+    #[track_caller]
+    fn check(look: &Snapshot, name: &str, expected: Result<u32, &str>) {
+        let found = look.find_task(name).map(|task| task.window.0);
+        assert_eq!(
+            found.map_err(|error| error.to_string()),
+            expected.map_err(str::to_owned)
+        );
+    }
+
+    #[test]
+    fn a_task_is_found_by_its_name_or_id() {
+        let look = look(&["@1 api running", "@2 web running", "@3 @1 running"], &[]);
+        check(&look, "web", Ok(2));
+        check(&look, "@2", Ok(2));
+        check(&look, "@1", Ok(1));
+        check(&look, "we", Err("no task `we` in session `S`"));
+        check(&look, "@9", Err("no task `@9` in session `S`"));
+    }
+
+    #[test]
+    fn a_name_means_a_task_before_a_shell() {
+        let both = look(&["@2 node running"], &["@1 node running", "@3 vim running"]);
+        check(&both, "node", Ok(2));
+        check(&both, "vim", Ok(3));
+        let several = look(&["@1 a running", "@4 a running"], &["@2 a running"]);
+        check(&several, "a", Err("2 tasks are named `a`: @1, @4"));
+    }
+}

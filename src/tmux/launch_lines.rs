@@ -1,0 +1,528 @@
+//! The lines of commands that launch a task, and how their answers are read.
+
+use std::path::Path;
+
+use super::client::Connection;
+use super::error::TmuxError;
+use super::launch_plan::{LaunchError, LaunchPlan, Launched, Replaced};
+use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
+use super::rows::{IS_BARE, STAND_IN};
+use super::server::Server;
+use crate::model::{PaneId, SessionLife, WindowId};
+use crate::protocol::{Command, Frame, control_line, literal_format};
+
+/// How many rows of history a task's pane keeps.
+const HISTORY_LIMIT: &str = "50000";
+
+/// The windows that have the task's name.
+struct Windows {
+    /// Those that are tasks.
+    slots: Vec<Slot>,
+    /// What tmux says of all of them: as long as that is the same, so are they.
+    named: String,
+    /// The names of the server's control clients.
+    control_clients: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    life: SessionLife,
+    window: WindowId,
+    pane: PaneId,
+    run: u32,
+    is_dead: bool,
+    /// Not a shell that somebody opened, and that tmux has named after what runs in it.
+    is_task: bool,
+}
+
+/// What came of one attempt to launch.
+pub(super) enum Attempt {
+    /// The task runs.
+    Launched(Launched),
+    /// The session changed between the question and the launch: nothing was started.
+    Contended,
+    NoSession,
+}
+
+/// The lines that launch a task.
+pub(super) struct LaunchLines<'a> {
+    plan: &'a LaunchPlan,
+    /// The session as a target: `=NAME` or `$3`.
+    session: String,
+}
+
+const MARK: &str = "@tmux_task_launch";
+
+/// 1 where the server ends with its last client, and none is attached.
+const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
+
+/// Who asked for the window's task.
+const OWNER: &str = "@tmux_task_owner";
+
+impl<'a> LaunchLines<'a> {
+    pub(super) fn new(plan: &'a LaunchPlan, session: String) -> Self {
+        Self { plan, session }
+    }
+
+    /// Looks for the windows of the name, and launches where they say.
+    pub(super) async fn attempt(
+        &self,
+        connection: &mut Connection<'_>,
+    ) -> Result<Attempt, LaunchError> {
+        let Windows {
+            slots,
+            named,
+            control_clients,
+        } = match self.find_windows(connection).await? {
+            Some(windows) => windows,
+            None => return Ok(Attempt::NoSession),
+        };
+        let launched = match slots.as_slice() {
+            [] => self.create_window(connection, &named).await?,
+            [slot] if self.plan.only_if_absent && !slot.is_dead => {
+                return Err(LaunchError::Running {
+                    name: self.plan.name.clone(),
+                    window: slot.window,
+                });
+            }
+            [slot] => self.run_again(connection, slot, &control_clients).await?,
+            [first, second, ..] => {
+                return Err(LaunchError::Ambiguous {
+                    name: self.plan.name.clone(),
+                    first: first.window,
+                    second: second.window,
+                });
+            }
+        };
+        Ok(launched.map_or(Attempt::Contended, Attempt::Launched))
+    }
+
+    /// Finds the window of this launch, wherever it is.
+    pub(super) async fn find_launched(
+        &self,
+        connection: &mut Connection<'_>,
+    ) -> Result<Option<Launched>, LaunchError> {
+        match connection.run(&[self.list_launched()]).await {
+            Err(error) if error.is_missing() => Ok(None),
+            frames => self.launched(&frames?, None),
+        }
+    }
+
+    /// What tmux says of the windows of the name, in one word.
+    fn named_format(&self) -> String {
+        format!(
+            "#{{W:#{{?#{{==:#{{window_name}},{}}},#{{window_id}}+,}}}}",
+            self.plan.name
+        )
+    }
+
+    /// What is listed of a pane; see [`read_row`].
+    fn row_format(&self) -> String {
+        // A task was marked by a launcher, or opened with a command.
+        let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
+        let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
+        format!(
+            "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
+             #{{window_id}} #{{pane_id}} #{{pane_dead}} {is_task} \
+             +{} #{{@tmux_task_run}} #{{{MARK}}}",
+            self.named_format()
+        )
+    }
+
+    /// Returns the windows of the name; `None` when there is no session.
+    async fn find_windows(
+        &self,
+        connection: &mut Connection<'_>,
+    ) -> Result<Option<Windows>, TmuxError> {
+        // Without the colon tmux goes on to look for a window of that name.
+        let list = Command::new("list-panes")
+            .args(["-s", "-t", &format!("{}:", self.session)])
+            .args([
+                "-f",
+                &format!("#{{==:#{{window_name}},{}}}", self.plan.name),
+            ])
+            .args(["-F", &self.row_format()]);
+        match connection.run(&[list_control_clients(), list]).await {
+            Err(error) if error.is_missing() => Ok(None),
+            answer => {
+                let frames = answer?;
+                let text = frames.last().map(Frame::text).unwrap_or_default();
+                let rows = read_rows(&text);
+                Ok(Some(Windows {
+                    named: rows.first().map_or("", |row| row.named).to_owned(),
+                    slots: rows
+                        .into_iter()
+                        .map(|row| row.slot)
+                        .filter(|slot| slot.is_task)
+                        .collect(),
+                    control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
+                }))
+            }
+        }
+    }
+
+    /// Lists the window of this launch, wherever it is and whatever its name.
+    fn list_launched(&self) -> Command {
+        Command::new("list-panes")
+            .args([
+                "-a",
+                "-f",
+                &format!("#{{==:#{{{MARK}}},{}}}", self.plan.token),
+                "-F",
+            ])
+            .arg(format!("{SERVER_ENDS} {}", self.row_format()))
+    }
+
+    /// Reads what [`LaunchLines::list_launched`] said.
+    fn launched(
+        &self,
+        frames: &[Frame],
+        replaced: Option<Replaced>,
+    ) -> Result<Option<Launched>, LaunchError> {
+        let text = frames.last().map(Frame::text).unwrap_or_default();
+        let ends = text.starts_with('1');
+        let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
+        let rows = rows.join("\n");
+        let Some(row) = read_rows(&rows)
+            .into_iter()
+            .find(|row| row.mark == self.plan.token)
+        else {
+            return Ok(None);
+        };
+        if ends {
+            return Err(LaunchError::ServerEnds(self.plan.name.clone()));
+        }
+        Ok(Some(Launched {
+            life: row.slot.life.clone(),
+            window: row.slot.window,
+            pane: row.slot.pane,
+            run: row.slot.run,
+            replaced,
+        }))
+    }
+
+    /// Makes the session with the task as its only window; `None` when somebody was faster.
+    pub(super) async fn create_session(
+        &self,
+        server: &Server,
+        name: &str,
+        root: Option<&Path>,
+    ) -> Result<Option<Launched>, LaunchError> {
+        server.create_socket_folder()?;
+        let pane_target = format!("{}:", self.session);
+        let first = format!("{pane_target}^");
+        let on_session = |name: &str, value: &str| {
+            Command::new("set-option").args(["-t", &pane_target, name, value])
+        };
+        // The length of a history is fixed when its pane is made, so the session's own option has
+        // to be there before: the session's first window makes room for the task's.
+        let begin = Command::new("new-session")
+            .args(["-d", "-s", &literal_format(name)])
+            .args(["-n", &self.plan.name]);
+        let mut commands = vec![
+            self.with_stand_in(begin, "session"),
+            on_session("history-limit", HISTORY_LIMIT),
+            on_session("destroy-unattached", "off"),
+            on_session("bell-action", "any"),
+        ];
+        if let Some(root) = root.and_then(Path::to_str) {
+            commands.push(on_session("@tmux_task_root", root));
+        }
+        let replace = self.new_window(&["-k", "-t", &first]);
+        let add = self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]);
+        commands.push(
+            Command::new("if-shell")
+                .args(["-F", "-t", &first, &self.is_stand_in("session")])
+                .args([control_line(&[replace]), control_line(&[add])]),
+        );
+        commands.push(self.start_in(&first));
+        commands.push(self.list_launched());
+        let mut connection = Connection::OneShot(server);
+        match connection.run_unseen(&commands).await {
+            Err(TmuxError::Rejected { command, reply })
+                if command == "new-session" && reply.starts_with("duplicate session") =>
+            {
+                Ok(None)
+            }
+            answer => self.created(&mut connection, &answer?).await,
+        }
+    }
+
+    /// Makes the window unless the windows of its name are others by then.
+    async fn create_window(
+        &self,
+        connection: &mut Connection<'_>,
+        named: &str,
+    ) -> Result<Option<Launched>, LaunchError> {
+        let pane_target = format!("{}:", self.session);
+        let end = format!("{pane_target}{{end}}");
+        let make = [
+            Command::new("set-option").args(["-t", &pane_target, "history-limit", HISTORY_LIMIT]),
+            self.new_window(&["-a", "-t", &end]),
+            self.start_in(&end),
+        ];
+        let is_same = format!("#{{==:{},{named}}}", self.named_format());
+        let commands = [
+            // Another session must not stand in for one that has gone.
+            Command::new("has-session").args(["-t", &self.session]),
+            Command::new("if-shell")
+                .args(["-F", "-t", &pane_target, &is_same])
+                .arg(control_line(&make)),
+            self.list_launched(),
+        ];
+        match connection.run_unseen(&commands).await {
+            Err(error) if error.is_missing() => Ok(None),
+            answer => {
+                let frames = answer?;
+                self.created(connection, &frames).await
+            }
+        }
+    }
+
+    /// Finds out whether this launch made a window, and whether the task is in it: where a hook of
+    /// the user has made another window meanwhile, it is started now.
+    async fn created(
+        &self,
+        connection: &mut Connection<'_>,
+        frames: &[Frame],
+    ) -> Result<Option<Launched>, LaunchError> {
+        if let Some(launched) = self.launched(frames, None)? {
+            return Ok(Some(launched));
+        }
+        let beginning = format!("made-{} ", self.plan.token);
+        let said = frames
+            .iter()
+            .map(Frame::text)
+            .collect::<Vec<_>>()
+            .join("\n");
+        let made = said.lines().find_map(|line| line.strip_prefix(&beginning));
+        let Some(pane) = made else { return Ok(None) };
+        let commands = [self.start_in(pane), self.list_launched()];
+        let disturbed = || LaunchError::Disturbed(self.plan.name.clone());
+        match connection.run_unseen(&commands).await {
+            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
+                Err(disturbed())
+            }
+            answer => self
+                .launched(&answer?, None)?
+                .ok_or_else(disturbed)
+                .map(Some),
+        }
+    }
+
+    /// Runs the task again in its window; `None` when the window or one of the control clients has
+    /// gone, or when the run is alive again and was to stay then.
+    async fn run_again(
+        &self,
+        connection: &mut Connection<'_>,
+        slot: &Slot,
+        control_clients: &[String],
+    ) -> Result<Option<Launched>, LaunchError> {
+        let pane = slot.pane.to_string();
+        // First in the line: one that fails must leave nothing half done.
+        let mut commands: Vec<Command> = pause_for(control_clients, slot.pane).collect();
+        commands.push(
+            // Said before the run ends, with the pane's own process: the window's active pane
+            // may be another.
+            Command::new("set-option")
+                .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
+                .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
+        );
+        commands.extend(self.start_commands(&pane, Count::Next));
+        commands.extend(continue_for(control_clients, slot.pane));
+        let mut line = vec![
+            Command::new("display-message")
+                .args(["-p", "-t", &pane])
+                .arg("#{?pane_dead,dead,live}"),
+        ];
+        if self.plan.only_if_absent {
+            line.push(
+                Command::new("if-shell")
+                    .args(["-F", "-t", &pane, "#{pane_dead}"])
+                    .arg(control_line(&commands)),
+            );
+        } else {
+            line.extend(commands);
+        }
+        line.push(self.list_launched());
+        let frames = match connection.run_unseen(&line).await {
+            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
+                return Ok(None);
+            }
+            answer => answer?,
+        };
+        let was_live = frames
+            .first()
+            .is_some_and(|frame| frame.text().lines().any(|line| line == "live"));
+        let replaced = if was_live {
+            Replaced::Live
+        } else {
+            Replaced::Dead
+        };
+        self.launched(&frames, Some(replaced))
+    }
+
+    /// Makes a window that begins with a stand-in, and says which.
+    ///
+    /// Hooks of the user may run right after, and wait, rename and make windows: a command that has
+    /// ended by then would have taken its window along, and the last window might be another.
+    fn new_window(&self, place: &[&str]) -> Command {
+        let made = format!("made-{} #{{pane_id}}", self.plan.token);
+        let command = Command::new("new-window")
+            .args(["-d", "-P", "-F", &made, "-n", &self.plan.name])
+            .args(place.iter().copied());
+        self.with_stand_in(command, "window")
+    }
+
+    /// A process that prints nothing, ends by itself when nobody needs it any more, and says whose
+    /// it is.
+    fn with_stand_in(&self, command: Command, what: &str) -> Command {
+        command
+            .args(["-c", &literal_format(&self.plan.cwd), "--", "sh", "-c"])
+            .arg("exec sleep 60")
+            .arg(format!("{STAND_IN} {what}-{}", self.plan.token))
+    }
+
+    /// The format that is true of a pane with such a stand-in.
+    fn is_stand_in(&self, what: &str) -> String {
+        format!(
+            "#{{m:*{what}-{}*,#{{pane_start_command}}}}",
+            self.plan.token
+        )
+    }
+
+    /// Starts the task in a window that this launch has made, if the target is one.
+    fn start_in(&self, target: &str) -> Command {
+        Command::new("if-shell")
+            .args(["-F", "-t", target, &self.is_stand_in("window")])
+            .arg(control_line(&self.start_commands(target, Count::First)))
+    }
+
+    /// What makes the window the task's, and starts it.
+    fn start_commands(&self, target: &str, count: Count) -> Vec<Command> {
+        let mut commands = self.window_options(target, count);
+        let name = &self.plan.name;
+        let rename = Command::new("rename-window").args(["-t", target, name]);
+        commands.push(
+            Command::new("if-shell")
+                .args(["-F", "-t", target])
+                .args([&format!("#{{==:#{{window_name}},{name}}}"), ""])
+                .arg(control_line(&[rename])),
+        );
+        commands.push(
+            Command::new("respawn-pane")
+                .args(["-k", "-t", target])
+                .args(["-c", &literal_format(&self.plan.cwd), "--"])
+                .args(self.plan.words.iter().cloned()),
+        );
+        commands.push(Command::new("clear-history").args(["-t", target]));
+        commands
+    }
+
+    fn window_options(&self, target: &str, count: Count) -> Vec<Command> {
+        let set = |flags: &str, name: &str, value: &str| {
+            Command::new("set-option").args([flags, "-t", target, name, value])
+        };
+        vec![
+            set("-w", "remain-on-exit", "on"),
+            set("-w", "monitor-bell", "on"),
+            set("-w", "automatic-rename", "off"),
+            set("-w", "allow-rename", "off"),
+            set("-w", "@tmux_task_command", &self.plan.command),
+            set("-w", "@tmux_task_cwd", &self.plan.cwd),
+            set("-w", "@tmux_task_started", &self.plan.started.to_string()),
+            set("-w", MARK, &self.plan.token),
+            match &self.plan.owner {
+                Some(owner) => set("-w", OWNER, owner),
+                None => Command::new("set-option").args(["-wu", "-t", target, OWNER]),
+            },
+            match count {
+                Count::First => set("-w", "@tmux_task_run", "1"),
+                // A window that never was counted had its first run.
+                Count::Next => set(
+                    "-wF",
+                    "@tmux_task_run",
+                    "#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}",
+                ),
+            },
+        ]
+    }
+}
+
+enum Count {
+    First,
+    Next,
+}
+
+/// One window of a listing.
+#[derive(Debug)]
+struct Row<'a> {
+    slot: Slot,
+    named: &'a str,
+    mark: &'a str,
+}
+
+/// Reads the listing, one row a window: that of its pane of the lowest id.
+fn read_rows(text: &str) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for row in text.lines().filter_map(read_row) {
+        match rows
+            .iter_mut()
+            .find(|known| known.slot.window == row.slot.window)
+        {
+            Some(known) if row.slot.pane < known.slot.pane => *known = row,
+            Some(_) => {}
+            None => rows.push(row),
+        }
+    }
+    rows
+}
+
+fn read_row(line: &str) -> Option<Row<'_>> {
+    let mut fields = line.splitn(11, ' ');
+    let life = SessionLife {
+        server_pid: fields.next()?.parse().ok()?,
+        server_started: fields.next()?.parse().ok()?,
+        id: fields.next()?.parse().ok()?,
+        created: fields.next()?.parse().ok()?,
+    };
+    let window = fields.next()?.parse().ok()?;
+    let pane = fields.next()?.parse().ok()?;
+    let is_dead = fields.next()? == "1";
+    let is_task = fields.next()? == "1";
+    let named = fields.next()?.strip_prefix('+')?;
+    let run = fields.next()?.parse().unwrap_or(1);
+    let mark = fields.next()?;
+    let slot = Slot {
+        life,
+        window,
+        pane,
+        run,
+        is_dead,
+        is_task,
+    };
+    Some(Row { slot, named, mark })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_pane_is_the_slot() {
+        let rows = read_rows(
+            "1 2 $0 3 @1 %7 0 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 1 +@1+@4+ 3 m\n\
+             1 2 $0 3 @4 %5 0 0 +@1+@4+  \nrubbish",
+        );
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| (row.slot.window.0, row.slot.pane.0, row.slot.run, row.mark))
+            .collect();
+        assert_eq!(told, [(1, 2, 3, "m"), (4, 5, 1, "")]);
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| (row.slot.is_dead, row.slot.is_task, row.named))
+            .collect();
+        assert_eq!(told, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
+    }
+}

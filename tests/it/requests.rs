@@ -1,0 +1,195 @@
+//! Commands beside a daemon: one request each, and no tmux of their own.
+
+use serde_json::Value;
+
+use crate::support::{Output, World, window_of};
+
+/// A tmux that records each time that somebody runs it.
+fn recording_tmux(world: &World) -> String {
+    let file = world.path("ran-tmux").display().to_string();
+    let script = format!("#!/bin/sh\necho \"$*\" >>{file}\nexec tmux \"$@\"\n");
+    world
+        .script("recording-tmux", &script)
+        .display()
+        .to_string()
+}
+
+fn names(listed: &Value) -> Vec<&str> {
+    let tasks = listed["tasks"].as_array().unwrap().iter();
+    tasks
+        .map(|task| task["windowName"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn commands_beside_a_daemon_start_no_tmux() {
+    let mut world = World::new();
+    world.run("first", "exec sleep 1000");
+    let tmux = recording_tmux(&world);
+    world.set("TMUX_TASK_TMUX", &tmux);
+
+    let asks = "printf 'Name: '; read -r x; echo \"got <$x>\"; exec sleep 1000";
+    let printed = world.task(["run", "api", "--", asks]);
+    let window = window_of(printed.ok());
+    world.task(["wait", "api", "--input"]).ok();
+    assert!(world.task(["ls"]).ok().contains("Name:"));
+    assert_eq!(world.task(["status"]).ok(), "tmux: 2 tasks\n");
+    world.task(["explain", "api"]).ok();
+    world
+        .task(["send", "api", "--if-prompt", "Name:", "Ada"])
+        .ok();
+    world.until_true("it is answered", || {
+        world.task(["ls"]).ok().contains("got <Ada>")
+    });
+    world.task(["send", &window, "--key", "C-c"]).ok();
+    // Replaced where it stands, and waited for.
+    assert_eq!(
+        window_of(world.task(["run", "api", "--", "exec sleep 1000"]).ok()),
+        window
+    );
+    world
+        .task([
+            "run",
+            "first",
+            "--until",
+            "up",
+            "--",
+            "echo up; exec sleep 9",
+        ])
+        .ok();
+    assert_eq!(world.task(["run", "api", "--wait", "--", "exit 7"]).code, 7);
+    let mut secret = world.command(World::program());
+    secret.args(["send", "first", "--secret"]);
+    Output::with_input(secret, "hunter2\n").ok();
+    world.task(["kill", "api"]).ok();
+    world.task(["prune"]).ok();
+
+    let ran = std::fs::read_to_string(world.path("ran-tmux")).unwrap_or_default();
+    assert_eq!(ran, "", "a command ran tmux");
+    let shown = world.tmux(["capture-pane", "-p", "-t", "=work:first"]);
+    assert!(shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn names_mean_the_same_with_and_without_a_daemon() {
+    let mut world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "=work:",
+        "-n",
+        "twice",
+        "sleep 1000",
+    ]);
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "=work:",
+        "-n",
+        "twice",
+        "sleep 1001",
+    ]);
+    for is_supervised in [true, false] {
+        if !is_supervised {
+            world.task(["daemon", "stop"]).ok();
+            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        }
+        for (args, what) in [
+            (&["kill", "nope"][..], "kill"),
+            (&["send", "nope", "x"], "send"),
+            (&["explain", "nope"], "explain"),
+            (&["wait", "nope"], "wait"),
+        ] {
+            world.task(args).fails(
+                3,
+                &format!(
+                    "tmux-task: {what}: no task `nope` in session `work`\n\
+                     hint: `tmux-task ls` lists them"
+                ),
+            );
+        }
+        for args in [&["kill", "twice"][..], &["send", "twice", "x"]] {
+            let output = world.task(args);
+            assert_eq!(output.code, 1, "{output}");
+            assert!(
+                output.err.contains("2 tasks are named `twice`: @"),
+                "{output}"
+            );
+            assert!(output.err.contains("hint: name one by its id"), "{output}");
+        }
+        let output = world.task(["run", "twice", "--", "true"]);
+        assert!(
+            output.err.contains("two windows are named `twice`"),
+            "{output}"
+        );
+        world
+            .task(["run", "api", "--if-absent", "--", "true"])
+            .fails(
+                1,
+                &format!(
+                    "tmux-task: run: task `api` is running in {window}\n\
+                     hint: without --if-absent, the live run is replaced"
+                ),
+            );
+    }
+    assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_list_of_many_tasks_has_all_that_tmux_has_reported() {
+    let world = World::new();
+    world.run("first", "exec sleep 1000");
+    for n in 0..40 {
+        let name = format!("w{n}");
+        world.tmux([
+            "new-window",
+            "-d",
+            "-t",
+            "=work:",
+            "-n",
+            &name,
+            "sleep 1000",
+        ]);
+    }
+    assert_eq!(names(&world.look()).len(), 41);
+    world.tmux(["rename-window", "-t", "=work:w3", "renamed"]);
+    assert!(names(&world.look()).contains(&"renamed"));
+    world.tmux(["kill-window", "-t", "=work:w4"]);
+    let listed = world.look();
+    assert_eq!(names(&listed).len(), 40);
+    assert!(!names(&listed).contains(&"w4"));
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "=work:",
+        "-n",
+        "late",
+        "sleep 1000",
+    ]);
+    assert!(names(&world.look()).contains(&"late"));
+    assert_eq!(world.task(["status"]).ok(), "tmux: 41 tasks\n");
+    world.run("late-task", "echo printed; exec sleep 1000");
+    world.until_shows("=work:late-task", "printed");
+    let listed = world.look();
+    let tasks = listed["tasks"].as_array().unwrap();
+    let task = tasks.iter().find(|task| task["windowName"] == "late-task");
+    assert!(
+        task.unwrap()["outputPreview"]
+            .as_str()
+            .unwrap()
+            .contains("printed")
+    );
+}
+
+#[test]
+fn a_command_as_long_as_an_argument_can_be_goes_through_the_daemon() {
+    let world = World::new();
+    world.run("first", "exec sleep 1000");
+    let long = format!("[ {} = 7 ]", "x".repeat(120_000));
+    let output = world.task(["run", "long", "--wait", "--", &long]);
+    assert_eq!(output.code, 1, "{}", output.err);
+}
