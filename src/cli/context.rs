@@ -475,14 +475,22 @@ pub(super) fn client(what: &str, error: &ClientError) -> Failure {
         | ClientError::Answer { .. }
         | ClientError::Unexpected => Kind::Failed,
     };
-    let hint = match error {
-        ClientError::Refused(refusal) if refusal.hint.is_some() => refusal.hint.clone(),
-        error => is_other_version(error).then(|| {
+    let given = match error {
+        ClientError::Refused(refusal) => refusal.hint.clone(),
+        ClientError::NoDaemon
+        | ClientError::NotOurs { .. }
+        | ClientError::Io { .. }
+        | ClientError::Left
+        | ClientError::Answer { .. }
+        | ClientError::Unexpected => None,
+    };
+    let hint = given.or_else(|| {
+        is_other_version(error).then(|| {
             "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts one of \
              this version"
                 .to_owned()
-        }),
-    };
+        })
+    });
     Failure::of(kind, what, error).with_optional_hint(hint)
 }
 

@@ -62,11 +62,15 @@ async fn send_directly(session: &Session, request: SendRequest) -> Result<(), Fa
         request,
     )
     .await
-    .map_err(|error| match error {
-        TypingError::Tmux(error) => context::tmux("send", &error),
-        error => Failure::of(Kind::Failed, "send", &error)
-            .with_optional_hint(error.hint().map(str::to_owned)),
-    })
+    .map_err(|error| failure(&error))
+}
+
+fn failure(error: &TypingError) -> Failure {
+    if let TypingError::Tmux(error) = error {
+        return context::tmux("send", error);
+    }
+    let hint = error.hint().map(str::to_owned);
+    Failure::of(Kind::Failed, "send", error).with_optional_hint(hint)
 }
 
 /// Reads standard input to its end, without the line end that closes it.
