@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::diff::{diff, is_another_life};
 use crate::input_episodes::Episodes;
 use crate::model::{
-    Body, Delivered, Event, EventKind, Level, Now, Prompt, Record, Seq, ShellDelivery, Snapshot,
-    StatusCounts, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Level, Now, Prompt, Record, Seq, ShellDelivery,
+    Snapshot, StatusCounts, Task, WindowId,
 };
 use crate::prompt::{Judgement, UserRules};
 use crate::route::{Reach, reach};
@@ -67,7 +67,7 @@ pub struct Memory {
     /// Tasks that had been told as waiting, as they were then.
     pub waiting: Vec<(Task, Prompt)>,
     /// Events that nobody was told of yet.
-    pub owed: Vec<Delivered>,
+    pub owed: Vec<DeliveredEvent>,
     /// The number of the last record.
     pub last_seq: Seq,
 }
@@ -285,7 +285,7 @@ impl Engine {
         let mut records = Vec::with_capacity(events.len());
         for event in events {
             if reach(&event) > Reach::FeedOnly {
-                let told = Delivered {
+                let told = DeliveredEvent {
                     seq: self.last_seq + 1,
                     event: event.clone(),
                 };

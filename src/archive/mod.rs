@@ -1,7 +1,7 @@
-//! The output of runs that have ended, kept on disk: it outlives the pane.
+//! The output of runs that have ended, stored on disk so that it outlives the pane.
 //!
-//! Each run is one file: a line of JSON about it, then its lines. The folder is bounded by the
-//! number of its files and by their size together; the oldest go first.
+//! Each run is one file: a line of JSON with the run's data, then its output. The number of files
+//! and their total size are bounded; the oldest are removed first.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -13,34 +13,34 @@ use serde::{Deserialize, Serialize};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Millis;
 
-/// How much is kept.
+/// How much is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one run: its last lines.
+    /// Lines of one run: its last ones.
     pub lines: usize,
-    /// Of one session: its last runs.
+    /// Runs of one session: its last ones.
     pub runs: usize,
-    /// Of one session: bytes of all its runs together.
+    /// Bytes of all runs of one session together.
     pub bytes: u64,
 }
 
-/// What is known of a run whose output was kept.
+/// The data of a run whose output is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct About {
     /// The window's id.
     pub window_id: String,
-    /// Its name then.
+    /// Its name at that time.
     pub window_name: String,
-    /// Which run.
+    /// The number of the run.
     pub run: u32,
     /// The command.
     pub current_command: Option<String>,
-    /// Where it ran.
+    /// The directory that it ran in.
     pub task_cwd: Option<String>,
-    /// When it began, milliseconds since 1970.
+    /// When it began, in milliseconds since 1970.
     pub started_at: Option<Millis>,
-    /// When it ended, or was replaced by the next run.
+    /// When it ended or was replaced by the next run, in milliseconds since 1970.
     pub ended_at: Option<Millis>,
     /// The exit code.
     pub exit_code: Option<i32>,
@@ -48,17 +48,17 @@ pub struct About {
     pub exit_signal: Option<String>,
 }
 
-/// A run that was kept.
+/// A stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// What is known of it.
+pub struct ArchivedRun {
+    /// Its data.
     pub about: About,
     /// Its last lines.
     pub lines: Vec<String>,
 }
 
-/// Keeps a run's output; `life` tells one life of the session from another. The oldest runs beyond
-/// the limits go.
+/// Stores a run's output. `life` distinguishes lives of the session. The oldest runs beyond the
+/// limits are removed.
 ///
 /// # Errors
 ///
@@ -84,12 +84,12 @@ pub fn keep(
     prune(folder, limits)
 }
 
-/// Returns the latest kept run of this number of the task with this name or window id.
+/// Returns the latest stored run with this number, of the task with this name or window id.
 ///
 /// # Errors
 ///
 /// When the folder or the run's file cannot be read.
-pub fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Kept>> {
+pub fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
         let mut file = match files::open(&path) {
             Ok(file) => BufReader::new(file),
@@ -107,7 +107,7 @@ pub fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Kept>> {
         };
         if about.run == run && (about.window_name == name || about.window_id == name) {
             let lines = file.lines().collect::<io::Result<_>>()?;
-            return Ok(Some(Kept { about, lines }));
+            return Ok(Some(ArchivedRun { about, lines }));
         }
     }
     Ok(None)

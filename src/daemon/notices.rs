@@ -122,7 +122,7 @@ impl Desktop {
             let mut desktop = crate::notice::Desktop::new();
             while let Some((level, title, body)) = notices.recv().await {
                 // It logs its failures itself, each kind once.
-                drop(desktop.tell(level, &title, &body).await);
+                drop(desktop.show(level, &title, &body).await);
             }
         });
         Some(Self { queue, task })

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::model::{Now, ReadCall, Reader, Screen, Snapshot, TtyEvidence, WindowId};
+use crate::model::{Now, ReadCall, Screen, Snapshot, TtyEvidence, TtyUse, WindowId};
 use crate::process::{self, Asked};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
@@ -362,13 +362,13 @@ impl Pane {
 }
 
 fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
-    evidence.is_none_or(|evidence| evidence.reader == Reader::Unknown)
+    evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
 }
 
 /// Returns this evidence, with nobody at the terminal.
 fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
     Arc::new(TtyEvidence {
-        reader: Reader::Elsewhere,
+        reader: TtyUse::Elsewhere,
         ..evidence.cloned().unwrap_or_default()
     })
 }
@@ -378,7 +378,7 @@ impl Known {
     fn reads_keys(&self) -> bool {
         let evidence = self.asked.evidence.as_ref();
         evidence.is_some_and(|evidence| {
-            evidence.reader == Reader::Reading && evidence.canonical == Some(false)
+            evidence.reader == TtyUse::Reading && evidence.canonical == Some(false)
         })
     }
 
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    fn asked(reader: Reader) -> Asked {
+    fn asked(reader: TtyUse) -> Asked {
         Asked {
             evidence: Some(Arc::new(TtyEvidence {
                 reader,
@@ -460,7 +460,7 @@ mod tests {
 
     /// What a pane is asked, one time after the other, and what is known of it each time.
     #[track_caller]
-    fn check(is_told: bool, answers: &[(Reader, Reader)]) {
+    fn check(is_told: bool, answers: &[(TtyUse, TtyUse)]) {
         let mut pane = pane();
         let mut now = Instant::now();
         for (n, (answer, expected)) in answers.iter().enumerate() {
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_hidden_once_is_not_hidden() {
-        use Reader::{Elsewhere, Polling, Reading, Unknown};
+        use TtyUse::{Elsewhere, Polling, Reading, Unknown};
         check(false, &[(Unknown, Elsewhere), (Unknown, Unknown)]);
         check(false, &[(Unknown, Elsewhere), (Reading, Reading)]);
         check(
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn what_was_told_stands_where_the_reader_is_hidden() {
-        use Reader::{Elsewhere, Reading, Unknown};
+        use TtyUse::{Elsewhere, Reading, Unknown};
         check(true, &[(Unknown, Unknown), (Unknown, Unknown)]);
         check(
             true,
@@ -517,19 +517,19 @@ mod tests {
     fn what_is_hidden_is_soon_asked_again() {
         let mut pane = pane();
         let now = Instant::now();
-        pane.take(asked(Reader::Unknown), false, now);
+        pane.take(asked(TtyUse::Unknown), false, now);
         assert_eq!(pane.next, now + SECOND_PAUSE);
-        pane.take(asked(Reader::Unknown), false, now + SECOND_PAUSE);
+        pane.take(asked(TtyUse::Unknown), false, now + SECOND_PAUSE);
         assert_eq!(pane.next, now + SECOND_PAUSE + FIRST_PAUSE);
         // Nothing at all was found out.
         let nothing = || Asked {
             evidence: None,
-            ..asked(Reader::Unknown)
+            ..asked(TtyUse::Unknown)
         };
         let mut pane = super::tests::pane();
         pane.take(nothing(), false, now);
         let reader = pane.evidence().map(|evidence| evidence.reader);
-        assert_eq!(reader, Some(Reader::Elsewhere));
+        assert_eq!(reader, Some(TtyUse::Elsewhere));
         pane.take(nothing(), false, pane.next);
         assert_eq!(pane.evidence(), None);
     }

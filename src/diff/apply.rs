@@ -1,13 +1,13 @@
-//! The way back: what a snapshot becomes by an event.
+//! The reverse of a diff: applies an event to a snapshot.
 
 use std::sync::Arc;
 
 use crate::model::{Event, EventKind, Snapshot, Task};
 
-/// Brings `snapshot` up to date by an event that came after it.
+/// Updates `snapshot` with an event that happened after it.
 ///
-/// Windows that went without an event, dead ones that is, stay; that does not matter, for their
-/// absence from the next look is no event either.
+/// Windows that went without an event (dead ones) stay. That is harmless, because their absence
+/// from the next look is no event either.
 ///
 /// ```
 /// use tmux_task::diff::{apply, diff};
@@ -29,8 +29,8 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) {
         | EventKind::Exited { .. }
         | EventKind::Input { .. } => {
             if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {
-                // The feed does not tell the process. That of a dead task may be of an earlier life
-                // of the server, for nothing tells that it went.
+                // Events read from the feed have no pid. That of a dead task may belong to an
+                // earlier life of the server, because its end produced no event.
                 let goes_on = |in_place: &&Arc<Task>| {
                     in_place.is_alive()
                         && is_same_run(task, in_place)
@@ -58,7 +58,8 @@ fn is_older_run(task: &Task, in_place: &Task) -> bool {
     matches!((task.run, in_place.run), (Some(run), Some(in_place)) if run < in_place)
 }
 
-/// What is known of both must agree: another life of the server begins its ids and runs anew.
+/// Known fields must agree: another life of the server starts its ids and run numbers from the
+/// beginning.
 fn is_same_run(task: &Task, in_place: &Task) -> bool {
     let agree = |one: Option<u32>, other: Option<u32>| match (one, other) {
         (Some(one), Some(other)) => one == other,

@@ -1,6 +1,6 @@
-//! What changed between two snapshots: a plain function of both.
+//! What changed between two snapshots: a pure function of both.
 //!
-//! Waiting for input is not decided here: it needs more than two snapshots and belongs to
+//! Waiting for input is not decided here. It needs more than two snapshots; see
 //! [`crate::input_episodes`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,10 @@ mod apply;
 
 pub use apply::apply;
 
-/// Returns the events between two looks at the same session, in the order in which they are told:
-/// tasks by window, within a task by run, disappearances last.
+/// Returns the events between two looks at the same session, in the order in which they are
+/// reported: tasks by window, within a task by run, disappearances last.
 ///
-/// The caller decides what the first snapshot ever seen means (nothing: it is the baseline).
+/// The caller handles the very first snapshot: it is the baseline, which has no events.
 ///
 /// ```
 /// use tmux_task::diff::diff;
@@ -29,7 +29,7 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     if !is_another_life(before, after) {
         return between(before, after);
     }
-    // The ids of the old life mean nothing now, but how its runs ended may be known all the same.
+    // The ids of the old life are no longer valid, but the exits of its runs may still be known.
     let ended: BTreeSet<_> = after.ended.iter().filter_map(process).collect();
     let has_ended = |task: &Task| process(task).is_some_and(|process| ended.contains(&process));
     let (known, unknown) = before
@@ -50,8 +50,8 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     events
 }
 
-/// Whether the ids of the two snapshots have nothing to do with each other: another server, or
-/// another session of the same name.
+/// Whether the ids of the two snapshots are unrelated: another server, or another session of the
+/// same name.
 #[must_use]
 pub fn is_another_life(before: &Snapshot, after: &Snapshot) -> bool {
     match (&before.life, &after.life) {
@@ -60,16 +60,19 @@ pub fn is_another_life(before: &Snapshot, after: &Snapshot) -> bool {
     }
 }
 
-/// A run of a window that `after` tells of.
+/// A run that is in the later snapshot.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct RunInSnapshot<'a> {
     task: &'a Task,
-    /// Whether it is one of [`Snapshot::ended`].
+    /// Whether it is in [`Snapshot::ended`].
     ended: bool,
 }
 
 fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
-    let ended = after.ended.iter().map(|task| Seen { task, ended: true });
+    let ended = after
+        .ended
+        .iter()
+        .map(|task| RunInSnapshot { task, ended: true });
     let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).collect();
     let has_ended = |window| ended_windows.contains(&window);
     let is_same = |task: &Arc<Task>| {
@@ -77,10 +80,10 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         last.is_some_and(|last| Arc::ptr_eq(last, task)) && !has_ended(task.window)
     };
     let present = after.tasks.values().filter(|task| !is_same(task));
-    let present = present.map(|task| Seen { task, ended: false });
-    let mut runs: BTreeMap<WindowId, Vec<Seen<'_>>> = BTreeMap::new();
-    for seen in ended.chain(present) {
-        runs.entry(seen.task.window).or_default().push(seen);
+    let present = present.map(|task| RunInSnapshot { task, ended: false });
+    let mut runs: BTreeMap<WindowId, Vec<RunInSnapshot<'_>>> = BTreeMap::new();
+    for run in ended.chain(present) {
+        runs.entry(run.task.window).or_default().push(run);
     }
     let mut events = Vec::new();
     for (window, runs) in &runs {
@@ -88,7 +91,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         let mut last = before
             .tasks
             .get(window)
-            .map(|task| Seen { task, ended: false });
+            .map(|task| RunInSnapshot { task, ended: false });
         for run in runs {
             match last {
                 None => newcomer(*run, replaced, &mut events),
@@ -102,12 +105,12 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     events
 }
 
-/// Whether this is a run before the one that was seen last: it was told then.
+/// Whether this run is older than the last one that was reported, so that it was reported then.
 fn is_earlier(task: &Task, last: &Task) -> bool {
     matches!((task.run, last.run), (Some(run), Some(last)) if run < last)
 }
 
-/// What tells a process of a task from others, where it is known.
+/// Identifies a process of a task; `None` where its pid is not known.
 fn process(task: &Task) -> Option<(WindowId, Option<u32>, u32)> {
     Some((task.window, task.run, task.pid?))
 }
@@ -116,40 +119,40 @@ fn is_same_process(one: &Task, other: &Task) -> bool {
     process(one).is_some() && process(one) == process(other)
 }
 
-/// Whether `seen` is another run than `last`. Where nobody counted, what a look tells apart is
-/// told apart: a run that ended since the look before is neither one that was dead then nor the
-/// present one.
-fn is_new_run(last: Seen<'_>, seen: Seen<'_>) -> bool {
-    if last.task.run.is_some() && seen.task.run.is_some() {
-        return seen.task.is_new_run_after(last.task);
+/// Whether `run` is another run than `last`. Without run numbers, what a look lists separately
+/// counts as separate: a run that ended since the previous look is neither one that was dead then
+/// nor the present one.
+fn is_new_run(last: RunInSnapshot<'_>, run: RunInSnapshot<'_>) -> bool {
+    if last.task.run.is_some() && run.task.run.is_some() {
+        return run.task.is_new_run_after(last.task);
     }
-    let told_apart = last.ended || (seen.ended && !last.task.is_alive());
-    seen.task.is_new_run_after(last.task) || (told_apart && !is_same_process(last.task, seen.task))
+    let told_apart = last.ended || (run.ended && !last.task.is_alive());
+    run.task.is_new_run_after(last.task) || (told_apart && !is_same_process(last.task, run.task))
 }
 
-/// A window that the look before did not have.
-fn newcomer(seen: Seen<'_>, launcher_replaced: Option<u32>, events: &mut Vec<Event>) {
-    let task = seen.task;
+/// Adds the events of a window that the previous look did not have.
+fn newcomer(run: RunInSnapshot<'_>, launcher_replaced: Option<u32>, events: &mut Vec<Event>) {
+    let task = run.task;
     if task.is_alive() {
         events.push(event(EventKind::Started { rerun: false }, task));
     }
-    // The flag may be on before the counter has counted.
+    // The flag may be set before the counter has counted.
     let bells = task.bell_count.unwrap_or(0).max(u64::from(task.bell));
     rang(bells, task, events);
     if !task.is_alive() {
-        events.push(exited(seen, launcher_replaced));
+        events.push(exited(run, launcher_replaced));
     }
 }
 
-/// What a window shows after it showed `last`.
+/// Adds the events of a window whose last known run was `last`.
 fn successor(
-    last: Seen<'_>,
-    seen: Seen<'_>,
+    last: RunInSnapshot<'_>,
+    run: RunInSnapshot<'_>,
     launcher_replaced: Option<u32>,
     events: &mut Vec<Event>,
 ) {
-    let (before, task) = (last.task, seen.task);
-    let new_run = is_new_run(last, seen);
+    let (before, task) = (last.task, run.task);
+    let new_run = is_new_run(last, run);
     if new_run && before.is_alive() {
         events.push(replaced(before, task, launcher_replaced));
     }
@@ -158,18 +161,18 @@ fn successor(
     }
     rang(bells_between(before, task), task, events);
     if !task.is_alive() && (new_run || before.is_alive()) {
-        events.push(exited(seen, launcher_replaced));
+        events.push(exited(run, launcher_replaced));
     }
 }
 
-/// The end of a run that is known: a run that the launcher ended did not end by itself.
-fn exited(seen: Seen<'_>, launcher_replaced: Option<u32>) -> Event {
-    let by_launcher = seen.ended && seen.task.pid.is_some() && seen.task.pid == launcher_replaced;
+/// The event for a run whose exit is known. If the launcher ended it, it was replaced.
+fn exited(run: RunInSnapshot<'_>, launcher_replaced: Option<u32>) -> Event {
+    let by_launcher = run.ended && run.task.pid.is_some() && run.task.pid == launcher_replaced;
     let replaced = by_launcher.then_some(ReplacedBy::Launcher);
-    event(EventKind::Exited { replaced }, seen.task)
+    event(EventKind::Exited { replaced }, run.task)
 }
 
-/// The end of a live run of which only the run that took its place is known.
+/// The event for a live run of which only its successor is known.
 fn replaced(last: &Task, task: &Task, launcher_replaced: Option<u32>) -> Event {
     let by_launcher = last.pid.is_some() && last.pid == launcher_replaced;
     let by = if by_launcher {
@@ -183,7 +186,7 @@ fn replaced(last: &Task, task: &Task, launcher_replaced: Option<u32>) -> Event {
     event(EventKind::Exited { replaced: Some(by) }, &ended)
 }
 
-/// The counter tells exactly; without one the flag tells only that it rang at all.
+/// Returns the number of bells. The counter is exact; the flag only says that it rang at all.
 fn bells_between(last: &Task, task: &Task) -> u64 {
     match (last.bell_count, task.bell_count) {
         (before, Some(after)) => after.saturating_sub(before.unwrap_or(0)),
@@ -203,7 +206,7 @@ fn disappeared(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         .values()
         .filter(|task| task.is_alive())
         .filter(|task| !after.tasks.contains_key(&task.window))
-        // A run whose end is known has exited, and nothing else.
+        // A run whose exit is known is reported as exited only.
         .filter(|task| !after.ended.iter().any(|ended| ended.window == task.window))
         .map(|task| {
             let reason = after.gone.get(&task.window).copied();

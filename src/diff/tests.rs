@@ -16,7 +16,7 @@ fn check(before: &str, after: &str, expected: &[&str]) {
     assert_eq!(diff(&looks.0, &sharing(&looks.0, &looks.1)), events);
 }
 
-/// Returns `after` with the very tasks of `before` where they are the same.
+/// Returns `after`, sharing the tasks of `before` where they are equal.
 fn sharing(before: &Snapshot, after: &Snapshot) -> Snapshot {
     let mut after = after.clone();
     for (window, task) in &mut after.tasks {
@@ -28,7 +28,7 @@ fn sharing(before: &Snapshot, after: &Snapshot) -> Snapshot {
 }
 
 #[test]
-fn nothing_new_is_nothing() {
+fn no_change_means_no_event() {
     check("", "", &[]);
     check("missing", "missing", &[]);
     check("missing", "", &[]);
@@ -65,15 +65,15 @@ fn started_is_a_new_run_that_is_alive() {
     check("@1 api dead 0", "@1 api running", &["rerun @1"]);
     check("@1 api dead 0", "@1 api unknown", &["rerun @1"]);
     check("@1#1 api dead 0", "@1 api running", &["rerun @1"]);
-    // Somebody began to count: no new run.
+    // Counting began: not a new run.
     check("@1 api running", "@1#1 api running", &[]);
     check("@1 api dead 0", "@1#1 api dead 0", &[]);
-    // The number rules, not the process.
+    // The number decides, not the pid.
     check("@1#1 api running pid=7", "@1#1 api running pid=8", &[]);
 }
 
 #[test]
-fn exited_is_a_death_that_was_not_seen() {
+fn exited_is_a_death_not_yet_reported() {
     check("@1 api running", "@1 api dead 2", &["exited @1 2"]);
     check("@1 api running", "@1 api dead 0", &["exited @1 0"]);
     check(
@@ -90,7 +90,7 @@ fn exited_is_a_death_that_was_not_seen() {
 }
 
 #[test]
-fn every_run_between_two_looks_is_told_in_order() {
+fn every_run_between_two_looks_is_reported_in_order() {
     check(
         "@1#1 api running",
         "ended @1#1 api dead 1; ended @1#2 api dead 2; @1#3 api running",
@@ -116,7 +116,7 @@ fn every_run_between_two_looks_is_told_in_order() {
             "exited @10#2 0",
         ],
     );
-    // A run that was told in the look before is not told again.
+    // A run that was reported at the previous look is not reported again.
     check(
         "@1#3 api running",
         "ended @1#2 api dead 0; @1#3 api running",
@@ -130,7 +130,7 @@ fn every_run_between_two_looks_is_told_in_order() {
 }
 
 #[test]
-fn runs_that_nobody_counted_are_told_by_their_order() {
+fn uncounted_runs_are_told_apart_by_their_order() {
     check(
         "@1 api running",
         "ended @1 api dead 1; @1 api running",
@@ -154,7 +154,7 @@ fn runs_that_nobody_counted_are_told_by_their_order() {
 }
 
 #[test]
-fn a_live_run_that_a_respawn_took_is_replaced() {
+fn a_live_run_that_was_respawned_is_replaced() {
     check(
         "@1#1 api running pid=7",
         "@1#2 api running pid=8",
@@ -170,7 +170,7 @@ fn a_live_run_that_a_respawn_took_is_replaced() {
         "@1#2 api dead 0 pid=8; launcher @1 7",
         &["exited @1#1 ? replaced by launcher", "exited @1#2 0"],
     );
-    // The launcher's run was replaced by somebody else.
+    // The launcher's run was replaced by something else.
     check(
         "@1#2 api running pid=8",
         "@1#3 api running pid=9; launcher @1 7",
@@ -188,19 +188,19 @@ fn a_live_run_that_a_respawn_took_is_replaced() {
         "@1#1 api dead SIGHUP pid=7; launcher @1 7",
         &["exited @1#1 SIGHUP"],
     );
-    // No pid is nobody's pid.
+    // A missing pid matches no pid.
     check(
         "@1#1 api running",
         "@1#2 api running; launcher @1 7",
         &["exited @1#1 ? replaced", "rerun @1#2"],
     );
-    // The kernel told how the launcher's victim ended: it did not end by itself all the same.
+    // The kernel reported how the replaced run ended; it still did not end by itself.
     check(
         "@1#1 api running pid=7",
         "ended @1#1 api dead SIGHUP pid=7; @1#2 api running pid=8; launcher @1 7",
         &["exited @1#1 SIGHUP replaced by launcher", "rerun @1#2"],
     );
-    // Two reruns: a run that came and went between the looks was seen to its end.
+    // Two reruns: the exit of a run that began and ended between the looks is known.
     check(
         "@1#1 api running pid=7",
         "ended @1#2 api dead 0 pid=8; @1#3 api running pid=9; launcher @1 7",
@@ -213,7 +213,7 @@ fn a_live_run_that_a_respawn_took_is_replaced() {
 }
 
 #[test]
-fn what_is_replaced_ended_when_the_next_began() {
+fn a_replaced_run_ended_when_the_next_began() {
     let before = snapshot("@1#1 api running pid=7 : last words");
     let mut after = snapshot("@1#2 api running pid=8 : new");
     let started_at: Option<Millis> = Some(5);
@@ -269,10 +269,10 @@ fn bells_are_counted() {
         &["notify @1 x1"],
     );
     check("@1 a running", "@1 a running bells=0", &[]);
-    // A count that did not rise outweighs the flag.
+    // A counter that did not rise outweighs the flag.
     check("@1 a running bells=2", "@1 a running bells=2 bell", &[]);
     check("@1 a running bells=5", "@1 a running bells=1 bell", &[]);
-    // A dead task's bell is a bell.
+    // The bell of a dead task counts.
     check(
         "@1 a dead 0 bells=1",
         "@1 a dead 0 bells=2",
@@ -286,7 +286,7 @@ fn bells_are_counted() {
 }
 
 #[test]
-fn without_a_count_the_flag_tells() {
+fn without_a_counter_the_flag_decides() {
     check("@1 a running", "@1 a running bell", &["notify @1 x1"]);
     check("@1 a running bell", "@1 a running bell", &[]);
     check("@1 a running bell", "@1 a running", &[]);
@@ -300,7 +300,7 @@ fn without_a_count_the_flag_tells() {
 }
 
 #[test]
-fn a_newcomer_may_ring() {
+fn a_new_window_may_ring() {
     check("", "@1 a running bell", &["started @1", "notify @1 x1"]);
     check("", "@1 a running bells=2", &["started @1", "notify @1 x2"]);
     check(
@@ -368,7 +368,7 @@ fn disappeared_was_alive_and_its_window_is_gone() {
 }
 
 #[test]
-fn one_name_and_another_window_is_another_task() {
+fn the_same_name_in_another_window_is_another_task() {
     check(
         "@1 api running",
         "@2 api running",
@@ -378,7 +378,7 @@ fn one_name_and_another_window_is_another_task() {
 }
 
 #[test]
-fn events_are_told_by_window_number_then_run_and_disappearances_last() {
+fn events_are_ordered_by_window_number_then_run_and_disappearances_last() {
     check(
         "@2 a running; @10 b running; @1 gone running",
         "@10 b dead 1 bells=1; @2 a dead 0; @11 new running",
@@ -393,7 +393,7 @@ fn events_are_told_by_window_number_then_run_and_disappearances_last() {
 }
 
 #[test]
-fn another_life_is_new_altogether() {
+fn another_life_shares_no_tasks() {
     check(
         "life 1; @1#1 a running; @2#1 b dead 0; @3#1 c running",
         "life 2; @1#1 a running; @2#1 b dead 0 bells=1",
@@ -412,7 +412,7 @@ fn another_life_is_new_altogether() {
 }
 
 #[test]
-fn what_is_known_of_the_old_life_is_told_of_it() {
+fn known_exits_of_the_old_life_are_reported() {
     check(
         "life 1; @1 a running; @2 b running",
         "life 2; @3 c running; gone @1 userKilled",
@@ -476,7 +476,7 @@ fn events_bring_a_saved_snapshot_up_to_date() {
 }
 
 #[test]
-fn an_older_run_does_not_take_the_place_of_a_later() {
+fn an_older_run_does_not_replace_a_later_one() {
     let exited = &diff(&snapshot("@1#1 a running"), &snapshot("@1#1 a dead 0"))[0];
     let mut later = snapshot("@1#2 a running");
     apply(&mut later, exited);
@@ -487,7 +487,7 @@ fn an_older_run_does_not_take_the_place_of_a_later() {
 }
 
 #[test]
-fn a_session_that_was_missing_exists_when_a_task_of_it_is_told() {
+fn an_event_of_a_task_makes_a_missing_session_exist() {
     let mut saved = snapshot("missing");
     for event in diff(&saved, &snapshot("@1 a running")) {
         apply(&mut saved, &event);
@@ -495,7 +495,7 @@ fn a_session_that_was_missing_exists_when_a_task_of_it_is_told() {
     assert!(saved.exists);
 }
 
-/// One window across two looks: what stood there, what came and went, and what stands there now.
+/// One window at two looks: its run then, the runs in between, and its run now.
 #[derive(Debug, Clone)]
 struct Window {
     before: Option<Task>,
@@ -612,7 +612,7 @@ prop_compose! {
             after.life = life(lives);
         }
         if lives == 2 {
-            // Another server: no process is the same, and nothing of the old is known.
+            // Another server: no process is the same, and no old exit is known.
             after.ended.clear();
             for task in after.tasks.values_mut().map(Arc::make_mut) {
                 task.pid = task.pid.map(|pid| pid + 1000);
@@ -624,20 +624,20 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn the_same_look_twice_is_nothing((before, after) in two_looks()) {
-        // What ended since the look before is news only once.
+    fn the_same_look_twice_has_no_events((before, after) in two_looks()) {
+        // Runs that ended since the previous look are reported only once.
         let after = Snapshot { ended: Vec::new(), ..after };
         prop_assert_eq!(diff(&before, &before), []);
         prop_assert_eq!(diff(&after, &after), []);
     }
 
     #[test]
-    fn tasks_that_are_shared_are_no_other_ones((before, after) in two_looks()) {
+    fn sharing_tasks_changes_nothing((before, after) in two_looks()) {
         prop_assert_eq!(diff(&before, &sharing(&before, &after)), diff(&before, &after));
     }
 
     #[test]
-    fn nothing_is_told_twice((before, after) in two_looks()) {
+    fn nothing_is_reported_twice((before, after) in two_looks()) {
         let events: Vec<String> = diff(&before, &after).iter().map(describe).collect();
         let different: BTreeSet<&String> = events.iter().collect();
         prop_assert_eq!(different.len(), events.len(), "{:?}", events);
@@ -666,7 +666,7 @@ proptest! {
         for event in diff(&before, &after) {
             apply(&mut applied, &event);
         }
-        // What is dead may go without a word.
+        // Dead windows may go without an event.
         applied.tasks.retain(|window, task| task.is_alive() || after.tasks.contains_key(window));
         let shown = |snapshot: &Snapshot| -> Vec<_> {
             snapshot
@@ -687,7 +687,7 @@ proptest! {
     }
 
     #[test]
-    fn each_run_that_began_and_ended_is_told_once((before, after) in two_looks()) {
+    fn each_run_that_began_and_ended_is_reported_once((before, after) in two_looks()) {
         let after = Snapshot { life: before.life.clone(), ..after };
         let events = diff(&before, &after);
         for ended in &after.ended {

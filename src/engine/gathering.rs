@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use crate::model::{Body, Delivered, Delivery, Event, EventKind, Seq, ShellDelivery, WindowId};
+use crate::model::{
+    Body, DeliveredEvent, Delivery, Event, EventKind, Seq, ShellDelivery, WindowId,
+};
 use crate::prompt::UserRules;
 use crate::route::{Reach, reach, route};
 
@@ -80,7 +82,7 @@ pub(super) struct Gathering {
 /// An event that waits for its delivery.
 #[derive(Debug)]
 struct Gathered {
-    delivered: Delivered,
+    delivered: DeliveredEvent,
     /// Whether its owner has been told of it already.
     is_seen: bool,
 }
@@ -94,7 +96,7 @@ struct Audience {
 }
 
 impl Gathering {
-    pub(super) fn new(due: Instant, owed: Vec<Delivered>) -> Self {
+    pub(super) fn new(due: Instant, owed: Vec<DeliveredEvent>) -> Self {
         let mut gathering = Self {
             due,
             events: Vec::new(),
@@ -105,7 +107,7 @@ impl Gathering {
         gathering
     }
 
-    pub(super) fn add(&mut self, delivered: Delivered) {
+    pub(super) fn add(&mut self, delivered: DeliveredEvent) {
         self.events.push(Gathered {
             delivered,
             is_seen: false,

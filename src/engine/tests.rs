@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::test_notation::{describe, snapshot, task};
-use crate::model::{Foreground, Reader, TtyEvidence};
+use crate::model::{Foreground, TtyEvidence, TtyUse};
 
 /// Drives an engine as the daemon does: what is due is delivered before each look.
 struct Driver {
@@ -537,7 +537,7 @@ fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<St
 
 #[test]
 fn silence_of_which_nothing_is_known_is_stalled_and_no_event() {
-    use Reader::{Elsewhere, Polling, Reading, Unknown};
+    use TtyUse::{Elsewhere, Polling, Reading, Unknown};
     let terminal = |canonical, reader, foreground| {
         Some(TtyEvidence {
             reader,
@@ -688,7 +688,7 @@ fn an_episode_goes_on_after_a_restart() {
 
 #[test]
 fn what_was_owed_is_delivered_on_return() {
-    let owed = |notation: &str, seq| Delivered {
+    let owed = |notation: &str, seq| DeliveredEvent {
         seq,
         event: Event {
             kind: EventKind::Exited { replaced: None },

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::FeedError;
 use super::read::{Line, each_whole};
-use crate::model::{Delivered, Event, EventKind, Prompt, Seq, Task, WindowId};
+use crate::model::{DeliveredEvent, Event, EventKind, Prompt, Seq, Task, WindowId};
 use crate::route::{Reach, reach};
 use crate::wire::{Checkpoint, DurableRecord, RecordBody};
 
@@ -19,7 +19,7 @@ pub struct Recovered {
     /// The byte behind the last whole write; what follows was torn by a crash.
     pub end: u64,
     /// Events that no delivery speaks of yet.
-    pub owed: Vec<Delivered>,
+    pub owed: Vec<DeliveredEvent>,
     /// Tasks told as waiting and not told as answered, as they were then.
     pub waiting: Vec<(Task, Prompt)>,
     /// The looks recorded after the number that was asked for.
@@ -63,7 +63,7 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
     recovered.owed = past
         .owed
         .into_iter()
-        .map(|(seq, event)| Delivered { seq, event })
+        .map(|(seq, event)| DeliveredEvent { seq, event })
         .collect();
     recovered.waiting = past.waiting.into_values().collect();
     recovered.since = past.looks;

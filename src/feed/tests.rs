@@ -103,7 +103,7 @@ fn notice(seq: Seq, events: &[Seq]) -> Record {
 
 fn follow_up(seq: Seq, events: &[Record]) -> Record {
     let events = events.iter().filter_map(|record| match &record.body {
-        Body::Event(event) => Some(crate::model::Delivered {
+        Body::Event(event) => Some(crate::model::DeliveredEvent {
             seq: record.seq,
             event: (**event).clone(),
         }),

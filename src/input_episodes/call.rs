@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::input_episodes::Episodes;
     use crate::model::test_notation::{describe, snapshot};
-    use crate::model::{Now, Reader, Snapshot, WindowId};
+    use crate::model::{Now, Snapshot, TtyUse, WindowId};
 
     /// A look at a task that reads lines, in its `switches`th call, after so many `bytes`.
     fn reads(look: &str, switches: u64, bytes: u64) -> Snapshot {
@@ -90,7 +90,7 @@ mod tests {
     fn with(look: &str, canonical: bool, call: Option<(u64, u64)>) -> Snapshot {
         let mut look = snapshot(look);
         let evidence = TtyEvidence {
-            reader: call.map_or(Reader::Elsewhere, |_| Reader::Reading),
+            reader: call.map_or(TtyUse::Elsewhere, |_| TtyUse::Reading),
             echo: Some(canonical),
             canonical: Some(canonical),
             read: call.map(|(switches, bytes)| ReadCall {

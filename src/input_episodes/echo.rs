@@ -3,7 +3,7 @@
 //! Whoever answers leaves the answer behind the question, and the cursor in the next row. A program
 //! that reads on without a word seems to ask with the last text above the cursor, which is the answer.
 
-use crate::model::{Reader, Screen, Task, TtyEvidence};
+use crate::model::{Screen, Task, TtyEvidence, TtyUse};
 use crate::prompt::Judgement;
 
 /// How many rows above a place must be the same for it to be the same place.
@@ -67,7 +67,7 @@ pub(super) fn follow(
         && is_echo(found.row)
     {
         judgement.row = None;
-        if terminal.is_some_and(|terminal| terminal.reader == Reader::Reading) {
+        if terminal.is_some_and(|terminal| terminal.reader == TtyUse::Reading) {
             // It reads on, and says nothing to that.
             found.prompt.text.clear();
             found.row = usize::MAX;
@@ -106,7 +106,7 @@ mod tests {
     use crate::model::test_notation::task;
     use crate::prompt::{UserRules, judge};
 
-    fn reading(reader: Reader) -> TtyEvidence {
+    fn reading(reader: TtyUse) -> TtyEvidence {
         TtyEvidence {
             canonical: Some(true),
             echo: Some(true),
@@ -117,7 +117,7 @@ mod tests {
 
     /// What is asked on each of these screens, one after the other; `-` for nothing.
     #[track_caller]
-    fn check(reader: Reader, screens: &[(&str, &str)]) {
+    fn check(reader: TtyUse, screens: &[(&str, &str)]) {
         let evidence = reading(reader);
         let mut place = None;
         for (index, (screen, expected)) in screens.iter().enumerate() {
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn an_answer_is_no_question() {
         check(
-            Reader::Reading,
+            TtyUse::Reading,
             &[
                 ("cursor=6,0 : Name?", "Name?"),
                 ("cursor=9,0 : Name? Ada", "Name? Ada"),
@@ -146,7 +146,7 @@ mod tests {
         );
         // Without a word from the beginning.
         check(
-            Reader::Reading,
+            TtyUse::Reading,
             &[("cursor=0,0", ""), ("cursor=0,1 : my answer", "")],
         );
     }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_the_text_alone_decides_is_no_answer_either() {
         check(
-            Reader::Polling,
+            TtyUse::Polling,
             &[
                 ("cursor=6,0 : Name?", "Name?"),
                 ("cursor=0,1 : Name? Press any key", "-"),
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_same_words_elsewhere_are_a_question() {
         check(
-            Reader::Reading,
+            TtyUse::Reading,
             &[
                 ("cursor=0,1 : Name?", "Name?"),
                 // What was answered scrolled away with the rows above.

@@ -425,7 +425,7 @@ fn a_thousand_looks_at_what_is_no_prompt_tell_nothing() {
 
 #[test]
 fn evidence_overrules_text_and_tells_what_text_cannot() {
-    use crate::model::{Reader, TtyEvidence};
+    use crate::model::{TtyEvidence, TtyUse};
 
     let reading = |reader, echo| TtyEvidence {
         reader,
@@ -452,11 +452,11 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
     };
     // Nobody reads, whatever it says.
     let asks = "@1 a running cursor=11,0 : Go? [y/n]";
-    let nobody = with(asks, reading(Reader::Elsewhere, true));
+    let nobody = with(asks, reading(TtyUse::Elsewhere, true));
     assert_eq!(told(&[snapshot(asks), nobody.clone(), nobody]), [""; 0]);
     // Somebody reads: told at the look at which that is known, for the screen has stood already.
     let word = "@1 a running cursor=7,0 : guess>";
-    let reads = with(word, reading(Reader::Reading, true));
+    let reads = with(word, reading(TtyUse::Reading, true));
     assert_eq!(
         told(&[snapshot(word), reads.clone(), reads.clone()]),
         ["input @1: guess>"]
@@ -464,11 +464,11 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
     // Typing is no new question, and the end is told.
     let typed = with(
         "@1 a running cursor=9,0 : guess> 42",
-        reading(Reader::Reading, true),
+        reading(TtyUse::Reading, true),
     );
     let done = with(
         "@1 a running cursor=0,1 : guess> 42|",
-        reading(Reader::Elsewhere, true),
+        reading(TtyUse::Elsewhere, true),
     );
     assert_eq!(
         told(&[snapshot(word), reads, typed.clone(), typed, done]),
@@ -476,8 +476,8 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
     );
     // A secret that is answered without a word.
     let hidden = "@1 a running cursor=5,0 : Word";
-    let hides = with(hidden, reading(Reader::Reading, false));
-    let goes_on = with(hidden, reading(Reader::Elsewhere, true));
+    let hides = with(hidden, reading(TtyUse::Reading, false));
+    let goes_on = with(hidden, reading(TtyUse::Elsewhere, true));
     assert_eq!(
         told(&[snapshot(hidden), hides, goes_on]),
         ["input @1!: Word", "resolved @1!: Word"]

@@ -1,16 +1,16 @@
-//! How far a daemon has read what tmux keeps for it.
+//! How much of the data that tmux keeps for a daemon has been processed.
 
 use std::collections::BTreeMap;
 
 use super::{Millis, WindowId};
 
-/// What a snapshot does not show and the next daemon needs all the same, so that it tells nothing
+/// State that a snapshot does not contain and the next daemon needs, so that it reports nothing
 /// twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The number of the last death in tmux's record of deaths that a snapshot accounts for.
+    /// The number of the last death in tmux's death record that a snapshot accounts for.
     pub deaths_read: Option<u64>,
-    /// When each window's task was launched last, as the launcher noted it on the window: an equal
-    /// note says nothing of a later run.
+    /// When each window's task was last launched, as the launcher noted it on the window. A note
+    /// that has not changed does not belong to a later run.
     pub launched_at: BTreeMap<WindowId, Millis>,
 }

@@ -1,6 +1,6 @@
-//! Which variables of an environment go where.
+//! Which environment variables are passed on, and to what.
 
-/// What belongs to the terminal, to tmux or to the shell itself, besides `TERM*`.
+/// Variables of the terminal, of tmux or of the shell itself, besides `TERM*`.
 const OF_TERMINAL: [&str; 8] = [
     "TMUX",
     "TMUX_PANE",
@@ -12,7 +12,7 @@ const OF_TERMINAL: [&str; 8] = [
     "_",
 ];
 
-/// What names or opens an agent's conversation; a `*` at the end stands for any rest.
+/// Variables that name or open an agent's conversation. A `*` at the end matches any rest.
 const OF_CONVERSATION: [&str; 15] = [
     "PI_SESSION_ID",
     "PI_SESSION_FILE",
@@ -31,10 +31,11 @@ const OF_CONVERSATION: [&str; 15] = [
     "TMUX_TASK_OWNER",
 ];
 
-/// The same, and a secret as well.
+/// Variables that open an agent's conversation and are secrets as well.
 const PASSWORDS: [&str; 1] = ["OPENCODE_SERVER_PASSWORD"];
 
-/// What a tmux server that we start gets: what a login has, and what is needed to start at all.
+/// Variables that a tmux server started by us receives: those of a login, and those needed to
+/// start.
 const OF_LOGIN: [&str; 38] = [
     "HOME",
     "USER",
@@ -76,16 +77,15 @@ const OF_LOGIN: [&str; 38] = [
     "DYLD_*",
 ];
 
-/// What of a caller's environment does not go to a task.
+/// The variables of a caller's environment that are not passed to a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Withheld {
-    /// Names and beginnings of names, given by the user.
+    /// Names, or prefixes ending in `*`, configured by the user.
     more: Vec<String>,
 }
 
 impl Withheld {
-    /// Returns what is always withheld, and what `more` names: names, or with a `*` at the end,
-    /// beginnings of names.
+    /// Returns the built-in list, extended by `more`: names, or prefixes ending in `*`.
     #[must_use]
     pub fn with(more: &[String]) -> Self {
         Self {
@@ -101,22 +101,22 @@ impl Withheld {
             || self.names().any(|pattern| matches(pattern, name))
     }
 
-    /// Returns the names, and with a `*` at the end the beginnings of names, of what no task sees
-    /// whoever set it; what belongs to the terminal is not among them, for a task has its own.
+    /// Returns the names, or prefixes ending in `*`, that no task may see, whoever set them.
+    /// Variables of the terminal are not included, because a task has a terminal of its own.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let always = OF_CONVERSATION.iter().chain(&PASSWORDS).copied();
         always.chain(self.more.iter().map(String::as_str))
     }
 }
 
-/// Whether the variable may reach a tmux server that we start: it lives on in the server's
-/// environment, where everybody finds it.
+/// Whether the variable may be passed to a tmux server that we start. It stays in the server's
+/// environment, where every later window can read it.
 #[must_use]
 pub fn reaches_tmux_server(name: &str) -> bool {
     OF_LOGIN.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Whether `text` is a name or the beginning of a name and a `*`, as [`Withheld`] takes them.
+/// Whether `text` is a name, or a prefix followed by `*`, as [`Withheld`] takes them.
 #[must_use]
 pub fn is_name_pattern(text: &str) -> bool {
     is_shell_name(text.strip_suffix('*').unwrap_or(text))

@@ -2,21 +2,21 @@
 
 use super::Task;
 
-/// A change worth telling, with the task as it was when it happened.
+/// A change that is reported, with the task as it was at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// What changed.
     pub kind: EventKind,
-    /// The task. For an end: as it was at the end; for a disappearance: as it was last seen.
+    /// The task. For an exit: as it was at its end. For a disappearance: as it was last observed.
     pub task: Task,
 }
 
 /// What changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
-    /// A task no longer waits for what it was told to wait for. For the feed only.
+    /// The task no longer waits for the input that was reported. Feed only: it is not delivered.
     InputResolved {
-        /// What it had waited for.
+        /// The prompt that is gone.
         prompt: Prompt,
     },
     /// A new task or a new run of a known one is alive.
@@ -26,22 +26,22 @@ pub enum EventKind {
     },
     /// The bell rang.
     Notify {
-        /// How often since the look before.
+        /// How many times since the previous look.
         bells: u64,
     },
     /// A run ended.
     Exited {
-        /// Set when a later run put an end to it.
+        /// Set when a later run ended this one.
         replaced: Option<ReplacedBy>,
     },
-    /// The task waits for a person.
+    /// The task waits for a person's input.
     Input {
         /// What it waits for.
         prompt: Prompt,
     },
     /// A task that was alive is no longer in the session.
     Disappeared {
-        /// Why, where somebody knows.
+        /// The reason, where it is known.
         reason: Option<GoneReason>,
     },
 }
@@ -49,15 +49,15 @@ pub enum EventKind {
 /// What a task waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The line that asks, one line of proven text; empty when the task waits without a word.
+    /// The line that asks: one line of sanitised text; empty when the program shows no question.
     pub text: String,
-    /// What sort of answer it wants.
+    /// What kind of answer it expects.
     pub kind: PromptKind,
     /// Whether the answer must not be shown.
     pub secret: bool,
 }
 
-/// What sort of answer is waited for.
+/// What kind of answer is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PromptKind {
     /// Yes or no.
@@ -68,11 +68,11 @@ pub enum PromptKind {
     Password,
     /// One of several choices.
     Menu,
-    /// A key, to go on.
+    /// Any key, to continue.
     Key,
-    /// Reading on, or leaving a pager.
+    /// A pager: scroll or quit.
     Pager,
-    /// Editing, and leaving the editor.
+    /// An editor: edit or quit.
     Editor,
     /// The buttons and fields of a dialog.
     Dialog,
@@ -111,38 +111,37 @@ impl PromptKind {
     }
 }
 
-/// Who put an end to a live run by starting the next one.
+/// Who ended a live run by starting the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplacedBy {
-    /// Our launcher: whoever reran the task knows.
+    /// Our launcher. Whoever asked for the rerun knows.
     Launcher,
-    /// Somebody else, with `respawn-window -k` for instance.
+    /// Anything else, for example `respawn-window -k`.
     Other,
 }
 
-/// Why a task is not in the session any more.
+/// Why a task is no longer in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoneReason {
     /// A person ended it with our commands.
     UserKilled,
     /// The agent ended it with our tools.
     AgentKilled,
-    /// Its window went to another session.
+    /// Its window was moved to another session.
     Moved,
 }
 
-/// How much an event matters.
+/// How important an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Good to know.
+    /// No action needed.
     Info,
-    /// Somebody may have to act.
+    /// A person may have to act.
     Warning,
 }
 
 impl Event {
-    /// Returns how much this event matters: waiting, vanishing and any end but code 0 are
-    /// warnings.
+    /// Returns the level: `Warning` for input, disappearances and any exit other than code 0.
     #[must_use]
     pub fn level(&self) -> Level {
         match self.kind {

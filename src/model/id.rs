@@ -55,17 +55,17 @@ macro_rules! id {
 }
 
 id!(
-    /// A window, and so a task: unique for the life of one tmux server.
+    /// A window, and therefore a task. Unique during the life of one tmux server.
     WindowId,
     '@'
 );
 id!(
-    /// A pane. The lowest of a window is the one that speaks for the task.
+    /// A pane. The lowest id of a window is its primary pane, which represents the task.
     PaneId,
     '%'
 );
 id!(
-    /// A session, unchanged through a rename.
+    /// A session. It does not change when the session is renamed.
     SessionId,
     '$'
 );

@@ -1,7 +1,7 @@
-//! The words everything else speaks: tasks, snapshots, events, records.
+//! The vocabulary of the crate: tasks, snapshots, events, records.
 //!
-//! Plain data on `std` alone. Nothing here is serialised: what others may rely on lives in
-//! [`crate::wire`], so these types stay free to change.
+//! Plain data that depends on `std` alone. Nothing here is serialised: formats that others rely on
+//! are defined in [`crate::wire`], so these types are free to change.
 
 mod bookmark;
 pub mod environment;
@@ -25,7 +25,7 @@ pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now};
 pub use owner::owner_of_environment;
-pub use record::{Body, Delivered, Delivery, Record, Seq, ShellDelivery};
+pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
-pub use tty::{Foreground, ReadCall, Reader, TtyEvidence};
+pub use tty::{Foreground, ReadCall, TtyEvidence, TtyUse};

@@ -1,13 +1,13 @@
-//! Who asks for something: the conversation of an agent, as its environment names it.
+//! The owner of a request: an agent's conversation, as its environment names it.
 
 use std::ffi::OsString;
 
 use super::text;
 
-/// The longest that an owner may be, in characters.
+/// The maximum length of an owner, in characters.
 const MAX_CHARS: usize = 200;
 
-/// Which variable names the conversation of which client.
+/// Which variable names the conversation, by client.
 const CLIENTS: [(&str, &str); 3] = [
     ("claude", "CLAUDE_CODE_SESSION_ID"),
     ("codex", "CODEX_THREAD_ID"),
@@ -16,7 +16,7 @@ const CLIENTS: [(&str, &str); 3] = [
 
 /// Returns the owner that an environment names: `$TMUX_TASK_OWNER`, else `CLIENT:ID` of the
 /// conversation whose shell this is; `None` for a person at a terminal. Empty variables count as
-/// unset. The owner is proven text.
+/// unset. The owner is sanitised text.
 #[must_use]
 pub fn owner_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<String> {
     let value = |name: &str| {

@@ -1,16 +1,16 @@
-//! What programs are known for, by the names of their processes: which of them take commands.
+//! Programs that read commands, by the names of their processes.
 
-/// In which way a program takes commands from a person.
+/// How a program reads commands from a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandReader {
-    /// A shell: `bash`. What runs in its pane is better described by the pane's title.
+    /// A shell: `bash`. The pane's title describes what runs in its pane better than its name does.
     Shell,
-    /// One program with the names of many, shells among them: `busybox`.
+    /// One program with many names, shells among them: `busybox`.
     ShellHost,
-    /// An interpreter that, started without a script, prompts for code: `python`.
+    /// An interpreter that prompts for code when it is started without a script: `python`.
     Interpreter,
-    /// Prompts for commands in some of its uses only. What runs is no matter of its name: `java`
-    /// may be a console or a server, and `psql` prompts once it is connected.
+    /// Prompts for commands in some of its uses only, so that its name does not say whether it
+    /// does: `java` may be a console or a server, and `psql` prompts once it is connected.
     Client,
 }
 
@@ -28,7 +28,7 @@ const INTERPRETERS: &[&str] = &[
 ];
 
 const CLIENTS: &[&str] = &[
-    // Language runtimes whose consoles are programs of theirs.
+    // Language runtimes whose consoles run under the runtime's name.
     "beam.smp",
     "clisp",
     "ghc",
@@ -45,14 +45,14 @@ const CLIENTS: &[&str] = &[
     "psql",
     "redis-cli",
     "sqlite3",
-    // Networks.
+    // Network clients.
     "ftp",
     "lftp",
     "nc",
     "sftp",
     "ssh",
     "telnet",
-    // Tools with commands of their own.
+    // Tools with their own command prompts.
     "bluetoothctl",
     "ed",
     "nmcli",
@@ -67,8 +67,8 @@ const ALL: [(CommandReader, &[&str]); 4] = [
     (CommandReader::Client, CLIENTS),
 ];
 
-/// Returns how the program of this name takes commands, if it is known to take any. A `-` before
-/// the name, as login shells have it, and a version after it do not matter: `-zsh`, `python3.12`.
+/// Returns how the program of this name reads commands; `None` when it is not known to. A leading
+/// `-`, which login shells have, and a version at the end are ignored: `-zsh`, `python3.12`.
 #[must_use]
 pub fn command_reader(name: &str) -> Option<CommandReader> {
     let name = name.strip_prefix('-').unwrap_or(name);
@@ -78,7 +78,7 @@ pub fn command_reader(name: &str) -> Option<CommandReader> {
         .map(|(reader, _)| *reader)
 }
 
-/// Returns the name of a program without a version at its end: `python` for `python3.12`.
+/// Returns a program's name without a version at its end: `python` for `python3.12`.
 #[must_use]
 pub fn without_version(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')

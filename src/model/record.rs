@@ -1,4 +1,4 @@
-//! What the feed keeps: events and the deliveries made of them, each with its number.
+//! The contents of the feed: events and the deliveries made of them, numbered.
 
 use super::{Event, Level, Millis};
 
@@ -8,76 +8,76 @@ pub type Seq = u64;
 /// One durable record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its number.
+    /// Its sequence number.
     pub seq: Seq,
-    /// When it was made.
+    /// When it was created.
     pub time: Millis,
-    /// What it says.
+    /// Its contents.
     pub body: Body,
 }
 
-/// What a durable record says.
+/// The contents of a durable record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// A task changed.
     Event(Box<Event>),
-    /// Events, or the outcome of a command, were told to a person.
+    /// Events, or the outcome of a command, were shown to the user.
     Notice {
-        /// How much it matters.
+        /// The level.
         level: Level,
-        /// What it says, one or more lines.
+        /// The text, one or more lines.
         text: String,
-        /// The events it speaks of.
+        /// The sequence numbers of its events.
         events: Vec<Seq>,
-        /// Whose tasks these are; `None` when it is for everybody.
+        /// The owner of the tasks; `None` addresses everybody.
         owner: Option<String>,
     },
-    /// Events were told to the agent.
+    /// Events were delivered to the agent.
     FollowUp {
-        /// How much it matters.
+        /// The highest level of its events.
         level: Level,
         /// The message, header line first.
         content: String,
-        /// The events it speaks of, those of `started` included.
-        events: Vec<Delivered>,
-        /// Whose tasks these are; `None` when it is for everybody.
+        /// Its events, those of `started` included.
+        events: Vec<DeliveredEvent>,
+        /// The owner of the tasks; `None` addresses everybody.
         owner: Option<String>,
     },
 }
 
-/// An event as a delivery names it.
+/// An event in a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivered {
-    /// The number of the event's own record.
+pub struct DeliveredEvent {
+    /// The sequence number of the event's own record.
     pub seq: Seq,
     /// The event.
     pub event: Event,
 }
 
-/// How the events of shells are delivered.
+/// How events of shells are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellDelivery {
-    /// Not at all; they are recorded.
+    /// Not delivered, only recorded.
     Ignore,
-    /// As notices: what a person does in a shell is no agent's business.
+    /// As notices, because what a person does in a shell does not concern the agent.
     Notice,
-    /// As those of any task, for who drives shells by typing into them.
+    /// Like those of any task, for users who drive shells by typing into them.
     FollowUp,
 }
 
-/// The decision made for events that were gathered.
+/// What is delivered for the events of one gathering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
-    /// A quiet word to the person.
+    /// A text shown to the user. It never wakes the agent.
     Notice {
-        /// How much it matters.
+        /// The level.
         level: Level,
-        /// What it says.
+        /// The text, one or more lines.
         text: String,
     },
-    /// A message that wakes the agent after its present turn.
+    /// A message that starts a turn of the agent when its present one has ended.
     FollowUp {
-        /// How much it matters.
+        /// The level.
         level: Level,
         /// The message, header line first.
         content: String,

@@ -8,31 +8,31 @@ use super::{GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
 /// Everything observed of the task session at one instant, taken atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The name the task session goes by.
+    /// The task session's name.
     pub session: String,
-    /// Which life of the session it is; `None` when nobody told, as in a replay.
+    /// Which life of the session this is; `None` where it is not known, as in a replay.
     pub life: Option<SessionLife>,
-    /// Whether the session exists. Without it there are no tasks.
+    /// Whether the session exists. A missing session has no tasks.
     pub exists: bool,
     /// When the look was taken.
     pub captured_at: Millis,
     /// The present run of every window.
     ///
-    /// Shared, for most are the same from look to look.
+    /// Shared, because most tasks do not change between looks.
     pub tasks: BTreeMap<WindowId, Arc<Task>>,
-    /// Runs that ended since the look before and are no window's present run: they were replaced
-    /// by a later run, or their window has gone. In the order in which they ended.
+    /// Runs that ended since the previous look and are not their window's present run: a later run
+    /// replaced them, or the window is gone. In the order in which they ended.
     pub ended: Vec<Task>,
-    /// Why windows of the look before are not here, where somebody knows.
+    /// Why windows of the previous look are gone, where the reason is known.
     pub gone: BTreeMap<WindowId, GoneReason>,
-    /// The pid of the run that our launcher put an end to, by the window it did it in.
+    /// By window, the pid of the run that our launcher ended.
     pub launcher_replaced: BTreeMap<WindowId, u32>,
-    /// What the kernel told of the terminals of tasks whose screens have stood still.
+    /// The kernel's evidence on the terminals of tasks whose screens have not changed for a while.
     pub terminals: BTreeMap<WindowId, Arc<TtyEvidence>>,
 }
 
 impl Snapshot {
-    /// Returns the snapshot of a session that does not exist.
+    /// Returns the snapshot of a missing session.
     #[must_use]
     pub fn missing(session: impl Into<String>, captured_at: Millis) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns how far another look differs from this one.
+    /// Returns how much another look differs from this one.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Difference {
         let Self {
@@ -75,7 +75,7 @@ impl Snapshot {
         differences.max().unwrap_or(Difference::InPassing)
     }
 
-    /// Counts the tasks; `waiting` tells which windows wait for input.
+    /// Counts the tasks. `waiting` says which windows wait for input.
     #[must_use]
     pub fn counts(&self, waiting: impl Fn(WindowId) -> bool) -> StatusCounts {
         let mut counts = StatusCounts {
@@ -95,43 +95,44 @@ impl Snapshot {
     }
 }
 
-/// How far two looks, or two looks at a task, differ.
+/// How much two looks, or two looks at one task, differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// In what changes all the time, if at all: the time of the look, what stands on the screens,
-    /// and what the kernel tells of the terminals.
+    /// At most in what changes all the time: the time of the look, the text on the screens, and the
+    /// evidence on the terminals.
     InPassing,
-    /// In bells as well.
+    /// In bell counts or flags as well.
     InBells,
-    /// In something else.
+    /// In anything else.
     Otherwise,
 }
 
-/// What tells one life of a session from another of the same name.
+/// Distinguishes sessions of the same name that existed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLife {
-    /// The tmux server's process.
+    /// The pid of the tmux server.
     pub server_pid: u32,
-    /// When the server started, seconds since 1970.
+    /// When the server started, in seconds since 1970.
     pub server_started: i64,
     /// The session's id, unique within the server.
     pub id: SessionId,
-    /// When the session was created, seconds since 1970.
+    /// When the session was created, in seconds since 1970.
     pub created: i64,
 }
 
-/// How many tasks there are of each sort. Every task is in exactly one count, but for `stalled`.
+/// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
+/// are also `running`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatusCounts {
     /// Whether the session exists.
     pub exists: bool,
     /// Alive and not waiting.
     pub running: usize,
-    /// Alive and waiting for a person.
+    /// Alive and waiting for input.
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
-    /// Of those that run: silent for long, and nothing tells whether they wait.
+    /// Running, silent for a long time, and with no evidence on whether they wait.
     pub stalled: usize,
 }
 

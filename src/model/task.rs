@@ -1,4 +1,4 @@
-//! One task: a window of the task session, told by its primary pane.
+//! One task: a window of the task session, represented by its primary pane.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use super::{Difference, Millis, PaneId, WindowId};
 /// What was observed of one task at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// The identity: the name may change, this does not.
+    /// The identity. The name may change, the id does not.
     pub window: WindowId,
-    /// The window's name, proven text.
+    /// The window's name, sanitised text.
     pub name: String,
-    /// The window's pane with the lowest id; `None` when nothing is known of its panes.
+    /// The primary pane: the window's pane with the lowest id; `None` when its panes are not known.
     pub pane: Option<PaneId>,
-    /// The process tmux started in the pane; `None` when tmux no longer tells.
+    /// The process that tmux started in the pane; `None` when tmux no longer reports it.
     pub pid: Option<u32>,
-    /// Whether the run is going on.
+    /// Whether the run continues.
     pub life: Life,
-    /// The recorded command, or the best stand-in that tmux has for it.
+    /// The recorded command, or the best substitute that tmux has.
     pub command: Option<String>,
     /// Where the command was started, an absolute path.
     pub cwd: Option<String>,
     /// tmux's bell flag of the window.
     pub bell: bool,
-    /// How often the window rang since counting began; `None` without a counter.
+    /// How many times the window rang since counting began; `None` without a counter.
     pub bell_count: Option<u64>,
-    /// Which life of this window it is, from 1; `None` where nobody counted.
+    /// The number of this run of the window, from 1; `None` where runs are not counted.
     pub run: Option<u32>,
-    /// Who asked for the run, `CLIENT:ID` of a conversation; `None` for a person at a terminal.
+    /// The owner, `CLIENT:ID` of a conversation; `None` for a person at a terminal.
     pub owner: Option<String>,
-    /// Whether the window was opened without a command and no launcher has marked it: a shell that
-    /// a person or a program types into.
+    /// Whether this is a shell: the window was opened without a command and no launcher has marked
+    /// it.
     pub shell: bool,
     /// When the run began.
     pub started_at: Option<Millis>,
@@ -42,7 +42,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns how far another look at it differs from this one.
+    /// Returns how much another look at this task differs from this one.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Difference {
         let Self {
@@ -83,7 +83,7 @@ impl Task {
         }
     }
 
-    /// Whether the run is going on, as far as anyone knows.
+    /// Whether the run continues, as far as is known.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         match self.life {
@@ -92,7 +92,7 @@ impl Task {
         }
     }
 
-    /// Returns how the run ended; `None` while it goes on.
+    /// Returns how the run ended; `None` while it continues.
     #[must_use]
     pub fn exit(&self) -> Option<&Exit> {
         match &self.life {
@@ -103,8 +103,8 @@ impl Task {
 
     /// Whether `self` is a later run of the same window than `before`.
     ///
-    /// Counted runs are compared by their numbers. Without numbers on both sides the only sign
-    /// of a new run is life after death.
+    /// Counted runs are compared by number. Without numbers on both sides, the only sign of a new
+    /// run is a live process where a dead one was.
     #[must_use]
     pub fn is_new_run_after(&self, before: &Self) -> bool {
         match (before.run, self.run) {
@@ -114,10 +114,10 @@ impl Task {
     }
 }
 
-/// Whether a run goes on.
+/// Whether a run continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
-    /// The window is there but its pane's state is not known; counts as alive.
+    /// The window exists but the state of its pane is not known. Counts as alive.
     Unknown,
     /// The process runs.
     Alive,
@@ -125,7 +125,7 @@ pub enum Life {
     Dead(Exit),
 }
 
-/// How a run ended. Both are `None` when neither tmux nor the kernel knows.
+/// How a run ended. Both fields are `None` when neither tmux nor the kernel knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exit {
     /// The exit code.
@@ -135,7 +135,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Returns the exit of a process that ended by itself.
+    /// Returns the exit of a process that returned this code.
     #[must_use]
     pub fn with_code(code: i32) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl Exit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signal(String);
 
-/// Linux's numbers for the signals every system has; the others are told by number.
+/// Signal names by Linux number, from 1. Other signals are named by number.
 const SIGNALS: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
@@ -211,20 +211,20 @@ impl fmt::Display for Signal {
     }
 }
 
-/// The last rows of a pane's history and screen, as wrapped there.
+/// The last rows of a pane's history and screen, wrapped as on the screen.
 #[derive(Debug, Clone, Default, Eq)]
 pub struct Screen {
-    /// Proven text, one string a row, without trailing blanks.
+    /// Sanitised text, one string per row, without trailing blanks.
     ///
-    /// Shared, for a look shows the rows of every task and few of them have changed.
+    /// Shared, because a look contains the rows of every task and few of them have changed.
     pub rows: Arc<[String]>,
-    /// Where the cursor stands; `None` when nobody told.
+    /// The cursor position; `None` where it is not known.
     pub cursor: Option<Cursor>,
-    /// Whether a full-screen program has the alternate screen; `None` when nobody told.
+    /// Whether a full-screen program uses the alternate screen; `None` where it is not known.
     pub alternate: Option<bool>,
 }
 
-/// A place on a [`Screen`].
+/// A position on a [`Screen`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     /// Column, from 0.
@@ -245,7 +245,7 @@ impl PartialEq for Screen {
 }
 
 impl Screen {
-    /// Whether the rows are the same; those that are shared are not compared one by one.
+    /// Whether the rows are equal. Rows that are shared are not compared one by one.
     #[must_use]
     pub fn has_rows_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows

@@ -1,34 +1,34 @@
-//! What comes out of panes, names and titles is hostile until proven text.
+//! Sanitising text: panes, names and titles are hostile until then.
 //!
-//! Proven text has no control characters and no escape sequences, and nothing in it is invisible; it
-//! is valid UTF-8 and bounded.
+//! Sanitised text is valid UTF-8 and bounded. It has no control characters, no escape sequences and
+//! no invisible characters.
 
-/// Returns `bytes` as one line of proven text of at most `max_chars` characters.
+/// Returns `bytes` as one line of sanitised text of at most `max_chars` characters.
 ///
 /// Escape sequences are dropped, tabs and line ends become blanks, other control characters and
-/// characters that nobody sees go. A cut is shown by `…`.
+/// invisible characters are removed. `…` marks a cut.
 #[must_use]
 pub fn one_line(bytes: &[u8], max_chars: usize) -> String {
-    let line = proven(bytes, |c| matches!(c, '\t' | '\n' | '\r'));
+    let line = sanitised(bytes, |c| matches!(c, '\t' | '\n' | '\r'));
     bounded(line.trim(), max_chars)
 }
 
-/// Returns one row of a pane as proven text: as [`one_line`], but blanks before the text stay
-/// and nothing is cut.
+/// Returns one row of a pane as sanitised text. Like [`one_line`], but leading blanks are kept and
+/// nothing is cut.
 #[must_use]
 pub fn row(bytes: &[u8]) -> String {
-    let mut row = proven(bytes, |c| c == '\t');
+    let mut row = sanitised(bytes, |c| c == '\t');
     row.truncate(row.trim_end().len());
     row
 }
 
-/// Takes escape sequences and harmful characters out, and makes a blank of some characters.
-fn proven(bytes: &[u8], is_blank: impl Fn(char) -> bool) -> String {
+/// Removes escape sequences and harmful characters, and turns some characters into blanks.
+fn sanitised(bytes: &[u8], is_blank: impl Fn(char) -> bool) -> String {
     let text = String::from_utf8_lossy(bytes);
     if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
         return text.into_owned();
     }
-    let mut proven = String::with_capacity(text.len());
+    let mut sanitised = String::with_capacity(text.len());
     let mut chars = Unescaped::new(&text).peekable();
     let mut last = ' ';
     while let Some(c) = chars.next() {
@@ -39,12 +39,12 @@ fn proven(bytes: &[u8], is_blank: impl Fn(char) -> bool) -> String {
         } else {
             continue;
         }
-        proven.push(last);
+        sanitised.push(last);
     }
-    proven
+    sanitised
 }
 
-/// Whether a character is fit to be shown between these two.
+/// Whether a character may be shown between these two.
 fn is_kept(before: char, c: char, after: Option<char>) -> bool {
     if is_joiner(c) {
         joins(before, after)
@@ -55,7 +55,7 @@ fn is_kept(before: char, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// Returns `text` cut to at most `max_chars` characters, the cut shown by `…`.
+/// Returns `text` cut to at most `max_chars` characters. `…` marks a cut.
 #[must_use]
 pub fn bounded(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
@@ -68,8 +68,9 @@ pub fn bounded(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Control characters, and what nobody sees: marks that reorder text, characters without width, tags
-/// and fillers. A text could say something else to a program, or to a model, than it shows.
+/// Control characters and invisible ones: marks that reorder text, characters without width, tags
+/// and fillers. With them a text could mean something else to a program, or to a model, than what
+/// is displayed.
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -80,26 +81,26 @@ fn is_harmful(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Characters that join or part their neighbours: needed within emoji and in Persian and Indic
-/// scripts, and of no use between other characters.
+/// Characters that join or separate their neighbours. Emoji and Persian and Indic scripts need
+/// them; between other characters they have no use.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}')
 }
 
-/// Characters that choose how the one before them looks, as text or as an emoji.
+/// Characters that select the appearance of the one before them: as text or as an emoji.
 fn is_variation(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Whether a joiner has something to join.
+/// Whether a joiner has neighbours to join.
 fn joins(before: char, after: Option<char>) -> bool {
     let is_letter = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_joiner(c);
     let is_shown = |c: char| is_letter(c) && !is_harmful(c) && !is_variation(c);
     is_letter(before) && after.is_some_and(is_shown)
 }
 
-/// The characters of a text without its escape sequences (ECMA-48: CSI, OSC and its kin, and
-/// the two-character ones).
+/// The characters of a text without its escape sequences (ECMA-48: CSI, OSC and related strings,
+/// and the two-character ones).
 struct Unescaped<'a> {
     chars: std::iter::Peekable<std::str::Chars<'a>>,
 }
@@ -126,7 +127,7 @@ impl<'a> Unescaped<'a> {
         }
     }
 
-    /// A string ends with BEL, ST or `ESC \`; one that never ends takes the rest with it.
+    /// A string ends with BEL, ST or `ESC \`. An unterminated one extends to the end of the text.
     fn skip_string(&mut self) {
         while let Some(c) = self.chars.next() {
             match c {

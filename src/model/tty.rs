@@ -1,41 +1,42 @@
-//! What is known of a terminal besides what it shows.
+//! Evidence on a terminal besides its contents.
 
-/// What the kernel tells of a pane's terminal and of the programs in its foreground.
+/// The kernel's evidence on a pane's terminal and on the programs in its foreground.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TtyEvidence {
     /// What the foreground programs do with the terminal.
-    pub reader: Reader,
-    /// Whether what is typed is shown; `None` where the terminal could not be asked.
+    pub reader: TtyUse,
+    /// Whether typed text is echoed; `None` where the terminal could not be queried.
     pub echo: Option<bool>,
-    /// Whether the terminal gathers lines; `None` where it could not be asked.
+    /// Whether the terminal is in canonical mode (line by line); `None` where it could not be
+    /// queried.
     pub canonical: Option<bool>,
-    /// What the foreground process group is for.
+    /// What kind of program the foreground process group is.
     pub foreground: Foreground,
-    /// The names of the programs in the foreground, each once, in the order of their pids.
+    /// The names of the foreground programs, each once, in the order of their pids.
     pub programs: Vec<String>,
-    /// The call in which one of them is blocked reading; `None` where none is, or where the system
-    /// does not count.
+    /// The `read` call in which one of them is blocked; `None` where none is, or where the system
+    /// has no counters.
     pub read: Option<ReadCall>,
-    /// Whether a program may read only to pass on what is typed, to another machine, container or
-    /// terminal: what waits for it is not seen then.
+    /// Whether a program may be reading only to pass on what is typed to another machine, container
+    /// or terminal. The program that really waits is not visible then.
     pub may_relay: bool,
 }
 
-/// One call of `read` that a thread is blocked in.
+/// One call of `read` in which a thread is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadCall {
     /// The thread's id.
     pub thread: u32,
-    /// How often the thread has gone to sleep. It stays the same as long as the call goes on.
+    /// How many times the thread has gone to sleep. It does not change during one call.
     pub switches: u64,
-    /// How many bytes the thread has read in its life, from wherever; `None` where the system does
-    /// not count. It stays the same as long as nothing was read, also when a signal has
-    /// interrupted the call.
+    /// How many bytes the thread has read in total, from any file; `None` where the system does not
+    /// count them. It does not change as long as nothing is read, even when a signal interrupts the
+    /// call.
     pub bytes: Option<u64>,
 }
 
 impl ReadCall {
-    /// Whether this is the same call as an earlier one, and has not returned since.
+    /// Whether this is the same call as an earlier one, which has not returned since.
     #[must_use]
     pub fn goes_on_from(&self, earlier: &Self) -> bool {
         (self.thread, self.switches) == (earlier.thread, earlier.switches)
@@ -50,20 +51,20 @@ impl ReadCall {
 
 /// What the threads of the foreground programs do with the terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Reader {
-    /// One is blocked reading from it.
+pub enum TtyUse {
+    /// One of them is blocked reading from it.
     Reading,
-    /// One waits for several things, of which the terminal is or may be one.
+    /// One of them waits for several files, and the terminal is or may be one of them.
     Polling,
-    /// All of them do something else.
+    /// None of them reads from it.
     Elsewhere,
-    /// The system hides it, or has nothing to tell.
+    /// The system hides this, or the terminal was not examined.
     #[default]
     Unknown,
 }
 
-impl Reader {
-    /// Returns the word for it.
+impl TtyUse {
+    /// Returns the name used on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,20 +76,20 @@ impl Reader {
     }
 }
 
-/// What the foreground process group is for.
+/// What kind of program the foreground process group is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Foreground {
     /// A command at work.
     Command,
-    /// A shell or interpreter that was given nothing to run: it waits for commands.
+    /// A shell or an interpreter without anything to run: it waits for commands.
     Idle,
-    /// The system does not tell.
+    /// The system does not say.
     #[default]
     Unknown,
 }
 
 impl Foreground {
-    /// Returns the word for it.
+    /// Returns the name used on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The desktop's notifier, reached over the session bus (`org.freedesktop.Notifications`).
+//! Desktop notifications, sent over the session bus (`org.freedesktop.Notifications`).
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,71 +9,70 @@ use notify_rust::{Notification, Urgency};
 use super::LogOnce;
 use crate::model::{Level, text};
 
-/// How long one notice may take. A bus or a notifier that hangs never answers at all, and a
-/// notice that comes later than this has lost its point.
+/// Time limit for one notice. A bus or a notification server that hangs never answers, and a notice
+/// that arrives later is useless.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Most characters of a title as it is sent.
+/// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 100;
 
-/// Most characters of a body as it is sent, entities written out.
+/// The maximum length of a body, in characters, with entities expanded.
 const MAX_BODY_CHARS: usize = 1000;
 
-/// Tells a person through the notifier of the desktop.
+/// Shows notices on the desktop.
 ///
-/// Each notice is a connection of its own, so that a desktop which comes, goes or is replaced
-/// while we run needs no care. Failures go to the log once for each kind until a notice gets
-/// through again; callers need not log what [`Desktop::tell`] returns.
+/// Each notice opens its own connection, so that the desktop may start, end or be replaced at any
+/// time. Each kind of failure is logged once until a notice succeeds again; callers need not log
+/// the errors of [`Desktop::show`].
 #[derive(Debug, Default)]
 pub struct Desktop {
-    complaints: LogOnce<DesktopError>,
+    failures: LogOnce<DesktopError>,
 }
 
 /// Why a notice did not reach the desktop.
 #[derive(Debug, thiserror::Error)]
 pub enum DesktopError {
-    /// Nothing names a session bus: an ordinary state on servers and in containers. Nothing was
-    /// tried.
+    /// No session bus is named: normal on servers and in containers. Nothing was tried.
     #[error("no session bus: neither $DBUS_SESSION_BUS_ADDRESS nor $XDG_RUNTIME_DIR/bus is there")]
     NoBus,
-    /// The bus answers, and no notifier is running on it.
+    /// The bus works, but no notification server is running on it.
     #[error("no notifier is running on the session bus")]
     NoNotifier,
-    /// The bus or the notifier hangs.
+    /// The bus or the notification server hangs.
     #[error("the desktop did not answer within {} s", .limit.as_secs())]
     TimedOut {
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
     },
-    /// The bus cannot be reached, or the notifier refused the notice.
+    /// The bus cannot be reached, or the notification server refused the notice.
     #[error("could not send a desktop notice")]
     Failed {
-        /// What the D-Bus client said.
+        /// The error of the D-Bus client.
         #[source]
         source: notify_rust::error::Error,
     },
 }
 
 impl Desktop {
-    /// Returns a sink for the desktop that the environment of this process names. Nothing is
-    /// connected before there is something to tell.
+    /// Returns a sink for the desktop that this process's environment names. It connects when there
+    /// is something to show.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows one notice, within two seconds. `title` becomes one line of at most 100 characters,
-    /// `body` is shown as the text it is, with its line ends and without what could be markup, at
-    /// most 1000 characters long.
+    /// Shows one notice, within two seconds. `title` becomes one line of at most 100 characters.
+    /// `body` is shown literally, line ends included, with markup escaped, and at most 1000
+    /// characters long.
     ///
     /// # Errors
     ///
-    /// Every failure is harmless and has been logged when it was news.
+    /// Failures are harmless. New kinds of failure have been logged.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection; the notice may or may not have been shown.
-    pub async fn tell(
+    pub async fn show(
         &mut self,
         level: Level,
         title: &str,
@@ -82,12 +81,12 @@ impl Desktop {
         let outcome = send(level, title, body).await;
         match &outcome {
             Ok(()) => {
-                if self.complaints.settle() {
+                if self.failures.settle() {
                     tracing::info!("desktop notices work again");
                 }
             }
             Err(error) => {
-                if self.complaints.admit(error) {
+                if self.failures.admit(error) {
                     let cause = std::error::Error::source(error).map(tracing::field::display);
                     tracing::warn!(%error, cause, "desktop notices are not shown");
                 }
@@ -117,8 +116,8 @@ async fn send(level: Level, title: &str, body: &str) -> Result<(), DesktopError>
     }
 }
 
-/// Whether there is a bus worth trying. An address that is set but empty names none: the D-Bus
-/// client would not look any further either.
+/// Whether the environment names a bus. An address that is set but empty names none, as for the
+/// D-Bus client.
 fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     match address {
         Some(address) => !address.is_empty(),
@@ -128,23 +127,22 @@ fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     }
 }
 
-/// The D-Bus client keeps the kind of its errors to itself; the names that D-Bus gives them stand
-/// at the start of their text.
+/// The D-Bus client does not expose the kind of its errors. Their text starts with the D-Bus names.
 fn classify(source: notify_rust::error::Error) -> DesktopError {
-    const NOBODY: [&str; 2] = [
+    const NO_OWNER: [&str; 2] = [
         "org.freedesktop.DBus.Error.ServiceUnknown",
         "org.freedesktop.DBus.Error.NameHasNoOwner",
     ];
     let text = source.to_string();
-    if NOBODY.iter().any(|name| text.starts_with(name)) {
+    if NO_OWNER.iter().any(|name| text.starts_with(name)) {
         DesktopError::NoNotifier
     } else {
         DesktopError::Failed { source }
     }
 }
 
-/// Critical notices stay on most desktops until somebody clicks them away, and some break through
-/// "do not disturb": a task is never that important.
+/// Critical notices stay on most desktops until they are dismissed, and some ignore "do not
+/// disturb". A task is never that important.
 fn urgency(level: Level) -> Urgency {
     match level {
         Level::Info => Urgency::Low,
@@ -157,7 +155,7 @@ fn render_title(title: &str) -> String {
     text::one_line(title.as_bytes(), MAX_TITLE_CHARS)
 }
 
-/// Bodies are markup: proven text, line by line, then escaped and bounded.
+/// Bodies are markup: each line is sanitised, then all is escaped and bounded.
 fn render_body(body: &str) -> String {
     let rows: Vec<String> = body
         .split('\n')
@@ -166,8 +164,8 @@ fn render_body(body: &str) -> String {
     escape(rows.join("\n").trim_end_matches('\n'), MAX_BODY_CHARS)
 }
 
-/// Returns `text` as markup that shows it, at most `max_chars` characters with its entities
-/// written out. A cut is shown by `…` and leaves every entity whole.
+/// Returns `text` as markup that displays it, at most `max_chars` characters with entities
+/// expanded. `…` marks a cut, which never splits an entity.
 fn escape(text: &str, max_chars: usize) -> String {
     let mut markup = String::with_capacity(text.len().min(max_chars * 4));
     let mut n_chars = 0;

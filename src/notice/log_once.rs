@@ -1,39 +1,38 @@
-//! Complaining once: a sink that cannot be reached is worth a line in the log, not one for each
-//! notice.
+//! Logs each kind of failure once, not once for each notice.
 
 use std::mem::{Discriminant, discriminant};
 
-/// Remembers which kinds of failure were complained about since a sink last worked. A kind is a
-/// variant of the sink's error.
+/// The kinds of failure that were logged since a sink last worked. A kind is a variant of the
+/// sink's error.
 #[derive(Debug)]
 pub struct LogOnce<E> {
-    /// Holds each variant of `E` at most once, which bounds it.
-    told: Vec<Discriminant<E>>,
+    /// Contains each variant of `E` at most once, which bounds it.
+    logged: Vec<Discriminant<E>>,
 }
 
 impl<E> Default for LogOnce<E> {
     fn default() -> Self {
-        Self { told: Vec::new() }
+        Self { logged: Vec::new() }
     }
 }
 
 impl<E> LogOnce<E> {
-    /// Returns whether nobody has heard of this kind of failure since the sink last worked, and
-    /// takes it as told.
+    /// Whether this kind of failure has not been logged since the sink last worked. Marks it as
+    /// logged.
     #[must_use]
     pub fn admit(&mut self, error: &E) -> bool {
         let kind = discriminant(error);
-        let is_news = !self.told.contains(&kind);
+        let is_news = !self.logged.contains(&kind);
         if is_news {
-            self.told.push(kind);
+            self.logged.push(kind);
         }
         is_news
     }
 
-    /// Forgets all complaints, as the sink works. Returns whether there were any.
+    /// Clears the kinds, because the sink works. Returns whether there were any.
     pub fn settle(&mut self) -> bool {
-        let had_any = !self.told.is_empty();
-        self.told.clear();
+        let had_any = !self.logged.is_empty();
+        self.logged.clear();
         had_any
     }
 }

@@ -1,4 +1,4 @@
-//! What a task is said to run.
+//! Which command a task is reported to run.
 
 use crate::model::programs::{CommandReader, command_reader};
 use crate::protocol::rows::WindowRow;

@@ -1,40 +1,40 @@
-//! Whose deaths the record of deaths tells of.
+//! Assigns the entries of the death record to runs.
 //!
-//! Where tmux tells the process of a death, that decides. tmux 3.8 does not; there the order of
-//! the deaths does, with what the kernel, the launcher and the terminals say against it.
+//! Where tmux reports the pid of a death, the pid decides. tmux 3.8 does not report it; there the
+//! order of the deaths decides, unless the kernel, the launcher or the terminal names contradict.
 
 use super::evidence::Evidence;
-use super::known::Known;
+use super::known::KnownWindow;
 use crate::model::{Exit, Life, PaneId, Signal, WindowId};
 use crate::protocol::rows::{Death, PaneRow};
 
-/// A death with its place in the record.
-pub(super) type Recorded<'a> = (usize, &'a Death);
+/// A death with its index in the record.
+pub(super) type RecordedDeath<'a> = (usize, &'a Death);
 
-/// The deaths in one window since the look before.
+/// The deaths in one window since the previous look.
 #[derive(Debug, Default)]
-pub(super) struct Deaths<'a> {
-    /// That of the run that was the present one then.
-    pub(super) own: Option<Recorded<'a>>,
-    /// Those of runs after it, in order.
-    pub(super) later: Vec<Recorded<'a>>,
+pub(super) struct WindowDeaths<'a> {
+    /// That of the run that was the present one at the previous look.
+    pub(super) own: Option<RecordedDeath<'a>>,
+    /// Those of later runs, in order.
+    pub(super) later: Vec<RecordedDeath<'a>>,
 }
 
-impl<'a> Deaths<'a> {
-    /// Finds those of a window's primary pane in the record. What stands there up to the number
-    /// `told` was there at an earlier look.
+impl<'a> WindowDeaths<'a> {
+    /// Selects the deaths of a window's primary pane. WindowDeaths numbered up to `deaths_read` were processed
+    /// at an earlier look.
     pub(super) fn find(
         record: &'a [Death],
-        told: Option<u64>,
+        deaths_read: Option<u64>,
         window: WindowId,
         pane: Option<PaneId>,
-        before: Option<&Earlier<'_>>,
+        before: Option<&EarlierRun<'_>>,
     ) -> Self {
-        let is_new = |death: &Death| match (death.number, told) {
-            (Some(number), Some(told)) => number > told,
+        let is_new = |death: &Death| match (death.number, deaths_read) {
+            (Some(number), Some(deaths_read)) => number > deaths_read,
             (None, _) | (_, None) => true,
         };
-        let mut deaths: Vec<Recorded<'a>> = Vec::new();
+        let mut deaths: Vec<RecordedDeath<'a>> = Vec::new();
         for (place, death) in record.iter().enumerate() {
             let is_known =
                 death.pid.is_some() && deaths.iter().any(|(_, known)| known.pid == death.pid);
@@ -57,8 +57,8 @@ impl<'a> Deaths<'a> {
         }
     }
 
-    /// The death of the process that a dead pane shows, which is that of a new run.
-    pub(super) fn of_present(&self, pane: &PaneRow) -> Option<Recorded<'a>> {
+    /// Returns the death of the process that a dead pane shows, which belongs to a new run.
+    pub(super) fn of_present(&self, pane: &PaneRow) -> Option<RecordedDeath<'a>> {
         let (_, last) = self.later.last()?;
         let agree = last.pid.is_none() || pane.pid.is_none() || last.pid == pane.pid;
         self.later
@@ -68,23 +68,24 @@ impl<'a> Deaths<'a> {
     }
 }
 
-/// The run that was a window's present one at the look before, and what is known of it since.
-pub(super) struct Earlier<'a> {
-    pub(super) known: &'a Known,
+/// The run that was a window's present one at the previous look, and what is known of it since.
+pub(super) struct EarlierRun<'a> {
+    pub(super) known: &'a KnownWindow,
     pub(super) evidence: &'a Evidence,
-    /// The process whose place our launcher took last.
+    /// The process that our launcher replaced last.
     pub(super) replaced: Option<u32>,
 }
 
-impl Earlier<'_> {
-    /// Returns how many of these deaths came before its own, and whether its own is there.
-    fn own(&self, deaths: &[Recorded<'_>]) -> (usize, bool) {
+impl EarlierRun<'_> {
+    /// Returns how many of these deaths happened before this run's own, and whether its own is
+    /// among them.
+    fn own(&self, deaths: &[RecordedDeath<'_>]) -> (usize, bool) {
         let task = &self.known.task;
-        let by_pid = |(_, death): &Recorded<'_>| death.pid.is_some() && death.pid == task.pid;
+        let by_pid = |(_, death): &RecordedDeath<'_>| death.pid.is_some() && death.pid == task.pid;
         if let Some(at) = deaths.iter().rposition(by_pid) {
             return (at, true);
         }
-        let is_nobodys = |(_, death): &Recorded<'_>| death.pid.is_none() || task.pid.is_none();
+        let has_no_pid = |(_, death): &RecordedDeath<'_>| death.pid.is_none() || task.pid.is_none();
         match &task.life {
             Life::Unknown | Life::Alive => {
                 // A record that a daemon before us left behind may begin with runs before it.
@@ -93,19 +94,19 @@ impl Earlier<'_> {
                     .iter()
                     .take_while(|(_, death)| is_restored && self.is_later_than(death));
                 let at = earlier.count();
-                let may_be = |(_, death): &&Recorded<'_>| {
+                let may_be = |(_, death): &&RecordedDeath<'_>| {
                     self.may_have_ended(&death.exit, death.terminal.as_deref())
                 };
-                let first = deaths.get(at).filter(|first| is_nobodys(first));
+                let first = deaths.get(at).filter(|first| has_no_pid(first));
                 (at, first.filter(may_be).is_some())
             }
             Life::Dead(exit) => {
                 // Told as dead before it was recorded, or by a daemon before us.
-                let fits = |recorded: &Recorded<'_>| {
+                let fits = |recorded: &RecordedDeath<'_>| {
                     let (_, death) = recorded;
                     let ended_at = task.ended_at.unwrap_or_default();
                     let in_time = |time: i64| time.saturating_mul(1000) <= ended_at;
-                    is_nobodys(recorded)
+                    has_no_pid(recorded)
                         && !contradict(exit, &death.exit)
                         && death.time.is_none_or(in_time)
                 };
@@ -118,7 +119,7 @@ impl Earlier<'_> {
         }
     }
 
-    /// Whether it began in a later second than this death.
+    /// Whether this run began in a later second than this death.
     fn is_later_than(&self, death: &Death) -> bool {
         let next_second = |time: i64| time.saturating_add(1).saturating_mul(1000);
         match (death.time, self.known.task.started_at) {
@@ -127,29 +128,30 @@ impl Earlier<'_> {
         }
     }
 
-    /// Whether an end of which tmux tells no process may be its own.
+    /// Whether an end without a pid may belong to this run.
     pub(super) fn may_have_ended(&self, exit: &Exit, terminal: Option<&str>) -> bool {
         let had_another_terminal = match (terminal, self.known.terminal.as_deref()) {
             (Some(terminal), Some(known)) => name(terminal) != name(known),
             (None, _) | (_, None) => false,
         };
-        let is_told_otherwise = self.known.task.pid.is_some_and(|pid| {
+        let is_contradicted = self.known.task.pid.is_some_and(|pid| {
             let by_kernel = self.evidence.exits.get(&pid);
             let by_hang_up = exit.signal.is_some() && exit.signal == Signal::parse("HUP");
             self.replaced == Some(pid)
                 || by_kernel.is_some_and(|known| contradict(known, exit))
                 || (self.evidence.hung_up.contains(&pid) && exit.is_known() && !by_hang_up)
         });
-        !had_another_terminal && !is_told_otherwise
+        !had_another_terminal && !is_contradicted
     }
 }
 
-/// Whether both are known and not the same. Signals are not compared: not all have one name.
+/// Whether both exits are known and differ. Signals are not compared, because not all of them have
+/// one name.
 fn contradict(one: &Exit, other: &Exit) -> bool {
     one.is_known() && other.is_known() && one.code != other.code
 }
 
-/// The name of a terminal without its folder.
+/// Returns the name of a terminal without its folder.
 fn name(terminal: &str) -> &str {
     terminal.rsplit('/').next().unwrap_or_default()
 }

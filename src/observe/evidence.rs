@@ -1,4 +1,4 @@
-//! What is known of processes, windows and panes besides what tmux shows.
+//! Evidence on processes, windows and panes besides what tmux shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::model::{Exit, GoneReason, Millis, PaneId, WindowId};
 pub struct Evidence {
     /// When processes started, by pid.
     pub started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Processes that have ended, whatever tmux says of them yet.
+    /// Processes that have ended, even if tmux still shows them alive.
     pub ended: BTreeSet<u32>,
-    /// How processes ended, by pid, where the kernel told. An end that tmux itself brought about,
-    /// by closing the window, does not belong here: that run disappeared.
+    /// How processes ended, by pid, as the kernel reported it. Runs that tmux ended by closing
+    /// their window are not included: they disappeared.
     pub exits: BTreeMap<u32, Exit>,
-    /// Processes that a hang-up ended: as a rule because tmux closed or respawned their pane.
+    /// Processes ended by a hang-up, usually because tmux closed or respawned their pane.
     pub hung_up: BTreeSet<u32>,
-    /// Why windows may have gone.
+    /// Possible reasons why windows are gone.
     pub gone: BTreeMap<WindowId, GoneReason>,
-    /// Panes that were their windows' primary ones at the look before, are not any more, and still
-    /// exist: somebody joined, broke out or swapped panes.
+    /// Panes that were primary at the previous look, are not any more and still exist, because
+    /// panes were joined, broken out or swapped.
     pub moved_panes: BTreeSet<PaneId>,
 }

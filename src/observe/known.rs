@@ -1,4 +1,4 @@
-//! A window as the look before left it.
+//! A window as of the previous look.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,31 +7,31 @@ use super::evidence::Evidence;
 use crate::model::{Millis, Task};
 use crate::protocol::rows::{Death, WindowRow};
 
-/// A window at the look before.
+/// A window as of the previous look.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
-    /// As it was told then.
+pub(super) struct KnownWindow {
+    /// The task as it was reported then.
     pub(super) task: Arc<Task>,
-    /// What it was judged by; `None` where no look of ours has seen it.
+    /// The row that it was derived from; `None` when it was restored and not looked at yet.
     pub(super) row: Option<Arc<WindowRow>>,
     pub(super) run: u32,
-    /// Whether the end of its run stood in the record of deaths.
+    /// Whether the exit of its run was in the death record.
     pub(super) is_recorded: bool,
-    /// The terminal of its pane; `None` where no look of ours has seen it.
+    /// The terminal of its pane; `None` when it was restored and not looked at yet.
     pub(super) terminal: Option<String>,
-    /// `@tmux_task_started` as it stood then: an equal one speaks of an earlier run.
+    /// `@tmux_task_started` at that time. If it has not changed, it belongs to an earlier run.
     pub(super) started_option: Option<Millis>,
-    /// Since when the process has ended without tmux saying how, or at all.
+    /// Since when the process has ended without tmux reporting how, or that it did.
     pub(super) unsettled_since: Option<Instant>,
 }
 
-impl Known {
+impl KnownWindow {
     pub(super) fn was_alive(&self) -> bool {
         self.task.is_alive()
     }
 
-    /// Whether nothing has been told of it since: then it is as it was.
-    pub(super) fn stands(
+    /// Whether nothing has been reported of it since, so that it is unchanged.
+    pub(super) fn is_unchanged(
         &self,
         row: &Arc<WindowRow>,
         record: &[Death],

@@ -1,5 +1,5 @@
-//! From what a look shows, and what else is known, to a snapshot: the only place that judges
-//! which run of a task it is, whether it lives, and how it ended.
+//! Turns a look and other evidence into a snapshot. Only this module decides which run a task is
+//! in, whether it is alive, and how it ended.
 
 mod command;
 mod deaths;
@@ -10,4 +10,4 @@ mod observer;
 mod tests;
 
 pub use evidence::Evidence;
-pub use observer::{Observed, Observer, SETTLE_LIMIT};
+pub use observer::{Observation, Observer, SETTLE_LIMIT};

@@ -5,57 +5,58 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::command::command;
-use super::deaths::{Deaths, Earlier, Recorded};
+use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::evidence::Evidence;
-use super::known::Known;
+use super::known::KnownWindow;
 use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Screen, SessionLife, Signal, Snapshot, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
-/// How long a dead pane may be without code and signal before its end is told as unknown: tmux
-/// can show it dead before it has heard how it ended.
+/// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
+/// can show a pane as dead before it has collected the status.
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(1);
 
-/// tmux tells the time of a death in whole seconds; the look's own time is better unless the
-/// death is at least this old.
+/// tmux reports the time of a death in whole seconds. The time of the look is more exact, unless
+/// the death is at least this old.
 const OLD_DEATH_MS: Millis = 2000;
 
-/// The kernel counts the starts of processes in ticks, of 10 ms as a rule. Twice that, for its two
-/// clocks are not read at one instant.
+/// The kernel counts process starts in ticks, usually of 10 ms. The limit is two ticks, because its
+/// two clocks are not read at the same instant.
 const TICK_MS: Millis = 20;
 
-/// A snapshot and what it calls for.
+/// A snapshot, and what the caller has to do because of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observed {
+pub struct Observation {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// The windows whose `@tmux_task_run` is to be set to this number.
+    /// The windows whose `@tmux_task_run` has to be set, with the number.
     pub write_runs: Vec<(WindowId, u32)>,
-    /// Whether tmux has to be told to look for children that ended: it has not said how one did.
+    /// Whether tmux has to be nudged to collect children that ended: it has not reported how one
+    /// did.
     pub nudge: bool,
-    /// Whether nobody else has said it either, so that it takes another look.
+    /// Whether no other source has reported it either, so that another look is needed.
     pub unsettled: bool,
-    /// When to look again, at the latest, because an end is not settled.
+    /// When to look again at the latest, because an exit is not settled.
     pub next_deadline: Option<Instant>,
 }
 
-/// What is remembered of the task session between looks.
+/// The state of the task session between looks.
 #[derive(Debug, Clone)]
 pub struct Observer {
-    /// The name the task session goes by, also while it is missing.
+    /// The task session's name, also while it is missing.
     session: String,
     life: Option<SessionLife>,
-    windows: BTreeMap<WindowId, Known>,
-    /// The number of the last death that earlier looks have seen.
+    windows: BTreeMap<WindowId, KnownWindow>,
+    /// The number of the last death that earlier looks have processed.
     deaths: Option<u64>,
 }
 
-/// A run that ended and is no window's present one, by its place in the record of deaths.
-type Ended = (usize, Task);
+/// A run that ended and is not its window's present run, with its index in the death record.
+type EndedRun = (usize, Task);
 
 impl Observer {
-    /// Returns an observer that has seen nothing yet.
+    /// Returns an observer that has not looked yet.
     #[must_use]
     pub fn new(session: impl Into<String>) -> Self {
         Self {
@@ -66,11 +67,11 @@ impl Observer {
         }
     }
 
-    /// Returns an observer that goes on from a snapshot, and from what another observer had read by
-    /// then.
+    /// Returns an observer that continues from a snapshot and from the bookmark of an earlier
+    /// observer.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, bookmark: &Bookmark) -> Self {
-        let known = |task: &Arc<Task>| Known {
+        let known = |task: &Arc<Task>| KnownWindow {
             task: Arc::clone(task),
             row: None,
             run: task.run.unwrap_or(1),
@@ -92,11 +93,11 @@ impl Observer {
         }
     }
 
-    /// Returns how far tmux's own notes were read.
+    /// Returns how much of tmux's data has been processed.
     #[must_use]
     pub fn bookmark(&self) -> Bookmark {
         let launched =
-            |(window, known): (&WindowId, &Known)| Some((*window, known.started_option?));
+            |(window, known): (&WindowId, &KnownWindow)| Some((*window, known.started_option?));
         Bookmark {
             deaths_read: self.deaths,
             launched_at: self.windows.iter().filter_map(launched).collect(),
@@ -109,9 +110,9 @@ impl Observer {
         self.deaths
     }
 
-    /// Judges a look; `None` says that the session is missing.
+    /// Derives a snapshot from a look; `None` means that the session is missing.
     #[must_use]
-    pub fn observe(&mut self, look: Option<&Look>, evidence: &Evidence, now: Now) -> Observed {
+    pub fn observe(&mut self, look: Option<&Look>, evidence: &Evidence, now: Now) -> Observation {
         let life = look.map(|look| look.session.life.clone());
         // Ids of another life are other windows.
         let is_same_life = life.is_some() && (self.life.is_none() || self.life == life);
@@ -122,7 +123,7 @@ impl Observer {
                 self.deaths = None;
             }
         }
-        let mut observed = Observed {
+        let mut observation = Observation {
             snapshot: Snapshot {
                 exists: look.is_some(),
                 life: life.clone(),
@@ -136,7 +137,7 @@ impl Observer {
         if life.is_some() {
             self.life = life;
         }
-        let mut ended: Vec<Ended> = Vec::new();
+        let mut ended: Vec<EndedRun> = Vec::new();
         let record = look.map_or(&[][..], |look| &look.deaths);
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
@@ -145,37 +146,41 @@ impl Observer {
                 // The launch is not over: hooks of the user can hold it up between two commands.
                 continue;
             }
-            if !known.is_some_and(|known| known.stands(row, record, evidence)) {
+            if !known.is_some_and(|known| known.is_unchanged(row, record, evidence)) {
                 let before = self.windows.remove(&row.window);
-                let turn = Turn::new(row, before, record, self.deaths, evidence, now);
-                // It need not be told twice: a hook calls when tmux has heard of it.
-                observed.nudge |= turn.is_unheard_of();
-                self.windows.insert(row.window, turn.judge(&mut ended));
+                let window_look = WindowLook::new(row, before, record, self.deaths, evidence, now);
+                // It need not be deaths_read twice: a hook calls when tmux has heard of it.
+                observation.nudge |= window_look.lacks_status();
+                self.windows
+                    .insert(row.window, window_look.judge(&mut ended));
             }
             let known = &self.windows[&row.window];
             let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
             if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
-                observed.nudge = true;
-                observed.unsettled = true;
-                observed.next_deadline = Some(
-                    observed
+                observation.nudge = true;
+                observation.unsettled = true;
+                observation.next_deadline = Some(
+                    observation
                         .next_deadline
                         .map_or(deadline, |at| at.min(deadline)),
                 );
             }
             if row.run != Some(known.run) {
-                observed.write_runs.push((row.window, known.run));
+                observation.write_runs.push((row.window, known.run));
             }
             if let Some(pid) = row.replaced {
-                observed.snapshot.launcher_replaced.insert(row.window, pid);
+                observation
+                    .snapshot
+                    .launcher_replaced
+                    .insert(row.window, pid);
             }
             let task = Arc::clone(&known.task);
-            observed.snapshot.tasks.insert(row.window, task);
+            observation.snapshot.tasks.insert(row.window, task);
         }
         let mut same = BTreeMap::new();
-        if self.windows.len() > observed.snapshot.tasks.len() {
-            let present = &observed.snapshot.tasks;
-            let is_gone = |window: &WindowId, _: &mut Known| !present.contains_key(window);
+        if self.windows.len() > observation.snapshot.tasks.len() {
+            let present = &observation.snapshot.tasks;
+            let is_gone = |window: &WindowId, _: &mut KnownWindow| !present.contains_key(window);
             same.extend(self.windows.extract_if(.., is_gone));
         }
         for known in same.values() {
@@ -185,69 +190,76 @@ impl Observer {
             ended.extend(ends_of_gone(known, &[], None, evidence, now));
         }
         let is_known = |window: &WindowId| {
-            same.contains_key(window) || observed.snapshot.tasks.contains_key(window)
+            same.contains_key(window) || observation.snapshot.tasks.contains_key(window)
         };
         ended.extend(ends_of_unknown(record, self.deaths, is_known, now));
         let seen = record.iter().filter_map(|death| death.number);
         self.deaths = self.deaths.into_iter().chain(seen).max();
         gone.append(&mut same);
-        observed.snapshot.gone = evidence
+        observation.snapshot.gone = evidence
             .gone
             .iter()
             .filter(|(window, _)| gone.contains_key(window))
             .map(|(window, reason)| (*window, *reason))
             .collect();
         ended.sort_by_key(|(place, _)| *place);
-        observed.snapshot.ended = ended.into_iter().map(|(_, task)| task).collect();
-        observed
+        observation.snapshot.ended = ended.into_iter().map(|(_, task)| task).collect();
+        observation
     }
 }
 
 /// One window at one look.
-struct Turn<'a> {
+struct WindowLook<'a> {
     row: &'a Arc<WindowRow>,
-    before: Option<Known>,
-    deaths: Deaths<'a>,
-    primary: Primary<'a>,
+    before: Option<KnownWindow>,
+    deaths: WindowDeaths<'a>,
+    primary: PrimaryPaneChange<'a>,
     evidence: &'a Evidence,
     now: Now,
 }
 
-/// What became of the pane that was a window's primary one at the look before.
+/// What happened to the pane that was a window's primary one at the previous look.
 #[derive(Debug, Clone, Copy)]
-enum Primary<'a> {
-    /// It still is, as far as anyone knows.
+enum PrimaryPaneChange<'a> {
+    /// It still is the primary pane, as far as is known.
     Same,
-    /// Another one is, and it lives on elsewhere: the processes in both go on as they were.
+    /// Another pane is primary now and the old one exists elsewhere. The processes in both
+    /// continue.
     Moved,
-    /// Somebody closed it and another one is left: its run has ended. The death of its process, if
-    /// it came before that.
-    Closed(Option<Recorded<'a>>),
+    /// It was closed and another pane is left, so its run has ended. Holds the death of its
+    /// process, if it died before that.
+    Closed(Option<RecordedDeath<'a>>),
 }
 
-impl<'a> Turn<'a> {
+impl<'a> WindowLook<'a> {
     fn new(
         row: &'a Arc<WindowRow>,
-        before: Option<Known>,
+        before: Option<KnownWindow>,
         record: &'a [Death],
-        told: Option<u64>,
+        deaths_read: Option<u64>,
         evidence: &'a Evidence,
         now: Now,
     ) -> Self {
         let pane = row.pane.as_ref().map(|pane| pane.pane);
-        let earlier = before.as_ref().map(|known| Earlier {
+        let earlier = before.as_ref().map(|known| EarlierRun {
             known,
             evidence,
             replaced: row.replaced,
         });
-        let deaths = Deaths::find(record, told, row.window, pane, earlier.as_ref());
+        let deaths = WindowDeaths::find(record, deaths_read, row.window, pane, earlier.as_ref());
         let was = before.as_ref().and_then(|known| known.task.pane);
         let primary = match was.filter(|was| pane.is_some_and(|pane| pane != *was)) {
-            None => Primary::Same,
-            Some(was) if evidence.moved_panes.contains(&was) => Primary::Moved,
+            None => PrimaryPaneChange::Same,
+            Some(was) if evidence.moved_panes.contains(&was) => PrimaryPaneChange::Moved,
             Some(was) => {
-                let of_closed = Deaths::find(record, told, row.window, Some(was), earlier.as_ref());
-                Primary::Closed(of_closed.own)
+                let of_closed = WindowDeaths::find(
+                    record,
+                    deaths_read,
+                    row.window,
+                    Some(was),
+                    earlier.as_ref(),
+                );
+                PrimaryPaneChange::Closed(of_closed.own)
             }
         };
         Self {
@@ -260,7 +272,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn judge(self, ended: &mut Vec<Ended>) -> Known {
+    fn judge(self, ended: &mut Vec<EndedRun>) -> KnownWindow {
         let is_new_run = self.is_new_run();
         let death = if is_new_run {
             self.pane().and_then(|pane| self.deaths.of_present(pane))
@@ -286,7 +298,7 @@ impl<'a> Turn<'a> {
             ended.push((*place, end_of_unseen(&task, number, death, self.now)));
         }
         let before = self.same_run(is_new_run);
-        Known {
+        KnownWindow {
             task: Arc::new(task),
             row: Some(Arc::clone(self.row)),
             run,
@@ -297,9 +309,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The present run's process. tmux can forget the process of a dead pane: it is then the one
-    /// that is recorded, or the one it was.
-    fn pid(&self, is_new_run: bool, death: Option<Recorded<'_>>) -> Option<u32> {
+    /// Returns the present run's pid. tmux can forget the pid of a dead pane; then the recorded one
+    /// is used, or the previous one.
+    fn pid(&self, is_new_run: bool, death: Option<RecordedDeath<'_>>) -> Option<u32> {
         let recorded = || death.and_then(|(_, death)| death.pid);
         let was = || {
             let before = self.same_run(is_new_run)?;
@@ -308,14 +320,14 @@ impl<'a> Turn<'a> {
         self.pane()?.pid.or_else(recorded).or_else(was)
     }
 
-    /// What is known of the run that the window shows, if a look has shown it there before.
-    fn same_run(&self, is_new_run: bool) -> Option<&Known> {
-        let is_same = !is_new_run && matches!(self.primary, Primary::Same);
+    /// Returns what is known of the window's run, if it is the run of the previous look.
+    fn same_run(&self, is_new_run: bool) -> Option<&KnownWindow> {
+        let is_same = !is_new_run && matches!(self.primary, PrimaryPaneChange::Same);
         self.before.as_ref().filter(|_| is_same)
     }
 
-    /// Whether somebody has counted a later run than the one before.
-    fn counted_past(&self, before: &Known) -> bool {
+    /// Whether the counter on the window is beyond the previous run.
+    fn counted_past(&self, before: &KnownWindow) -> bool {
         self.row.run.is_some_and(|run| run > before.run)
     }
 
@@ -327,9 +339,9 @@ impl<'a> Turn<'a> {
             return false;
         };
         match self.primary {
-            Primary::Same => {}
-            Primary::Moved => return false,
-            Primary::Closed(_) => return true,
+            PrimaryPaneChange::Same => {}
+            PrimaryPaneChange::Moved => return false,
+            PrimaryPaneChange::Closed(_) => return true,
         }
         if let (Some(before), Some(after)) = (before.task.pid, pane.pid) {
             return before != after;
@@ -342,7 +354,7 @@ impl<'a> Turn<'a> {
             (None, true) => true,
             (dead, false) => {
                 let exit = dead.as_ref().map(|dead| dead.exit.clone());
-                let earlier = Earlier {
+                let earlier = EarlierRun {
                     known: before,
                     evidence: self.evidence,
                     replaced: self.row.replaced,
@@ -371,20 +383,21 @@ impl<'a> Turn<'a> {
         counted.max(self.row.run.unwrap_or(0))
     }
 
-    /// Whether the pane has just died and tmux has not heard how, be it known otherwise.
-    fn is_unheard_of(&self) -> bool {
+    /// Whether the pane has just died and tmux has not collected its status, even if it is known
+    /// from elsewhere.
+    fn lacks_status(&self) -> bool {
         let dead = self.pane().and_then(|pane| pane.dead.as_ref());
-        let was_alive = self.before.as_ref().is_none_or(Known::was_alive);
+        let was_alive = self.before.as_ref().is_none_or(KnownWindow::was_alive);
         let is_recorded = self.deaths.own.is_some() || !self.deaths.later.is_empty();
         was_alive && !is_recorded && dead.is_some_and(|dead| !dead.exit.is_known())
     }
 
-    /// Whether the run goes on, and since when that has been unsettled.
+    /// Returns whether the run continues, and since when that has been unsettled.
     fn life(
         &self,
         pid: Option<u32>,
         is_new_run: bool,
-        death: Option<Recorded<'_>>,
+        death: Option<RecordedDeath<'_>>,
     ) -> (Life, Option<Instant>) {
         let Some(pane) = self.pane() else {
             return (Life::Unknown, None);
@@ -394,8 +407,8 @@ impl<'a> Turn<'a> {
             .and_then(|before| before.unsettled_since)
             .unwrap_or(self.now.mono);
         let Some(dead) = &pane.dead else {
-            // The process may have left others behind that hold its terminal: then tmux goes on
-            // taking the pane for alive, and so does everybody who looks at it.
+            // Children of the process may still hold its terminal. tmux then shows the pane as alive,
+            // and so does the snapshot.
             let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
             return (Life::Alive, has_ended.then_some(since));
         };
@@ -412,8 +425,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// How the present run ended, from whoever knows.
-    fn exit(&self, pid: Option<u32>, dead: &DeadPane, death: Option<Recorded<'_>>) -> Option<Exit> {
+    /// Returns how the present run ended, from the first source that knows.
+    fn exit(
+        &self,
+        pid: Option<u32>,
+        dead: &DeadPane,
+        death: Option<RecordedDeath<'_>>,
+    ) -> Option<Exit> {
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid));
         [
             Some(&dead.exit),
@@ -466,7 +484,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// When a new run began.
+    /// Returns when a new run began.
     fn known_start(&self, pid: Option<u32>) -> Option<Millis> {
         let known = self
             .before
@@ -485,12 +503,12 @@ impl<'a> Turn<'a> {
         Some(started.min(self.now.wall))
     }
 
-    /// The end of the run before, when it is known and was not told.
-    fn end_of_before(&self, before: &Known) -> Option<Ended> {
+    /// Returns the end of the previous run, when it is known and was not reported.
+    fn end_of_before(&self, before: &KnownWindow) -> Option<EndedRun> {
         if !before.was_alive() {
             return None;
         }
-        if let Primary::Closed(death) = self.primary {
+        if let PrimaryPaneChange::Closed(death) = self.primary {
             return Some(self.end_of_closed(before, death));
         }
         if let Some((place, death)) = self.deaths.own {
@@ -510,9 +528,9 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Turn<'_> {
-    /// The end of a run whose pane was closed while its window went on.
-    fn end_of_closed(&self, before: &Known, death: Option<Recorded<'_>>) -> Ended {
+impl WindowLook<'_> {
+    /// Returns the end of a run whose pane was closed while its window remained.
+    fn end_of_closed(&self, before: &KnownWindow, death: Option<RecordedDeath<'_>>) -> EndedRun {
         let mut task = Task::clone(&before.task);
         if let Some((place, death)) = death {
             return (place, end(task, death, self.now));
@@ -530,21 +548,21 @@ impl Turn<'_> {
     }
 }
 
-/// The ends of a window's runs that are known though the window has gone.
+/// Returns the known ends of a window's runs when the window is gone.
 fn ends_of_gone(
-    known: &Known,
+    known: &KnownWindow,
     record: &[Death],
-    told: Option<u64>,
+    deaths_read: Option<u64>,
     evidence: &Evidence,
     now: Now,
-) -> Vec<Ended> {
+) -> Vec<EndedRun> {
     let task = &*known.task;
-    let earlier = Earlier {
+    let earlier = EarlierRun {
         known,
         evidence,
         replaced: None,
     };
-    let deaths = Deaths::find(record, told, task.window, task.pane, Some(&earlier));
+    let deaths = WindowDeaths::find(record, deaths_read, task.window, task.pane, Some(&earlier));
     let mut ended = Vec::new();
     if known.was_alive() {
         let by_kernel = task.pid.and_then(|pid| evidence.exits.get(&pid));
@@ -566,20 +584,20 @@ fn ends_of_gone(
     ended
 }
 
-/// The ends of runs in windows that no look has seen: they were opened, and closed again, since the
-/// look before.
+/// Returns the ends of runs in windows that no look has contained: opened and closed again since
+/// the previous look.
 fn ends_of_unknown(
     record: &[Death],
-    told: Option<u64>,
+    deaths_read: Option<u64>,
     is_known: impl Fn(&WindowId) -> bool,
     now: Now,
-) -> Vec<Ended> {
+) -> Vec<EndedRun> {
     let mut runs: BTreeMap<WindowId, u32> = BTreeMap::new();
     let mut ended = Vec::new();
     for (place, death) in record.iter().enumerate() {
         let is_new = death
             .number
-            .is_some_and(|number| told.is_none_or(|told| number > told));
+            .is_some_and(|number| deaths_read.is_none_or(|deaths_read| number > deaths_read));
         if !is_new || !death.is_of_primary_pane() || is_known(&death.window) {
             continue;
         }
@@ -607,7 +625,7 @@ fn ends_of_unknown(
     ended
 }
 
-/// Returns the task as it was at the end of a run that no look has seen.
+/// Returns the task as it was at the end of a run that no look has contained.
 fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
     let mut task = task.clone();
     task.pid = death.pid;
@@ -630,7 +648,7 @@ fn end(mut task: Task, death: &Death, now: Now) -> Task {
 fn time_of_death(seconds: Option<i64>, started_at: Option<Millis>, now: Now) -> Millis {
     let ended_at = seconds
         .map(|seconds| seconds.saturating_mul(1000))
-        .filter(|told| told.saturating_add(OLD_DEATH_MS) <= now.wall)
+        .filter(|time| time.saturating_add(OLD_DEATH_MS) <= now.wall)
         .unwrap_or(now.wall);
     started_at.map_or(ended_at, |started_at| ended_at.max(started_at))
 }

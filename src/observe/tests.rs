@@ -15,7 +15,7 @@ const WALL: i64 = 1_000_000;
 
 struct World {
     observer: Observer,
-    /// Is shown the same, but rows that are as they were are the very rows of the look before.
+    /// Observes the same look, sharing unchanged rows with the previous look.
     sharing: Observer,
     rows: BTreeMap<WindowId, Arc<WindowRow>>,
     now: Now,
@@ -36,11 +36,11 @@ impl World {
         }
     }
 
-    fn see(&mut self, windows: &[&str], deaths: &str) -> Observed {
+    fn see(&mut self, windows: &[&str], deaths: &str) -> Observation {
         self.observe(Some(&look(windows, deaths)))
     }
 
-    fn observe(&mut self, look: Option<&Look>) -> Observed {
+    fn observe(&mut self, look: Option<&Look>) -> Observation {
         let observed = self.observer.observe(look, &self.evidence, self.now);
         let mut shared = look.cloned();
         for row in shared.iter_mut().flat_map(|look| &mut look.windows) {
@@ -57,15 +57,15 @@ impl World {
     }
 
     /// Windows as `@1 pid=7 [tty=4] [run=3] [dead|exit=2|signal=9] [nopane] ..`, deaths as
-    /// the record has them; what is told as `@1 run 3 pid 7 alive`, ended ones with a `-`.
+    /// in the record; the snapshot as `@1 run 3 pid 7 alive`, ended runs with a `-`.
     #[track_caller]
-    fn check(&mut self, windows: &[&str], deaths: &str, told: &[&str]) -> Observed {
+    fn check(&mut self, windows: &[&str], deaths: &str, reported: &[&str]) -> Observation {
         let observed = self.see(windows, deaths);
-        assert_eq!(tell(&observed.snapshot), told);
+        assert_eq!(report(&observed.snapshot), reported);
         observed
     }
 
-    /// Goes on as the next daemon does, from a snapshot and what was read by then.
+    /// Continues as the next daemon does, from a snapshot and a bookmark.
     fn restart(&mut self, saved: &Snapshot, bookmark: &Bookmark) {
         self.observer = Observer::from_snapshot(saved, bookmark);
         self.sharing = self.observer.clone();
@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-fn tell(snapshot: &Snapshot) -> Vec<String> {
+fn report(snapshot: &Snapshot) -> Vec<String> {
     let line = |sign: &str, task: &crate::model::Task| {
         let life = match &task.life {
             Life::Unknown => "unknown".to_owned(),
@@ -200,7 +200,7 @@ fn a_window_is_no_task_before_its_launch_is_over() {
         &["@1 run 1 pid 7 alive"],
     );
     assert_eq!(observed.write_runs, []);
-    // Another window goes at the same time.
+    // Another window disappears at the same time.
     world.check(&["@2 pid=8 standin"], "", &[]);
     let observed = world.check(&["@2 pid=9 run=1"], "", &["@2 run 1 pid 9 alive"]);
     assert_eq!(observed.write_runs, []);
@@ -256,7 +256,7 @@ fn a_larger_count_of_the_launcher_goes() {
 }
 
 #[test]
-fn runs_between_two_looks_are_told_in_their_order() {
+fn runs_between_two_looks_are_reported_in_order() {
     let mut world = World::new();
     world.check(&["@1 pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
     world.check(
@@ -269,7 +269,7 @@ fn runs_between_two_looks_are_told_in_their_order() {
             "@1 run 4 pid 10 alive",
         ],
     );
-    // Respawned by hand: nobody counted.
+    // Respawned by hand: the counter was not updated.
     world.check(
         &["@1 pid=12 run=4 exit=1"],
         "@1 %1 10 0  9;@1 %1 11 0  9;@1 %1 12 1  9;",
@@ -282,7 +282,7 @@ fn runs_between_two_looks_are_told_in_their_order() {
 }
 
 #[test]
-fn a_new_window_tells_its_earlier_runs() {
+fn a_new_window_reports_its_earlier_runs() {
     let mut world = World::new();
     world.see(&[], "");
     world.check(
@@ -310,7 +310,7 @@ fn a_live_run_that_was_replaced_has_no_end() {
 }
 
 #[test]
-fn an_end_that_was_told_is_not_told_again() {
+fn a_reported_end_is_not_reported_again() {
     let mut world = World::new();
     world.check(
         &["@1 pid=7 exit=0"],
@@ -395,7 +395,7 @@ fn an_unsettled_end_is_settled_by_the_record() {
 }
 
 #[test]
-fn tmux_is_told_of_an_end_that_the_kernel_told_us() {
+fn tmux_is_nudged_for_an_end_that_the_kernel_reported() {
     let mut world = World::new();
     world.see(&["@1 pid=7"], "");
     world.evidence.exits.insert(7, Exit::with_code(3));
@@ -424,7 +424,7 @@ fn tmux_may_forget_the_process_of_a_dead_pane() {
 fn deaths_without_a_process_belong_to_runs_in_their_order() {
     let mut world = World::new();
     world.check(&["@1 pid=7 tty=1 run=1"], "", &["@1 run 1 pid 7 alive"]);
-    // Its own, and it stays that when the record is read again.
+    // Its own death, also when the record is read again.
     let record = "@1 %1  3  999 1 1;";
     for _ in 0..2 {
         world.check(
@@ -433,9 +433,9 @@ fn deaths_without_a_process_belong_to_runs_in_their_order() {
             &["@1 run 1 pid 7 exit 3"],
         );
     }
-    // One more of another window keeps the record from being forgotten.
+    // A further death in another window keeps the record from being cleared.
     let record = format!("{record}@2 %2  0  999 2 4;@1 %1  3  999 3 1;@1 %1   9 999 4 1;");
-    for (row, told) in [
+    for (row, reported) in [
         (
             "@1 tty=1 run=1 signal=9 died=999",
             &["-@1 run 2 pid - exit 3", "@1 run 3 pid - SIGKILL"][..],
@@ -444,9 +444,9 @@ fn deaths_without_a_process_belong_to_runs_in_their_order() {
         ("@1 pid=8 tty=1 run=4", &["@1 run 4 pid 8 alive"]),
         ("@1 pid=9 tty=2 run=4", &["@1 run 5 pid 9 alive"]),
     ] {
-        world.check(&[row], &record, told);
+        world.check(&[row], &record, reported);
     }
-    // The live one's own, two that nobody saw, and one that lives.
+    // The death of the live run, two runs between the looks, and a live one.
     world.check(
         &["@1 pid=13 tty=2 run=8"],
         "@1 %1  0  1000 5 2;@1 %1  1  1000 6 2;@1 %1  2  1000 7 2;",
@@ -469,12 +469,12 @@ fn a_process_may_be_forgotten_before_its_pane_is_dead() {
     let mut world = World::new();
     world.check(&["@1 tty=1"], "", &["@1 run 1 pid - alive"]);
     let record = "@1 %1 7 3  999 1 1;";
-    let told = ["@1 run 1 pid 7 exit 3"];
-    world.check(&["@1 tty=1 exit=3"], record, &told);
+    let reported = ["@1 run 1 pid 7 exit 3"];
+    world.check(&["@1 tty=1 exit=3"], record, &reported);
     let mut world = World::new();
     world.check(&["@1 tty=1"], "", &["@1 run 1 pid - alive"]);
-    let told = ["-@1 run 1 pid 7 exit 3", "@1 run 2 pid 8 alive"];
-    world.check(&["@1 pid=8 tty=1"], record, &told);
+    let reported = ["-@1 run 1 pid 7 exit 3", "@1 run 2 pid 8 alive"];
+    world.check(&["@1 pid=8 tty=1"], record, &reported);
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn what_speaks_against_it_makes_a_death_another_runs() {
         world.evidence.exits.insert(7, Exit::with_code(3));
     };
     let nothing = |_: &mut World| {};
-    // The dead pane, its death in the record or none, and what is known besides.
+    // The dead pane, its death in the record or none, and other evidence.
     type Knows = fn(&mut World);
     let another: [(&str, &str, Knows); 6] = [
         ("@1 tty=2 exit=4", "@1 %1  4  9 1 2;", nothing),
@@ -500,8 +500,8 @@ fn what_speaks_against_it_makes_a_death_another_runs() {
         let mut world = World::new();
         world.see(&["@1 pid=7 tty=1"], "");
         knows(&mut world);
-        let told = world.see(&[row], record).snapshot;
-        let before = told.ended.iter().map(|task| task.exit().unwrap().code);
+        let reported = world.see(&[row], record).snapshot;
+        let before = reported.ended.iter().map(|task| task.exit().unwrap().code);
         assert!(
             before.eq(world
                 .evidence
@@ -512,7 +512,7 @@ fn what_speaks_against_it_makes_a_death_another_runs() {
             "{row}"
         );
         assert_eq!(
-            tell(&told).last().unwrap(),
+            report(&reported).last().unwrap(),
             "@1 run 2 pid - exit 4",
             "{row}"
         );
@@ -527,9 +527,12 @@ fn what_speaks_against_it_makes_a_death_another_runs() {
         let mut world = World::new();
         world.see(&["@1 pid=7 tty=1"], "");
         knows(&mut world);
-        let told = tell(&world.see(&[row], record).snapshot);
-        assert_eq!(told.len(), 1, "{row}: {told:?}");
-        assert!(told[0].starts_with("@1 run 1 pid 7 "), "{row}: {told:?}");
+        let reported = report(&world.see(&[row], record).snapshot);
+        assert_eq!(reported.len(), 1, "{row}: {reported:?}");
+        assert!(
+            reported[0].starts_with("@1 run 1 pid 7 "),
+            "{row}: {reported:?}"
+        );
     }
 }
 
@@ -551,7 +554,7 @@ fn a_death_that_is_recorded_late_is_no_other() {
 }
 
 #[test]
-fn a_record_that_an_earlier_daemon_left_is_not_told_twice() {
+fn a_record_left_by_an_earlier_daemon_is_not_reported_twice() {
     let record = "@1 %1  3  990 1 1;@1 %1  4  999 2 1;";
     let mut world = World::new();
     world.see(&["@1 pid=7 tty=1"], "");
@@ -567,7 +570,7 @@ fn a_record_that_an_earlier_daemon_left_is_not_told_twice() {
         &format!("{record}@1 %1  5  1003 3 1;@1 %1  4  1003 4 1;"),
         &["-@1 run 3 pid - exit 5", "@1 run 4 pid - exit 4"],
     );
-    // One that lives began after the deaths that were told.
+    // A live run began after the reported deaths.
     let saved = world.see(&["@1 pid=9 tty=1 run=4"], "").snapshot;
     world.go_on_from(&saved);
     world.check(
@@ -578,7 +581,7 @@ fn a_record_that_an_earlier_daemon_left_is_not_told_twice() {
 }
 
 #[test]
-fn deaths_without_a_process_are_told_though_the_window_has_gone() {
+fn deaths_without_a_pid_are_reported_though_the_window_is_gone() {
     let mut world = World::new();
     world.see(&["@1 pid=7 tty=1", "@2 pid=17 tty=2"], "");
     world.check(
@@ -601,7 +604,7 @@ fn a_window_without_panes_is_unknown() {
 }
 
 #[test]
-fn a_missing_session_and_another_life_begin_anew() {
+fn a_missing_session_and_another_life_start_over() {
     let mut world = World::new();
     world.see(&["@1 pid=7 run=3"], "");
     let observed = world.observe(None);
@@ -611,7 +614,7 @@ fn a_missing_session_and_another_life_begin_anew() {
     let mut look = look(&["@1 pid=9"], "");
     look.session.life = life(2);
     let observed = world.observe(Some(&look));
-    assert_eq!(tell(&observed.snapshot), ["@1 run 1 pid 9 alive"]);
+    assert_eq!(report(&observed.snapshot), ["@1 run 1 pid 9 alive"]);
     assert_eq!(observed.snapshot.life, Some(life(2)));
 }
 
@@ -631,7 +634,7 @@ fn a_saved_snapshot_is_gone_on_from() {
 }
 
 #[test]
-fn commands_are_told_by_the_best_that_is_there() {
+fn the_best_known_command_is_reported() {
     for (text, command) in [
         ("@1 recorded=make title=t current=bash", Some("make")),
         ("@1 title=t current=bash", Some("t")),
@@ -646,13 +649,13 @@ fn commands_are_told_by_the_best_that_is_there() {
         ("@1 nopane", None),
     ] {
         let observed = World::new().see(&[text], "");
-        let told = observed.snapshot.tasks[&WindowId(1)].command.clone();
-        assert_eq!(told.as_deref(), command, "{text}");
+        let reported = observed.snapshot.tasks[&WindowId(1)].command.clone();
+        assert_eq!(reported.as_deref(), command, "{text}");
     }
 }
 
 #[test]
-fn runs_start_when_somebody_says() {
+fn runs_start_at_the_best_known_time() {
     let start = |world: &mut World, text: &str| {
         let observed = world.see(&[text], "");
         observed.snapshot.tasks[&WindowId(1)].started_at
@@ -668,7 +671,7 @@ fn runs_start_when_somebody_says() {
         start(&mut world, &format!("@1 pid=7 started={launched}")),
         Some(launched)
     );
-    // Respawned by hand: the option is the earlier run's.
+    // Respawned by hand: the option belongs to the earlier run.
     assert_eq!(
         start(&mut world, &format!("@1 pid=8 started={launched}")),
         Some(WALL + 1000)
@@ -717,7 +720,7 @@ fn ends_are_dated_by_tmux_when_they_are_old() {
     assert_eq!(
         end(&mut world, "@1 pid=7 exit=0 died=999"),
         Some(WALL),
-        "told once"
+        "reported once"
     );
     assert_eq!(
         end(&mut World::new(), "@1 pid=7 exit=0 died=998"),
@@ -759,7 +762,7 @@ fn no_run_ends_before_it_began() {
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     Exits(i32),
-    /// tmux hears of it before the pane is dead.
+    /// tmux collects the status before the pane is dead.
     IsReaped(i32),
     IsRespawned,
     IsSeen {
@@ -778,7 +781,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 
 proptest! {
     /// Whatever processes follow one another, every change is one run more, and a look that
-    /// shows nothing new tells nothing new.
+    /// shows no change reports nothing.
     #[test]
     fn runs_only_grow(pids in proptest::collection::vec((1u32..4, any::<bool>()), 1..20)) {
         let mut world = World::new();
@@ -797,10 +800,10 @@ proptest! {
         }
     }
 
-    /// tmux 3.8 is silent about the process of a dead pane. As long as either the kernel or the
-    /// terminals tell who was respawned while it lived, the same is told without it.
+    /// tmux 3.8 does not report the pid of a dead pane. As long as either the kernel or the
+    /// terminal names show who was respawned while alive, the result is the same without it.
     #[test]
-    fn the_order_of_deaths_stands_in_for_their_processes(
+    fn the_order_of_deaths_replaces_their_pids(
         story in proptest::collection::vec(happens(), 1..40),
         by_kernel: bool,
     ) {
@@ -840,16 +843,16 @@ proptest! {
                     let end = exit.map_or(String::new(), |code| format!(" exit={code} died=999"));
                     let is_silent = exit.or(reaped.filter(|_| !by_kernel)).is_some();
                     let shown = if is_silent { String::new() } else { format!(" pid={pid}") };
-                    let told = [
+                    let reported = [
                         telling.see(&[&format!("@1 tty={tty} pid={pid}{end}")], &records[0]),
                         silent.see(&[&format!("@1 tty={tty}{shown}{end}")], &records[1]),
                     ];
-                    let [one, other] = told.map(|observed| {
+                    let [one, other] = reported.map(|observed| {
                         let mut snapshot = observed.snapshot;
                         for task in snapshot.tasks.values_mut().map(Arc::make_mut).chain(&mut snapshot.ended) {
                             task.pid = None;
                         }
-                        tell(&snapshot)
+                        report(&snapshot)
                     });
                     prop_assert_eq!(one, other);
                     if forgets {
@@ -866,7 +869,7 @@ fn a_launch_that_was_read_by_a_daemon_before_is_not_that_of_a_later_run() {
     let mut world = World::new();
     let launched = WALL - 30_000;
     world.see(&[&format!("@1 pid=7 started={launched}")], "");
-    // Respawned by hand, so the note is the run's before it.
+    // Respawned by hand, so the note belongs to the previous run.
     let by_hand = format!("@1 pid=8 started={launched}");
     let observed = world.see(&[&by_hand], "");
     let bookmark = world.observer.bookmark();
@@ -878,8 +881,8 @@ fn a_launch_that_was_read_by_a_daemon_before_is_not_that_of_a_later_run() {
 }
 
 #[test]
-fn deaths_that_a_daemon_before_has_recorded_are_not_told_again() {
-    // tmux 3.8 does not tell the processes: only the numbers are left.
+fn deaths_processed_by_an_earlier_daemon_are_not_reported_again() {
+    // tmux 3.8 does not report pids: only the numbers are left.
     for [first, second] in [["7", "8"], ["", ""]] {
         let mut world = World::new();
         world.see(&["@1 pid=7 run=1"], "");
@@ -897,7 +900,7 @@ fn deaths_that_a_daemon_before_has_recorded_are_not_told_again() {
                 "@1 run 3 pid 9 alive",
             ],
         );
-        // Killed before it could cut the record.
+        // Killed before it could clear the record.
         let bookmark = world.observer.bookmark();
         assert_eq!(bookmark.deaths_read, Some(2));
         world.restart(&observed.snapshot, &bookmark);
@@ -912,7 +915,7 @@ fn deaths_that_a_daemon_before_has_recorded_are_not_told_again() {
 }
 
 #[test]
-fn runs_of_windows_that_no_look_has_seen_are_told() {
+fn runs_of_windows_that_no_look_contained_are_reported() {
     let mut world = World::new();
     world.see(&["@1 pid=7 run=1"], "");
     let observed = world.check(
@@ -942,7 +945,7 @@ fn runs_of_windows_that_no_look_has_seen_are_told() {
         (Some("claude:1"), false)
     );
     assert!(observed.snapshot.ended[2].shell);
-    // The record was not cut yet.
+    // The record was not cleared yet.
     world.check(
         &["@1 pid=7 run=1"],
         "@2 %2 17 3  9 1 5 api 4 claude:1 %2. ;",

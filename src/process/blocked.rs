@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::Reader;
+use crate::model::TtyUse;
 
 /// Open files beyond these are not searched for the terminal.
 pub(super) const MOST_FILES: usize = 64;
@@ -28,14 +28,14 @@ pub(super) trait Facts {
 }
 
 /// Returns what a thread does with the terminal `tty`.
-pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
+pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     let Some(line) = facts.syscall(thread) else {
         return by_channel(facts, thread, tty);
     };
     let mut words = line.split_ascii_whitespace();
     // `running`, or -1 for a thread that is blocked in no system call.
     let Some(Ok(number)) = words.next().map(str::parse::<i64>) else {
-        return Reader::Elsewhere;
+        return TtyUse::Elsewhere;
     };
     let arguments: Vec<u64> = words
         .map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok())
@@ -45,13 +45,13 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
         return by_channel(facts, thread, tty);
     };
     match call {
-        Call::Read if file_is_terminal(facts, argument(0), tty) => Reader::Reading,
-        Call::Read | Call::Other => Reader::Elsewhere,
-        Call::Poll { n_files } if argument(n_files) == 0 => Reader::Elsewhere,
-        Call::Poll { .. } if has_terminal(facts, tty) => Reader::Polling,
-        Call::Poll { .. } => Reader::Elsewhere,
-        Call::EpollWait if epoll_has_terminal(facts, argument(0), tty) => Reader::Polling,
-        Call::EpollWait => Reader::Elsewhere,
+        Call::Read if file_is_terminal(facts, argument(0), tty) => TtyUse::Reading,
+        Call::Read | Call::Other => TtyUse::Elsewhere,
+        Call::Poll { n_files } if argument(n_files) == 0 => TtyUse::Elsewhere,
+        Call::Poll { .. } if has_terminal(facts, tty) => TtyUse::Polling,
+        Call::Poll { .. } => TtyUse::Elsewhere,
+        Call::EpollWait if epoll_has_terminal(facts, argument(0), tty) => TtyUse::Polling,
+        Call::EpollWait => TtyUse::Elsewhere,
     }
 }
 
@@ -164,42 +164,42 @@ const ELSEWHERE: &[&str] = &[
 ];
 
 /// The call is hidden. Where in the kernel the thread sleeps and what is open tell nearly as much.
-fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
+fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     let is_hidden = |channel: &String| matches!(channel.trim(), "" | "0");
     let mut channel = facts.channel(thread);
     if channel.as_ref().is_none_or(is_hidden) {
         match facts.state(thread) {
             // Who reads a terminal or polls it sleeps; it may have gone to sleep just now.
             Some('S') => channel = facts.channel(thread),
-            Some(_) | None => return Reader::Elsewhere,
+            Some(_) | None => return TtyUse::Elsewhere,
         }
     }
     let Some(channel) = channel.filter(|channel| !is_hidden(channel)) else {
-        return Reader::Unknown;
+        return TtyUse::Unknown;
     };
     // Compilers add endings: `poll_schedule_timeout.constprop.0`.
     let place = channel.trim().split('.').next().unwrap_or_default();
     let is_among = |places: &[&str]| places.contains(&place);
     if is_among(ELSEWHERE) {
-        return Reader::Elsewhere;
+        return TtyUse::Elsewhere;
     }
     let reads_device = is_among(DEVICE_READS);
     let is_known = reads_device || is_among(TERMINAL_READS) || is_among(POLLS) || is_among(EPOLLS);
     if !is_known {
         // In a place without a name here, whoever waits for something typed still sleeps.
         return match facts.state(thread) {
-            Some('S') => Reader::Unknown,
-            Some(_) | None => Reader::Elsewhere,
+            Some('S') => TtyUse::Unknown,
+            Some(_) | None => TtyUse::Elsewhere,
         };
     }
     let Some(files) = facts.files() else {
-        return Reader::Unknown;
+        return TtyUse::Unknown;
     };
     if !files.iter().any(|(_, target)| is_terminal(target, tty)) {
-        return Reader::Elsewhere;
+        return TtyUse::Elsewhere;
     }
     if is_among(POLLS) {
-        return Reader::Polling;
+        return TtyUse::Polling;
     }
     if is_among(EPOLLS) {
         let epolls = files.iter().filter(|(_, target)| is_epoll(target));
@@ -207,9 +207,9 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
             .into_iter()
             .any(|(number, _)| epoll_has_terminal(facts, *number, tty));
         return if watches {
-            Reader::Polling
+            TtyUse::Polling
         } else {
-            Reader::Elsewhere
+            TtyUse::Elsewhere
         };
     }
     // Something else that it has open may be what it reads.
@@ -217,9 +217,9 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> Reader {
         is_other_terminal(target, tty) || (reads_device && may_wait_as_terminals_do(target))
     });
     if others {
-        Reader::Polling
+        TtyUse::Polling
     } else {
-        Reader::Reading
+        TtyUse::Reading
     }
 }
 

@@ -18,7 +18,7 @@ use super::tree::{self, InFront};
 use super::{facts, idle};
 #[cfg(target_os = "linux")]
 use crate::model::Foreground;
-use crate::model::{Reader, TtyEvidence};
+use crate::model::{TtyEvidence, TtyUse};
 
 /// What was found out about a terminal.
 #[derive(Debug)]
@@ -79,12 +79,12 @@ fn with_modes(evidence: TtyEvidence, modes: Option<Modes>) -> TtyEvidence {
     };
     match evidence.reader {
         // It looks whether something was typed, again and again.
-        Reader::Reading if modes.reads_end => TtyEvidence {
-            reader: Reader::Polling,
+        TtyUse::Reading if modes.reads_end => TtyEvidence {
+            reader: TtyUse::Polling,
             read: None,
             ..evidence
         },
-        Reader::Reading | Reader::Polling | Reader::Elsewhere | Reader::Unknown => evidence,
+        TtyUse::Reading | TtyUse::Polling | TtyUse::Elsewhere | TtyUse::Unknown => evidence,
     }
 }
 
@@ -114,7 +114,7 @@ fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
 #[cfg(target_os = "linux")]
 fn of_members(front: &InFront, takes_keys: bool) -> TtyEvidence {
     let mut evidence = TtyEvidence {
-        reader: Reader::Elsewhere,
+        reader: TtyUse::Elsewhere,
         foreground: Foreground::Command,
         ..TtyEvidence::default()
     };
@@ -122,16 +122,16 @@ fn of_members(front: &InFront, takes_keys: bool) -> TtyEvidence {
         let (does, thread) = facts::does(member, &front.tty);
         // One that reads outweighs those that do anything else, and a secret kept is no answer.
         evidence.reader = match (evidence.reader, does) {
-            (Reader::Reading, _) | (_, Reader::Reading) => Reader::Reading,
-            (Reader::Polling, _) | (_, Reader::Polling) => Reader::Polling,
-            (Reader::Unknown, _) | (_, Reader::Unknown) => Reader::Unknown,
-            (Reader::Elsewhere, Reader::Elsewhere) => Reader::Elsewhere,
+            (TtyUse::Reading, _) | (_, TtyUse::Reading) => TtyUse::Reading,
+            (TtyUse::Polling, _) | (_, TtyUse::Polling) => TtyUse::Polling,
+            (TtyUse::Unknown, _) | (_, TtyUse::Unknown) => TtyUse::Unknown,
+            (TtyUse::Elsewhere, TtyUse::Elsewhere) => TtyUse::Elsewhere,
         };
         if evidence.read.is_none() {
             evidence.read = thread.and_then(|thread| facts::read_call(member.pid, thread));
         }
         evidence.may_relay |= facts::may_relay(member, does, takes_keys);
-        if matches!(does, Reader::Reading | Reader::Polling) && idle::was_given_nothing(member) {
+        if matches!(does, TtyUse::Reading | TtyUse::Polling) && idle::was_given_nothing(member) {
             evidence.foreground = Foreground::Idle;
         }
         if !evidence.programs.contains(&member.name) {

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use super::blocked::{self, Facts, MOST_FILES};
 use super::tree::Process;
-use crate::model::{ReadCall, Reader};
+use crate::model::{ReadCall, TtyUse};
 
 /// Returns what the threads of a process do with the terminal, and which of them reads it.
-pub(super) fn does(process: &Process, tty: &Path) -> (Reader, Option<u32>) {
+pub(super) fn does(process: &Process, tty: &Path) -> (TtyUse, Option<u32>) {
     let facts = OfProcess(process.pid);
-    let mut sum = Reader::Elsewhere;
+    let mut sum = TtyUse::Elsewhere;
     for thread in &process.threads {
         match blocked::does(&facts, *thread, tty) {
-            Reader::Reading => return (Reader::Reading, Some(*thread)),
-            Reader::Polling => sum = Reader::Polling,
-            Reader::Unknown if sum == Reader::Elsewhere => sum = Reader::Unknown,
-            Reader::Unknown | Reader::Elsewhere => {}
+            TtyUse::Reading => return (TtyUse::Reading, Some(*thread)),
+            TtyUse::Polling => sum = TtyUse::Polling,
+            TtyUse::Unknown if sum == TtyUse::Elsewhere => sum = TtyUse::Unknown,
+            TtyUse::Unknown | TtyUse::Elsewhere => {}
         }
     }
     if process.threads.is_empty() {
-        sum = Reader::Unknown;
+        sum = TtyUse::Unknown;
     }
     (sum, None)
 }
@@ -41,20 +41,20 @@ pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
 
 /// Whether a program that reads or polls its terminal may pass what is typed on to another one,
 /// or over a network; `takes_keys` is whether the terminal does not gather lines.
-pub(super) fn may_relay(process: &Process, does: Reader, takes_keys: bool) -> bool {
+pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bool {
     if !takes_keys {
         // Others that hold sockets ask for lines of their own.
-        return does == Reader::Reading && COPIERS.contains(&process.name.as_str());
+        return does == TtyUse::Reading && COPIERS.contains(&process.name.as_str());
     }
     let files = || OfProcess(process.pid).files().unwrap_or_default();
     match does {
-        Reader::Elsewhere => false,
-        Reader::Unknown => FAR.contains(&process.name.as_str()),
-        Reader::Reading | Reader::Polling => {
+        TtyUse::Elsewhere => false,
+        TtyUse::Unknown => FAR.contains(&process.name.as_str()),
+        TtyUse::Reading | TtyUse::Polling => {
             FAR.contains(&process.name.as_str())
                 || files().iter().any(|(_, target)| {
                     blocked::is_master(target)
-                        || (does == Reader::Reading && blocked::is_socket(target))
+                        || (does == TtyUse::Reading && blocked::is_socket(target))
                 })
         }
     }

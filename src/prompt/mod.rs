@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use user_rules::UserRules;
 
-use crate::model::{Foreground, Prompt, PromptKind, Reader, Screen, TtyEvidence, text};
+use crate::model::{Foreground, Prompt, PromptKind, Screen, TtyEvidence, TtyUse, text};
 use cursor_context::{CursorContext, is_blank};
 use line::Ask;
 
@@ -137,22 +137,22 @@ impl Case<'_> {
             return self.settled("idle shell or interpreter");
         }
         match (terminal.canonical, terminal.reader) {
-            (Some(true) | None, Reader::Elsewhere) => self.settled("nobody reads the terminal"),
-            (Some(true), Reader::Reading | Reader::Polling | Reader::Unknown)
+            (Some(true) | None, TtyUse::Elsewhere) => self.settled("nobody reads the terminal"),
+            (Some(true), TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown)
                 if terminal.echo == Some(false) =>
             {
                 self.secret()
             }
-            (Some(true), Reader::Reading) if terminal.may_relay => self.by_text(Some(true), true),
-            (Some(true), Reader::Reading) => self.by_reading(&terminal.programs),
-            (Some(true), Reader::Polling) if shell_prompts::follows_a_file(&terminal.programs) => {
+            (Some(true), TtyUse::Reading) if terminal.may_relay => self.by_text(Some(true), true),
+            (Some(true), TtyUse::Reading) => self.by_reading(&terminal.programs),
+            (Some(true), TtyUse::Polling) if shell_prompts::follows_a_file(&terminal.programs) => {
                 self.settled("follows a file")
             }
-            (Some(true), Reader::Polling | Reader::Unknown) => self.by_text(Some(true), false),
-            (Some(false), Reader::Reading) => self.by_keys(terminal),
-            (Some(false), Reader::Polling) => self.by_name(terminal),
-            (Some(false), Reader::Elsewhere | Reader::Unknown)
-            | (None, Reader::Reading | Reader::Polling | Reader::Unknown) => {
+            (Some(true), TtyUse::Polling | TtyUse::Unknown) => self.by_text(Some(true), false),
+            (Some(false), TtyUse::Reading) => self.by_keys(terminal),
+            (Some(false), TtyUse::Polling) => self.by_name(terminal),
+            (Some(false), TtyUse::Elsewhere | TtyUse::Unknown)
+            | (None, TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown) => {
                 self.by_text(terminal.canonical, terminal.may_relay)
             }
         }

@@ -1,4 +1,4 @@
-//! tmux commands as words, and how words survive the way to tmux.
+//! tmux commands as words, quoted for tmux's parsers.
 
 /// One tmux command.
 ///
@@ -22,7 +22,8 @@ impl Command {
         Self { words: Vec::new() }.arg(name)
     }
 
-    /// Returns the command with one more word. NUL bytes go: no way to tmux carries them.
+    /// Returns the command with one more word. NUL bytes are dropped, because no way to tmux
+    /// transmits them.
     #[must_use]
     pub fn arg(mut self, word: impl Into<String>) -> Self {
         let mut word = word.into();
@@ -44,8 +45,8 @@ impl Command {
     }
 }
 
-/// Returns the commands as one line of control mode or one command string, as `if-shell` and
-/// `set-hook` take them. tmux runs the commands of one line without anything in between.
+/// Returns the commands as one line of control mode, or as one command string for `if-shell` and
+/// `set-hook`. tmux runs the commands of one line without interruption.
 #[must_use]
 pub fn control_line(commands: &[Command]) -> String {
     let one = |command: &Command| {
@@ -65,7 +66,7 @@ pub fn argv(commands: &[Command]) -> Vec<String> {
             argv.push(";".to_owned());
         }
         argv.extend(command.words.iter().map(|word| {
-            // tmux takes a `;` that ends an argument as the end of the command.
+            // tmux takes a `;` at the end of an argument as the end of the command.
             match word.strip_suffix(';') {
                 Some(head) => format!("{head}\\;"),
                 None => word.clone(),
@@ -75,7 +76,7 @@ pub fn argv(commands: &[Command]) -> Vec<String> {
     argv
 }
 
-/// Returns `word` so that tmux's parser reads it as exactly this one word.
+/// Returns `word` quoted so that tmux's parser reads exactly this one word.
 #[must_use]
 pub fn quote(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -87,7 +88,7 @@ pub fn quote(word: &str) -> String {
     for c in word.chars() {
         match c {
             '\'' => quoted.push_str("'\\''"),
-            // A raw newline would end the line; only a double-quoted escape stands for it.
+            // A raw newline would end the line; only an escape in double quotes can express it.
             '\n' => quoted.push_str("'\"\\n\"'"),
             c => quoted.push(c),
         }
@@ -96,8 +97,8 @@ pub fn quote(word: &str) -> String {
     quoted
 }
 
-/// Returns `text` so that a format that tmux expands shows it unchanged: a doubled `#` is one,
-/// except before `[`, where tmux leaves every `#` as it is.
+/// Returns `text` quoted so that a tmux format expands to it unchanged. `##` expands to `#`, except
+/// before `[`, where tmux leaves every `#` as it is.
 #[must_use]
 pub fn literal_format(text: &str) -> String {
     let mut literal = String::with_capacity(text.len());

@@ -1,14 +1,14 @@
-//! A command's answer in control mode.
+//! A command's reply in control mode.
 
-/// What tmux answered to one command: the lines between `%begin` and its `%end` or `%error`.
+/// tmux's reply to one command: the lines between `%begin` and its `%end` or `%error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The server's clock when the command ran, seconds since 1970.
+    /// The server's clock when the command ran, in seconds since 1970.
     pub time: i64,
     /// The command's number, unique within the server.
     pub number: u64,
-    /// 1 when the command came from the control client itself, 0 for the others: those of a
-    /// client that is not attached, and those that hooks inject.
+    /// 1 for commands that the control client sent itself, 0 for others: those of a client that is
+    /// not attached, and those that hooks inject.
     pub flags: u32,
     /// Whether it ended with `%end`.
     pub ok: bool,
@@ -17,7 +17,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Returns the body as one text; bytes that are not UTF-8 are replaced.
+    /// Returns the body as one text. Bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body.join(&b'\n')).into_owned()
@@ -33,7 +33,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Reads what follows the guard's word.
+    /// Parses what follows the first word of a guard line.
     pub(super) fn parse(rest: &[u8]) -> Option<Self> {
         let mut fields = std::str::from_utf8(rest).ok()?.split(' ');
         let guard = Self {

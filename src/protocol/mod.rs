@@ -1,7 +1,7 @@
-//! The language of tmux's control mode: bytes to frames and notices, commands to lines, and the
-//! rows a look asks for.
+//! tmux's control mode: bytes to frames and notices, commands to lines, and the rows that a look
+//! returns.
 //!
-//! Everything here is total: whatever tmux, or a program in one of its panes, writes is data.
+//! Parsing is total: whatever tmux, or a program in one of its panes, writes is data.
 
 mod command;
 mod frame;
@@ -12,4 +12,4 @@ pub mod rows;
 pub use command::{Command, argv, control_line, literal_format, quote};
 pub use frame::Frame;
 pub use notice::Notice;
-pub use parser::{Item, LINE_LIMIT, Parser};
+pub use parser::{ControlItem, LINE_LIMIT, Parser};

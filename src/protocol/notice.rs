@@ -1,4 +1,4 @@
-//! What tmux tells without being asked.
+//! Notifications of control mode, which tmux sends without being asked.
 
 use std::str::FromStr;
 
@@ -9,51 +9,52 @@ use crate::model::{PaneId, SessionId, WindowId};
 pub enum Notice {
     /// A window was linked to the client's session.
     WindowAdd(WindowId),
-    /// A window has gone from the client's session, or another one: tmux up to 3.7 tells most
-    /// closed windows as unlinked ones.
+    /// A window was closed or unlinked, in the client's session or another one. tmux up to 3.7
+    /// reports most closed windows as unlinked ones.
     WindowClose(WindowId),
-    /// A window was made in another session.
+    /// A window was created in another session.
     UnlinkedWindowAdd(WindowId),
-    /// A window, here or in another session, has a new name.
+    /// A window was renamed, in this session or another one.
     WindowRenamed(WindowId),
-    /// The panes of a window have other places or sizes.
+    /// The panes of a window were moved or resized.
     LayoutChange(WindowId),
-    /// The client looks at this session from here on.
+    /// The client is attached to this session from now on.
     SessionChanged(SessionId),
-    /// A session has a new name.
+    /// A session was renamed.
     SessionRenamed,
-    /// A session was made or destroyed.
+    /// A session was created or destroyed.
     SessionsChanged,
     /// A pane's program wrote these bytes.
     Output {
         /// The pane.
         pane: PaneId,
-        /// What was written.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// A pane's program wrote these bytes, told with their age because `pause-after` is set.
+    /// A pane's program wrote these bytes. Reported with their age, because `pause-after` is set.
     ExtendedOutput {
         /// The pane.
         pane: PaneId,
-        /// How long tmux had them in store, in milliseconds.
+        /// How long tmux had buffered them, in milliseconds.
         age_ms: u64,
-        /// What was written.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// The pane's output is no longer told.
+    /// The pane's output is paused for this client.
     Pause(PaneId),
-    /// The pane's output is told again.
+    /// The pane's output continues for this client.
     Continue(PaneId),
-    /// The connection ends, with tmux's reason where it gives one.
+    /// The connection ends. Holds tmux's reason, or is empty.
     Exit(String),
     /// `display-message` for this client.
     Message(String),
-    /// Anything else, as it came; outside of a frame also tmux's refusal of a whole command line.
+    /// Anything else, verbatim. Outside of a frame this includes tmux's rejection of a whole
+    /// command line.
     Other(Vec<u8>),
 }
 
 impl Notice {
-    /// Reads one line.
+    /// Parses one line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
         parse_known(line).unwrap_or_else(|| Self::Other(line.to_vec()))
@@ -78,7 +79,7 @@ fn parse_known(line: &[u8]) -> Option<Notice> {
         b"%extended-output" => {
             let (pane, rest) = split_word(rest);
             let (age, rest) = split_word(rest);
-            // Fields that later versions may add stand before the colon.
+            // Fields of later versions are before the colon.
             let colon = rest.windows(2).position(|pair| pair == b": ")?;
             Notice::ExtendedOutput {
                 pane: id(pane)?,
@@ -101,12 +102,12 @@ fn split_word(bytes: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Reads the id that is the first word.
+/// Parses the id in the first word.
 fn id<T: FromStr>(rest: &[u8]) -> Option<T> {
     std::str::from_utf8(split_word(rest).0).ok()?.parse().ok()
 }
 
-/// Undoes tmux's escaping of output: `\` and three octal digits for a byte.
+/// Decodes tmux's escaping of output: `\` and three octal digits for a byte.
 fn decode_octal(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

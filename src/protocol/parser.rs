@@ -1,39 +1,39 @@
-//! Bytes of a control client to frames and notices, however they are cut.
+//! Parses the bytes of a control client into frames and notices, wherever the bytes are cut.
 
 use std::collections::VecDeque;
 
 use super::frame::{Frame, Guard};
 use super::notice::Notice;
 
-/// How much of one line is kept. tmux itself writes no line of more than a few hundred kilobytes
-/// (a pane's output in one read, a long user option), so anything longer is broken or hostile and
-/// may lose its tail rather than take all memory.
+/// How many bytes of one line are kept. tmux writes no line longer than a few hundred kilobytes (a
+/// pane's output in one read, a long user option). Anything longer is broken or hostile and loses
+/// its tail, so that it cannot use up the memory.
 pub const LINE_LIMIT: usize = 4 << 20;
 
-/// One thing that tmux said.
+/// One item of tmux's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
-    /// The answer to one command.
+pub enum ControlItem {
+    /// The reply to one command.
     Frame(Frame),
-    /// Something told unasked.
+    /// A notification.
     Notice(Notice),
 }
 
-/// An incremental reader of control mode. Never fails: what it does not know is
+/// An incremental parser of control mode. It never fails: what it does not know is
 /// [`Notice::Other`].
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The line being read, at most [`LINE_LIMIT`] bytes of it.
+    /// The line being read, at most [`LINE_LIMIT`] bytes.
     line: Vec<u8>,
-    /// The frame whose end has not come yet. Its body grows with what tmux answers to one
-    /// command that we sent.
+    /// The frame whose end has not arrived. Its body is as large as tmux's reply to one of our
+    /// commands.
     open: Option<(Guard, Vec<Vec<u8>>)>,
-    /// What was read and not yet taken.
-    ready: VecDeque<Item>,
+    /// What was parsed and not yet taken.
+    ready: VecDeque<ControlItem>,
 }
 
 impl Parser {
-    /// Reads on.
+    /// Parses more bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|b| *b == b'\n') {
@@ -54,7 +54,9 @@ impl Parser {
         let Some((guard, mut body)) = self.open.take() else {
             match line.strip_prefix(b"%begin ").and_then(Guard::parse) {
                 Some(guard) => self.open = Some((guard, Vec::new())),
-                None => self.ready.push_back(Item::Notice(Notice::parse(&line))),
+                None => self
+                    .ready
+                    .push_back(ControlItem::Notice(Notice::parse(&line))),
             }
             return;
         };
@@ -62,7 +64,7 @@ impl Parser {
         let ends = |word: &[u8]| line.strip_prefix(word).and_then(Guard::parse) == Some(guard);
         let ok = ends(b"%end ");
         if ok || ends(b"%error ") {
-            self.ready.push_back(Item::Frame(Frame {
+            self.ready.push_back(ControlItem::Frame(Frame {
                 time: guard.time,
                 number: guard.number,
                 flags: guard.flags,
@@ -76,11 +78,11 @@ impl Parser {
     }
 }
 
-/// Takes what was read, in its order; `None` until more is pushed.
+/// Returns the parsed items in order; `None` until more is pushed.
 impl Iterator for Parser {
-    type Item = Item;
+    type Item = ControlItem;
 
-    fn next(&mut self) -> Option<Item> {
+    fn next(&mut self) -> Option<ControlItem> {
         self.ready.pop_front()
     }
 }
@@ -120,7 +122,7 @@ mod tests {
         ),
     ];
 
-    fn read(bytes: &[u8]) -> Vec<Item> {
+    fn read(bytes: &[u8]) -> Vec<ControlItem> {
         let mut parser = Parser::default();
         parser.push(bytes);
         parser.collect()
@@ -130,8 +132,8 @@ mod tests {
         read(bytes)
             .into_iter()
             .filter_map(|item| match item {
-                Item::Notice(notice) => Some(notice),
-                Item::Frame(_) => None,
+                ControlItem::Notice(notice) => Some(notice),
+                ControlItem::Frame(_) => None,
             })
             .collect()
     }
@@ -140,8 +142,8 @@ mod tests {
         read(bytes)
             .into_iter()
             .filter_map(|item| match item {
-                Item::Frame(frame) => Some(frame),
-                Item::Notice(_) => None,
+                ControlItem::Frame(frame) => Some(frame),
+                ControlItem::Notice(_) => None,
             })
             .collect()
     }
@@ -312,7 +314,7 @@ mod tests {
         parser.push(b"\n%window-add @1\n");
         assert_eq!(
             parser.nth(1),
-            Some(Item::Notice(Notice::WindowAdd(WindowId(1))))
+            Some(ControlItem::Notice(Notice::WindowAdd(WindowId(1))))
         );
     }
 

@@ -1,34 +1,33 @@
-//! What one look at a session shows, as tmux tells it: nothing here is a judgement yet.
+//! The rows that one look at a session returns, as tmux reports them. Nothing is judged here.
 
 use std::sync::Arc;
 
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 
-/// Everything one atomic look showed of a session.
+/// Everything that one atomic look returned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// The server's clock, seconds since 1970.
+    /// The server's clock, in seconds since 1970.
     pub time: i64,
     /// The session itself.
     pub session: SessionRow,
-    /// Its windows by id, each once, also when it is linked twice. Shared: few of them change from
-    /// one look to the next.
+    /// Its windows by id, each once, also when it is linked twice. Shared, because few of them
+    /// change between looks.
     pub windows: Vec<Arc<WindowRow>>,
-    /// Whether each of them was looked at; those that were not are as they were.
+    /// Whether all windows were queried. Those that were not are copied from the previous look.
     pub is_whole: bool,
-    /// The deaths that the server recorded since it was last told to forget them, in order.
+    /// The deaths that the server recorded since it was last told to clear the record, in order.
     pub deaths: Vec<Death>,
-    /// The record itself, to say which one may be forgotten.
+    /// The record itself, needed to clear exactly what was read.
     pub death_record: String,
 }
 
-/// A window that has printed nothing for this many seconds is quiet. tmux counts whole seconds, so
-/// it is at least one of them.
+/// A window without output for this many seconds is quiet. tmux counts whole seconds, so that it is
+/// quiet for at least one second.
 const QUIET_SECS: i64 = 2;
 
 impl Look {
-    /// Returns the windows' primary panes, each with whether its window has printed nothing for a
-    /// while.
+    /// Returns the windows' primary panes, each with whether its window is quiet.
     pub fn quietness(&self) -> impl Iterator<Item = (PaneId, bool)> {
         let windows = self.windows.iter();
         windows.filter_map(|window| {
@@ -37,7 +36,7 @@ impl Look {
         })
     }
 
-    /// Returns the processes of the windows' primary panes.
+    /// Returns the pids of the windows' primary panes.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.windows
             .iter()
@@ -48,9 +47,9 @@ impl Look {
 /// The session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// Which life of which server's session.
+    /// The life of the session.
     pub life: SessionLife,
-    /// Its name, proven text.
+    /// Its name, sanitised text.
     pub name: String,
     /// `@tmux_task_root`.
     pub root: Option<String>,
@@ -63,31 +62,31 @@ pub struct SessionRow {
 pub struct WindowRow {
     /// Its id.
     pub window: WindowId,
-    /// Its name, proven text.
+    /// Its name, sanitised text.
     pub name: String,
     /// tmux's bell flag.
     pub bell: bool,
-    /// The counters of bells that are there, summed.
+    /// The sum of its bell counters; `None` without any.
     pub bell_count: Option<u64>,
-    /// When it last had output, seconds since 1970.
+    /// When it last had output, in seconds since 1970.
     pub activity: i64,
     /// `@tmux_task_run`.
     pub run: Option<u32>,
     /// `@tmux_task_started`.
     pub started: Option<Millis>,
-    /// `@tmux_task_replaced`: the pid of the live run that our launcher put an end to last.
+    /// `@tmux_task_replaced`: the pid of the live run that our launcher replaced last.
     pub replaced: Option<u32>,
-    /// `@tmux_task_owner`, proven text.
+    /// `@tmux_task_owner`, sanitised text.
     pub owner: Option<String>,
     /// Whether the pane was opened without a command, so that a shell runs in it.
     pub is_bare: bool,
-    /// Whether a launch is still under way in it: it is no task yet.
+    /// Whether a launch is still in progress in it, so that it is not a task yet.
     pub is_stand_in: bool,
-    /// The recorded command, proven text.
+    /// The recorded command, sanitised text.
     pub command: Option<String>,
-    /// The recorded directory, proven text.
+    /// The recorded directory, sanitised text.
     pub cwd: Option<String>,
-    /// The pane with the lowest id.
+    /// The primary pane: the one with the lowest id.
     pub pane: Option<PaneRow>,
 }
 
@@ -96,15 +95,15 @@ pub struct WindowRow {
 pub struct PaneRow {
     /// Its id.
     pub pane: PaneId,
-    /// The process tmux started in it; newer versions of tmux forget it when it has ended.
+    /// The process that tmux started in it. Newer versions of tmux forget it when it has ended.
     pub pid: Option<u32>,
     /// `None` while the process runs.
     pub dead: Option<DeadPane>,
     /// Its terminal, `/dev/pts/4`.
     pub tty: Option<String>,
-    /// Its title, proven text.
+    /// Its title, sanitised text.
     pub title: String,
-    /// The command in its foreground; asked for only where no command is recorded.
+    /// The command in its foreground. Queried only where no command is recorded.
     pub current_command: Option<String>,
     /// Whether it is in copy mode or another mode of tmux.
     pub in_mode: bool,
@@ -115,46 +114,46 @@ pub struct PaneRow {
 /// What tmux knows of a dead pane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeadPane {
-    /// How the process ended; empty while tmux has not heard of it yet.
+    /// How the process ended; empty until tmux has collected the status.
     pub exit: Exit,
-    /// When, seconds since 1970; never on 3.2.
+    /// When, in seconds since 1970; never on tmux 3.2.
     pub time: Option<i64>,
 }
 
-/// One entry of the record of deaths that a hook keeps inside the server.
+/// One entry of the death record that a hook keeps inside the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Death {
     /// The window.
     pub window: WindowId,
     /// The pane.
     pub pane: PaneId,
-    /// The process that ended; tmux 3.8 has forgotten it by then.
+    /// The process that ended. tmux 3.8 has forgotten it by then.
     pub pid: Option<u32>,
-    /// How.
+    /// How it ended.
     pub exit: Exit,
-    /// When, seconds since 1970.
+    /// When it ended, in seconds since 1970.
     pub time: Option<i64>,
     /// Its number among the deaths of its session, from 1.
     pub number: Option<u64>,
-    /// The name of the terminal that it had, without its folder. A process that takes the place of
-    /// a live one has another than that.
+    /// The name of its terminal, without the folder. A process that replaces a live one has another
+    /// terminal.
     pub terminal: Option<String>,
-    /// The window's name; `None` when it holds other characters than letters, digits and `._-`.
+    /// The window's name; `None` when it contains characters other than letters, digits and `._-`.
     pub name: Option<String>,
     /// `@tmux_task_run` at that time.
     pub run: Option<u32>,
     /// `@tmux_task_owner` at that time.
     pub owner: Option<String>,
-    /// The panes that the window had, this one included; empty when they were not recorded.
+    /// The panes that the window had, including this one; empty when they were not recorded.
     pub panes: Vec<PaneId>,
     /// Whether the pane was opened without a command, in a window that no launcher has marked.
     pub is_shell: bool,
 }
 
 impl Death {
-    /// Reads the record: `WINDOW PANE PID STATUS SIGNAL TIME NUMBER TERMINAL NAME RUN OWNER PANES
-    /// KIND;` for each death, where all from the number on may be missing, and fields of a later
-    /// version may follow. An entry that the record's bound has cut is left out.
+    /// Parses the record: `WINDOW PANE PID STATUS SIGNAL TIME NUMBER TERMINAL NAME RUN OWNER PANES
+    /// KIND;` for each death. All fields from NUMBER on may be missing, and fields of a later
+    /// version may follow. An entry cut off by the record's size limit is skipped.
     #[must_use]
     pub fn parse_record(record: &str) -> Vec<Self> {
         record.split(';').filter_map(Self::parse).collect()
@@ -193,7 +192,7 @@ impl Death {
         Some(death)
     }
 
-    /// Whether the pane was its window's primary one: no other pane had a lower id.
+    /// Whether the pane was its window's primary pane: no other pane had a lower id.
     #[must_use]
     pub fn is_of_primary_pane(&self) -> bool {
         self.panes.iter().min() == Some(&self.pane)

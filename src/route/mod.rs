@@ -1,5 +1,5 @@
-//! What becomes of events that were gathered: a notice, a message that wakes the agent, or
-//! nothing; and in which words.
+//! Decides how the events of one gathering are delivered (a notice, a message that wakes the agent,
+//! or not at all) and words them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +11,21 @@ pub const HEADER: &str = "[tmux-task notification]";
 /// How many of a task's last lines a text quotes.
 const QUOTED_LINES: usize = 3;
 
-/// The longest quoted line, in characters.
+/// The maximum length of a quoted line, in characters.
 const QUOTED_CHARS: usize = 500;
 
-/// Whether an event is said in the feed alone, in a notice at most, or to the agent.
+/// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// Recorded, and told to nobody.
+    /// Recorded, delivered to nobody.
     FeedOnly,
-    /// Told to the person: whoever works there knows it already.
+    /// Shown to the user: the agent knows, or does not need to.
     Notice,
-    /// Told to the agent.
+    /// DeliveredEvent to the agent.
     FollowUp,
 }
 
-/// Returns how far this event is to be told.
+/// Returns how far this event is delivered, before owners and shells are considered.
 #[must_use]
 pub fn reach(event: &Event) -> Reach {
     match &event.kind {
@@ -48,13 +48,13 @@ pub fn reach(event: &Event) -> Reach {
     }
 }
 
-/// Returns the one delivery for events that were gathered, in their order, each with how far it is
-/// to be told; `None` when nobody is to be told of any of them.
+/// Returns the one delivery for the events of a gathering, in their order, each with its reach;
+/// `None` when all of them are for the feed only.
 #[must_use]
 pub fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
     let furthest = events.iter().map(|(_, reach)| *reach).max()?;
-    // A message leaves out what the agent knows already, but has the level of all of it.
-    let said: Vec<&Event> = events
+    // The text leaves out what the agent knows already; the level covers all events.
+    let delivered: Vec<&Event> = events
         .iter()
         .filter(|(_, reach)| *reach == furthest)
         .map(|(event, _)| *event)
@@ -65,7 +65,7 @@ pub fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
         .map(|(event, _)| event.level())
         .max()
         .unwrap_or(Level::Info);
-    let text = texts(&said).join("\n");
+    let text = texts(&delivered).join("\n");
     match furthest {
         Reach::FeedOnly => None,
         Reach::Notice => Some(Delivery::Notice { level, text }),
@@ -76,10 +76,11 @@ pub fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
     }
 }
 
-/// One text an event; the bells of a run are one, together with its end where that was gathered.
+/// Returns one text per event. The bells of a run are one text, joined with its exit where both
+/// were gathered.
 fn texts(events: &[&Event]) -> Vec<String> {
     let run_of = |event: &Event| (event.task.window, event.task.run);
-    // The end of a run parts its bells from those of the next, also where nobody counted.
+    // An exit separates the bells of a run from those of the next one, also where runs are not counted.
     let mut next_end = BTreeMap::new();
     let mut ends: Vec<Option<&Event>> = Vec::with_capacity(events.len());
     for event in events.iter().rev() {
@@ -99,7 +100,7 @@ fn texts(events: &[&Event]) -> Vec<String> {
             has_rung.remove(&run);
         }
         match (is_bell(event), end.filter(|end| is_plain_end(end))) {
-            // Said with the first bell.
+            // Already in the text of the first bell.
             (true, _) if rang_before => {}
             (false, _) if rang_before && is_plain_end(event) => {}
             (true, Some(end)) => {
@@ -120,12 +121,12 @@ fn is_end(event: &Event) -> bool {
     matches!(event.kind, EventKind::Exited { .. })
 }
 
-/// An end that nobody put to it by starting the next run.
+/// Whether the run ended by itself and was not replaced.
 fn is_plain_end(event: &Event) -> bool {
     event.kind == EventKind::Exited { replaced: None }
 }
 
-/// Returns what is said of one event on its own.
+/// Returns the text for a single event.
 #[must_use]
 pub fn text_of(event: &Event) -> String {
     let task = &event.task;
@@ -174,16 +175,16 @@ fn line(task: &Task, what: &str) -> String {
 }
 
 fn with_output(what: &str, task: &Task) -> String {
-    let mut told = line(task, what);
+    let mut text = line(task, what);
     let output = task.screen.last_text_rows(QUOTED_LINES);
     if !output.is_empty() {
-        told.push_str("\nrecent output:");
+        text.push_str("\nrecent output:");
         for row in output {
-            told.push_str("\n  ");
-            told.push_str(&text::bounded(row, QUOTED_CHARS));
+            text.push_str("\n  ");
+            text.push_str(&text::bounded(row, QUOTED_CHARS));
         }
     }
-    told
+    text
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::nonce::nonce;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
-use crate::protocol::{Command, Frame, Item, Notice, control_line};
+use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
 
 /// A control client attached to a session.
 ///
@@ -84,11 +84,11 @@ impl Client {
     async fn greet(&mut self, server: &Server) -> Result<(), TmuxError> {
         loop {
             match self.control.next().await? {
-                Some(Item::Frame(frame)) if frame.ok => return Ok(()),
-                Some(Item::Frame(frame)) => {
+                Some(ControlItem::Frame(frame)) if frame.ok => return Ok(()),
+                Some(ControlItem::Frame(frame)) => {
                     return Err(TmuxError::from_reply("attach-session", &frame.text()));
                 }
-                Some(Item::Notice(notice)) => self.told.push_back(Told::Notice(notice)),
+                Some(ControlItem::Notice(notice)) => self.told.push_back(Told::Notice(notice)),
                 None => return Err(server.no_server()),
             }
         }
@@ -123,19 +123,21 @@ impl Client {
         let mut output = 0;
         let talk = control.talk(&line, |item| {
             match item {
-                Item::Frame(frame) if frame.flags & 1 == 0 => {}
-                Item::Frame(_) if *said > 0 => *said -= 1,
-                Item::Frame(frame) if frame.body == [mark.as_bytes()] => {
+                ControlItem::Frame(frame) if frame.flags & 1 == 0 => {}
+                ControlItem::Frame(_) if *said > 0 => *said -= 1,
+                ControlItem::Frame(frame) if frame.body == [mark.as_bytes()] => {
                     return Some(std::mem::take(&mut frames));
                 }
-                Item::Frame(frame) => {
+                ControlItem::Frame(frame) => {
                     if frames.is_empty() {
                         // The line runs in one piece: its frames have nothing between them.
                         told.push_back(Told::Answer);
                     }
                     frames.push(frame);
                 }
-                Item::Notice(notice) => told.push_back(Told::Notice(bounded(notice, &mut output))),
+                ControlItem::Notice(notice) => {
+                    told.push_back(Told::Notice(bounded(notice, &mut output)))
+                }
             }
             None
         });
@@ -183,8 +185,8 @@ impl Client {
         }
         loop {
             match self.control.next_flushed(&mut self.said).await? {
-                Some(Item::Notice(notice)) => return Ok(notice),
-                Some(Item::Frame(frame)) => self.unasked(&frame),
+                Some(ControlItem::Notice(notice)) => return Ok(notice),
+                Some(ControlItem::Frame(frame)) => self.unasked(&frame),
                 None => return Err(TmuxError::Closed),
             }
         }
@@ -203,8 +205,8 @@ impl Client {
                 return;
             };
             match item {
-                Item::Notice(notice) => self.told.push_back(Told::Notice(notice)),
-                Item::Frame(frame) => self.unasked(&frame),
+                ControlItem::Notice(notice) => self.told.push_back(Told::Notice(notice)),
+                ControlItem::Frame(frame) => self.unasked(&frame),
             }
         }
     }

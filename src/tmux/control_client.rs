@@ -16,7 +16,7 @@ use super::error::TmuxError;
 use super::one_shot::{Leaving, TIME_LIMIT};
 use super::server::Server;
 use crate::model::SessionId;
-use crate::protocol::{Item, Parser};
+use crate::protocol::{ControlItem, Parser};
 
 /// A command with one answer and nothing else, which makes tmux write what it has still to write.
 ///
@@ -105,7 +105,7 @@ impl ControlClient {
     /// # Cancel safety
     ///
     /// What was read is in the parser before anything else is awaited.
-    pub(super) async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
+    pub(super) async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         match &mut self.running {
             Some(running) => running.next().await,
             None => Ok(None),
@@ -121,7 +121,7 @@ impl ControlClient {
     pub(super) async fn next_flushed(
         &mut self,
         said: &mut usize,
-    ) -> Result<Option<Item>, TmuxError> {
+    ) -> Result<Option<ControlItem>, TmuxError> {
         let mut pause = FLUSH_AFTER;
         while *said > 0 {
             tokio::select! {
@@ -151,7 +151,7 @@ impl ControlClient {
     pub(super) async fn talk<T>(
         &mut self,
         lines: &str,
-        mut take: impl FnMut(Item) -> Option<T>,
+        mut take: impl FnMut(ControlItem) -> Option<T>,
     ) -> Result<(T, usize), TmuxError> {
         let Running {
             stdin,
@@ -200,7 +200,7 @@ impl ControlClient {
 }
 
 impl Running {
-    async fn next(&mut self) -> Result<Option<Item>, TmuxError> {
+    async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         next(&mut self.stdout, &mut self.parser).await
     }
 
@@ -232,7 +232,10 @@ impl Drop for ControlClient {
     }
 }
 
-async fn next(stdout: &mut ChildStdout, parser: &mut Parser) -> Result<Option<Item>, TmuxError> {
+async fn next(
+    stdout: &mut ChildStdout,
+    parser: &mut Parser,
+) -> Result<Option<ControlItem>, TmuxError> {
     let mut buffer = [0; 16 * 1024];
     loop {
         if let Some(item) = parser.next() {

@@ -14,7 +14,7 @@ use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{SessionId, WindowId};
-use crate::protocol::{Command, Item, control_line};
+use crate::protocol::{Command, ControlItem, control_line};
 
 /// What the server prints between two waits, and behind it the windows that called.
 const WOKEN: &str = "woken";
@@ -148,12 +148,12 @@ impl HookWakeups {
     async fn mark(&mut self) -> Result<Callers, TmuxError> {
         loop {
             match self.control.next().await? {
-                Some(Item::Frame(frame)) => {
+                Some(ControlItem::Frame(frame)) => {
                     if let Some(callers) = Callers::read(&frame.text()) {
                         return Ok(callers);
                     }
                 }
-                Some(Item::Notice(_)) => {}
+                Some(ControlItem::Notice(_)) => {}
                 None => return Err(TmuxError::Closed),
             }
         }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
 use crate::model::{
-    Body, Delivered, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record, ReplacedBy,
-    Seq, StatusCounts, WindowId, text,
+    Body, DeliveredEvent, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record,
+    ReplacedBy, Seq, StatusCounts, WindowId, text,
 };
 
 /// What every record of one feed shares.
@@ -475,7 +475,7 @@ impl DurableRecord {
                     .iter()
                     .zip(&message.details.events)
                     .map(|(seq, fields)| {
-                        Ok(Delivered {
+                        Ok(DeliveredEvent {
                             seq: *seq,
                             event: fields.to_event()?,
                         })

@@ -6,7 +6,7 @@ use crate::diff::diff;
 use crate::engine::{Effect, Engine, Memory, Settings};
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
-    Body, Delivered, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
+    Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
     Record, ReplacedBy, Seq, Signal,
 };
 
@@ -135,7 +135,7 @@ fn a_follow_up_is_one_call_for_pi() {
         kind: EventKind::Exited { replaced: None },
         task: task("@12#1 api dead 2"),
     };
-    let told = Delivered { seq: 4, event };
+    let told = DeliveredEvent { seq: 4, event };
     let line = line(&record(Body::FollowUp {
         level: Level::Warning,
         content: "[tmux-task notification]\ntext".to_owned(),
@@ -344,7 +344,7 @@ fn check_wanted(mut filter: Filter, expected: &[Seq]) {
         content: String::new(),
         events: (1..)
             .zip(events)
-            .map(|(seq, event)| Delivered { seq, event })
+            .map(|(seq, event)| DeliveredEvent { seq, event })
             .take(2)
             .collect(),
         owner: None,
@@ -560,7 +560,7 @@ fn any_record() -> impl Strategy<Value = Record> {
                 owner,
                 events: events
                     .into_iter()
-                    .map(|(seq, event)| Delivered { seq, event })
+                    .map(|(seq, event)| DeliveredEvent { seq, event })
                     .collect(),
             }),
     ];

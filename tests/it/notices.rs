@@ -47,7 +47,7 @@ fn child() {
                 "warning" => Level::Warning,
                 _ => Level::Info,
             };
-            let outcome = match desktop.tell(level, &title, &body).await {
+            let outcome = match desktop.show(level, &title, &body).await {
                 Ok(()) => "shown",
                 Err(DesktopError::NoBus) => "no bus",
                 Err(DesktopError::NoNotifier) => "no notifier",
@@ -64,7 +64,7 @@ fn hostile_text_is_shown_as_the_text_it_is() {
     let desk = Desk::start();
     let title = "api <b>bold</b> & \"quoted\" 🎉\nsecond\0 line";
     let body = "<b>not bold</b> & <img src='x'> &amp; \"double\" 'single'\n  indented 日本 🎉\n\n\u{1b}[31mred\u{1b}[0m\0 end";
-    let report = desk.tell(&json!([
+    let report = desk.show(&json!([
         ["warning", title, body],
         ["info", "second", "plain"]
     ]));
@@ -95,7 +95,7 @@ fn hostile_text_is_shown_as_the_text_it_is() {
 #[test]
 fn without_a_bus_nothing_is_tried_and_the_log_says_so_once() {
     let paths = tempfile::tempdir().unwrap();
-    let report = tell(
+    let report = show(
         &json!([["info", "a", "b"], ["info", "c", "d"]]),
         &[("XDG_RUNTIME_DIR", paths.path().to_str().unwrap())],
     );
@@ -107,7 +107,7 @@ fn without_a_bus_nothing_is_tried_and_the_log_says_so_once() {
 fn a_bus_without_a_notifier_is_told_apart() {
     let paths = tempfile::tempdir().unwrap();
     let (_bus, address) = start_bus(&paths);
-    let report = tell(
+    let report = show(
         &json!([["info", "a", "b"], ["info", "c", "d"]]),
         &[("DBUS_SESSION_BUS_ADDRESS", &address)],
     );
@@ -117,7 +117,7 @@ fn a_bus_without_a_notifier_is_told_apart() {
 
 #[test]
 fn a_bus_that_is_gone_is_a_quiet_failure() {
-    let report = tell(
+    let report = show(
         &json!([["info", "a", "b"], ["info", "c", "d"]]),
         &[("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere/at/all")],
     );
@@ -137,7 +137,7 @@ fn a_bus_that_never_answers_does_not_hold_us() {
         }
     });
     let address = format!("unix:path={}", socket.display());
-    let report = tell(
+    let report = show(
         &json!([["info", "a", "b"]]),
         &[("DBUS_SESSION_BUS_ADDRESS", &address)],
     );
@@ -149,7 +149,7 @@ fn a_bus_that_never_answers_does_not_hold_us() {
 fn a_notifier_that_hangs_does_not_hold_us() {
     let desk = Desk::start();
     kill_process(Pid::from_child(&desk.dunst.0), Signal::STOP).unwrap();
-    let report = desk.tell(&json!([["info", "a", "b"]]));
+    let report = desk.show(&json!([["info", "a", "b"]]));
     assert_eq!(report.outcomes, ["timed out"], "{report}");
 }
 
@@ -196,8 +196,8 @@ impl Desk {
         desk
     }
 
-    fn tell(&self, story: &Value) -> Report {
-        tell(story, &[("DBUS_SESSION_BUS_ADDRESS", &self.address)])
+    fn show(&self, story: &Value) -> Report {
+        show(story, &[("DBUS_SESSION_BUS_ADDRESS", &self.address)])
     }
 
     /// Runs `dunstctl` and returns what it printed, or why it failed.
@@ -286,7 +286,7 @@ impl std::fmt::Display for Report {
 
 /// Tells `story` in an environment that holds nothing but `env`. A child that hangs is killed.
 #[track_caller]
-fn tell(story: &Value, env: &[(&str, &str)]) -> Report {
+fn show(story: &Value, env: &[(&str, &str)]) -> Report {
     let mut process = Running(
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "notices::child", "--ignored", "--nocapture"])

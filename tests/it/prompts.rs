@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use serde::Deserialize;
-use tmux_task::model::{Cursor, Foreground, Reader, Screen, TtyEvidence, text};
+use tmux_task::model::{Cursor, Foreground, Screen, TtyEvidence, TtyUse, text};
 use tmux_task::prompt::{self, Judgement, UserRules};
 
 /// One screen of the corpus.
@@ -61,20 +61,20 @@ impl Row {
         let reads =
             foreground.contains("read(fd->/dev/tty)") || foreground.contains("read(fd->/dev/pts/");
         let reader = if reads {
-            Reader::Reading
+            TtyUse::Reading
         } else if ["do_epoll_wait", "poll_schedule_timeout"]
             .iter()
             .any(|wait| foreground.contains(wait))
         {
-            Reader::Polling
+            TtyUse::Polling
         } else if ["hrtimer_nanosleep", "syscall=running"]
             .iter()
             .any(|wait| foreground.contains(wait))
         {
-            Reader::Elsewhere
+            TtyUse::Elsewhere
         } else {
             // The main thread waits for others, of which the note says nothing.
-            Reader::Unknown
+            TtyUse::Unknown
         };
         let program = |part: &str| {
             let name = part.split_whitespace().next()?;

@@ -4,14 +4,14 @@ use crate::model::test_notation::{snapshot, task};
 use crate::model::{Level, Prompt, PromptKind};
 
 /// The events between two looks, numbered from 1.
-fn gathered(before: &str, after: &str) -> Vec<Delivered> {
+fn gathered(before: &str, after: &str) -> Vec<DeliveredEvent> {
     number(diff(&snapshot(before), &snapshot(after)))
 }
 
-fn number(events: Vec<Event>) -> Vec<Delivered> {
+fn number(events: Vec<Event>) -> Vec<DeliveredEvent> {
     (1..)
         .zip(events)
-        .map(|(seq, event)| Delivered { seq, event })
+        .map(|(seq, event)| DeliveredEvent { seq, event })
         .collect()
 }
 
@@ -73,7 +73,12 @@ fn describe(body: &Body) -> String {
 }
 
 #[track_caller]
-fn check(events: Vec<Delivered>, sightings: &[Sighting], shells: ShellDelivery, expected: &[&str]) {
+fn check(
+    events: Vec<DeliveredEvent>,
+    sightings: &[Sighting],
+    shells: ShellDelivery,
+    expected: &[&str],
+) {
     let mut gathering = Gathering::new(Instant::now(), events);
     for sighting in sightings {
         gathering.see(sighting);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tmux_task::protocol::{Frame, Item, Parser, quote};
+use tmux_task::protocol::{ControlItem, Frame, Parser, quote};
 
 /// The session whose tasks are watched.
 pub(crate) const SESSION: &str = "bench";
@@ -180,11 +180,11 @@ impl Driver {
         loop {
             for item in self.parser.by_ref() {
                 match item {
-                    Item::Frame(frame) => match whose {
+                    ControlItem::Frame(frame) => match whose {
                         Whose::Ours if frame.flags & 1 == 0 => {}
                         Whose::Ours | Whose::Anybody => self.read.push_back(frame),
                     },
-                    Item::Notice(_) => {}
+                    ControlItem::Notice(_) => {}
                 }
             }
             if let Some(frame) = self.read.pop_front() {
