@@ -1,5 +1,6 @@
 //! The decisions, composed: looks in, records out. No clock, no files, no tmux.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,11 @@ pub struct Engine {
     /// The last look; `None` until the baseline.
     before: Option<Snapshot>,
     episodes: Episodes,
-    gathering: Option<Gathering>,
+    /// Events that are still to be delivered, oldest first. All gatherings but the last are closed.
+    gatherings: VecDeque<Gathering>,
+    /// The number of the last record that the disk has taken or refused; `None` where records are
+    /// written before anything else happens.
+    tried: Option<Seq>,
     /// Commands whose waits are still to come. Each is given up after a while.
     expected_waits: Vec<ExpectedWait>,
     last_seq: Seq,
@@ -96,11 +101,13 @@ impl Engine {
             episodes.restore(task, prompt);
         }
         let owed = memory.owed;
+        let owed = (!owed.is_empty()).then(|| Gathering::new(now.mono, owed));
         Self {
             settings,
             before: memory.before,
             episodes,
-            gathering: (!owed.is_empty()).then(|| Gathering::new(now.mono, owed)),
+            gatherings: owed.into_iter().collect(),
+            tried: None,
             expected_waits: Vec::new(),
             last_seq: memory.last_seq,
             counts: None,
@@ -154,20 +161,35 @@ impl Engine {
         vec![Effect::Append(vec![self.next_record(body, now)])]
     }
 
-    /// Delivers what was gathered, if it is due.
+    /// Delivers what was gathered, if it is due and on the disk.
     pub fn deliver_due(&mut self, now: Now) -> Vec<Effect> {
-        match self.deliver_at() {
-            Some(due) if due <= now.mono => self.deliver(now),
-            Some(_) | None => Vec::new(),
+        let Some(open) = self.gatherings.back() else {
+            return Vec::new();
+        };
+        let is_due = self.due(open) <= now.mono;
+        let n_closed = self.gatherings.len() - usize::from(!is_due);
+        if let Some(last) = self.gatherings.back_mut() {
+            last.is_closed = is_due;
         }
+        let closed = self.gatherings.iter().take(n_closed);
+        let n_written = closed
+            .take_while(|gathering| self.is_written(gathering))
+            .count();
+        let due = self.gatherings.drain(..n_written).collect();
+        self.deliver_all(due, now)
     }
 
     /// Delivers what was gathered, due or not.
     pub fn deliver(&mut self, now: Now) -> Vec<Effect> {
-        let Some(gathering) = self.gathering.take() else {
-            return Vec::new();
-        };
-        let bodies = gathering.deliver(self.episodes.teaching(), self.settings.shells);
+        let all = std::mem::take(&mut self.gatherings);
+        self.deliver_all(all, now)
+    }
+
+    fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<Effect> {
+        let mut bodies = Vec::new();
+        for gathering in gatherings {
+            bodies.extend(gathering.deliver(self.episodes.teaching(), self.settings.shells));
+        }
         let records: Vec<Record> = bodies
             .into_iter()
             .map(|body| self.next_record(body, now))
@@ -176,6 +198,17 @@ impl Engine {
             return Vec::new();
         }
         vec![Effect::Append(records)]
+    }
+
+    /// Takes note that the disk has taken or refused the records up to this number. An engine that
+    /// was told so once delivers no event before the disk has had it: until then a command that waits
+    /// may still return with it.
+    pub fn tried(&mut self, seq: Seq) {
+        self.tried = Some(seq);
+    }
+
+    fn is_written(&self, gathering: &Gathering) -> bool {
+        self.tried.is_none_or(|tried| gathering.last_seq() <= tried)
     }
 
     /// Takes note that a command is about to wait for the run that it starts. What comes of that is
@@ -195,20 +228,36 @@ impl Engine {
     /// Takes note that a command has told its caller of a run: what is gathered of that is delivered
     /// as a notice.
     pub fn see(&mut self, sighting: &Sighting) {
-        if let Some(gathering) = &mut self.gathering {
+        for gathering in &mut self.gatherings {
             gathering.see(sighting);
         }
     }
 
-    /// Returns when [`Engine::deliver_due`] has something to do.
+    /// Returns when [`Engine::deliver_due`] has something to do; `None` also while it is for the disk
+    /// to take what was gathered ([`Engine::tried`]).
     #[must_use]
     pub fn deliver_at(&self) -> Option<Instant> {
-        let gathering = self.gathering.as_ref()?;
+        let first = self.gatherings.front()?;
+        self.is_written(first).then(|| self.due(first))
+    }
+
+    /// Returns when a gathering is due, unless a command is about to return with some of it.
+    fn due(&self, gathering: &Gathering) -> Instant {
         let expected = self.expected_waits.iter();
         let held_until = expected
             .filter(|expected| gathering.concerns(expected))
             .map(|expected| expected.until);
-        held_until.chain([gathering.due]).max()
+        held_until
+            .chain([gathering.due])
+            .max()
+            .unwrap_or(gathering.due)
+    }
+
+    /// Returns the number of the first event that is still to be delivered.
+    #[must_use]
+    pub fn first_undelivered(&self) -> Option<Seq> {
+        let mut gatherings = self.gatherings.iter();
+        gatherings.find_map(Gathering::first_seq)
     }
 
     /// Returns when another look could tell a prompt that stands now.
@@ -289,19 +338,25 @@ impl Engine {
                     seq: self.last_seq + 1,
                     event: event.clone(),
                 };
-                let due = now.mono + self.settings.gather;
-                self.gathering
-                    .get_or_insert_with(|| Gathering::new(due, Vec::new()))
-                    .add(told);
+                self.open_gathering(now).add(told);
             }
-            if let (EventKind::InputResolved { .. }, Some(gathering)) =
-                (&event.kind, &mut self.gathering)
-            {
-                gathering.resolve(event.task.window);
+            if let EventKind::InputResolved { .. } = &event.kind {
+                for gathering in &mut self.gatherings {
+                    gathering.resolve(event.task.window);
+                }
             }
             records.push(self.next_record(Body::Event(Box::new(event)), now));
         }
         records
+    }
+
+    /// Returns the gathering that takes another event.
+    fn open_gathering(&mut self, now: Now) -> &mut Gathering {
+        if self.gatherings.back().is_none_or(|last| last.is_closed) {
+            let due = now.mono + self.settings.gather;
+            self.gatherings.push_back(Gathering::new(due, Vec::new()));
+        }
+        self.gatherings.back_mut().expect("one was just put there")
     }
 
     fn next_record(&mut self, body: Body, now: Now) -> Record {

@@ -28,6 +28,7 @@ pub mod process;
 pub mod prompt;
 pub mod protocol;
 pub mod route;
+pub(crate) mod store;
 pub mod terminal;
 pub mod tmux;
 pub mod wait;

@@ -159,6 +159,7 @@ fn daemon_failure(error: &DaemonError) -> Failure {
         | DaemonError::Paths(_)
         | DaemonError::Feed(_)
         | DaemonError::Io { .. }
+        | DaemonError::Thread(_)
         | DaemonError::Signals(_) => Failure::of(Kind::Failed, "daemon", error),
     }
 }

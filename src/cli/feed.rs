@@ -42,8 +42,7 @@ fn print_kept(
     }
     let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
     let first = after.map_or(0, |after| after.seq);
-    let look_back = first.saturating_sub(Filter::LOOKS_BACK);
-    let mut lines = WholeLines::after(&path, look_back).map_err(failed)?;
+    let mut lines = WholeLines::after(&path, filter.first_seen(first)).map_err(failed)?;
     let mut sequence = Sequence::after(first);
     let mut lost = Vec::new();
     let mut epoch = lines.epoch().map(ToOwned::to_owned);

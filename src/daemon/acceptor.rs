@@ -14,6 +14,7 @@ use tracing::Instrument;
 
 use super::connection::{self, Ask};
 use super::signals::Stopping;
+use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};
 
 /// How long to leave the socket alone after an error when no connection could be turned away: the
@@ -64,6 +65,7 @@ impl Acceptor {
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
         asks: mpsc::Sender<Ask>,
+        streams: Streams,
         stopping: Stopping,
         tasks: &mut JoinSet<()>,
     ) {
@@ -72,7 +74,12 @@ impl Acceptor {
             // Losing an arm is safe: nothing is taken before it is done.
             tokio::select! {
                 accepted = self.accept(&listener) => {
-                    let serving = connection::serve(accepted, asks.clone(), stopping.clone());
+                    let serving = connection::serve(
+                        accepted,
+                        asks.clone(),
+                        streams.clone(),
+                        stopping.clone(),
+                    );
                     tasks.spawn(serving.instrument(tracing::info_span!("connection")));
                 }
                 Some(ended) = tasks.join_next() => {

@@ -34,8 +34,7 @@ pub(super) async fn kill(hub: &mut Hub, names: &[String], reason: GoneReason) ->
     match end(hub, &tasks, reason).await {
         Ok(()) => {
             let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
-            hub.notice(Level::Info, format!("killed {}", list_of_tasks(&names)))
-                .await;
+            hub.notice(Level::Info, format!("killed {}", list_of_tasks(&names)));
             ended(&tasks)
         }
         Err(error) => refused(RefusalKind::Failed, error.to_string()),
@@ -102,7 +101,7 @@ pub(super) async fn kill_all(hub: &mut Hub, reason: GoneReason) -> Response {
             hub.look_after_kill(&killed).await;
             let n = tasks.len();
             let text = format!("ended the session with {n} task{}", plural(n));
-            hub.notice(Level::Info, text).await;
+            hub.notice(Level::Info, text);
             ended(&tasks)
         }
         Err(error) => refused(RefusalKind::Failed, error.to_string()),
@@ -130,8 +129,7 @@ pub(super) async fn prune(hub: &mut Hub) -> Response {
                 .collect();
             if !gone.is_empty() {
                 let names: Vec<String> = gone.iter().map(|task| label(task)).collect();
-                hub.notice(Level::Info, format!("pruned {}", list_of_tasks(&names)))
-                    .await;
+                hub.notice(Level::Info, format!("pruned {}", list_of_tasks(&names)));
             }
             ended(&gone)
         }

@@ -8,7 +8,7 @@ use super::acceptor::Accepted;
 use super::hang_up::hung_up;
 use super::output_queue::OutputReceiver;
 use super::signals::Stopping;
-use super::stream::{self, StreamError, Subscription};
+use super::streams::{Streams, until_closed};
 use crate::files;
 use crate::wire::{
     Filter, ReaderStart, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
@@ -34,19 +34,18 @@ pub(super) enum Ask {
         raw: bool,
         reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
     },
-    /// A stream.
-    Subscribe(
-        ReaderStart,
-        Filter,
-        oneshot::Sender<Result<Subscription, Refusal>>,
-    ),
 }
 
 /// What is said before the lines of a task's output.
 const FOLLOWING: &str = "following";
 
 /// Serves one connection until either side leaves.
-pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>, stopping: Stopping) {
+pub(super) async fn serve(
+    accepted: Accepted,
+    asks: mpsc::Sender<Ask>,
+    streams: Streams,
+    stopping: Stopping,
+) {
     let Accepted {
         socket,
         is_open: _is_open,
@@ -73,7 +72,7 @@ pub(super) async fn serve(accepted: Accepted, asks: mpsc::Sender<Ask>, stopping:
         };
         let goes_on = match request {
             Request::Subscribe { start, filter } => {
-                subscribe(&mut reader, &mut writer, &asks, start, filter).await
+                return subscribe(reader, writer, &streams, &start, filter).await;
             }
             Request::Wait(request) => wait(&mut reader, &mut writer, &asks, request).await,
             Request::Follow { window, raw } => {
@@ -164,36 +163,22 @@ async fn wait(
     }
 }
 
+/// Serves one reader of the feed until either side leaves. What it says meanwhile is passed over.
 async fn subscribe(
-    reader: &mut Reader,
-    writer: &mut Writer,
-    asks: &mpsc::Sender<Ask>,
-    start: ReaderStart,
+    reader: Reader,
+    mut writer: Writer,
+    streams: &Streams,
+    start: &ReaderStart,
     filter: Filter,
-) -> bool {
-    let (reply, response) = oneshot::channel();
-    if asks
-        .send(Ask::Subscribe(start, filter, reply))
-        .await
-        .is_err()
-    {
-        return false;
-    }
-    match response.await {
-        Err(_) => false,
-        Ok(Err(refusal)) => answer(writer, &Response::Refused(refusal)).await,
-        Ok(Ok(subscription)) => {
-            let served = tokio::select! {
-                served = stream::serve(subscription, writer) => served,
-                () = until_closed(reader) => return false,
-            };
-            match served {
-                Ok(()) | Err(StreamError::Gone(_)) => {}
-                Err(error @ StreamError::Feed(_)) => {
-                    tracing::error!(%error, "a reader was cut off");
-                }
+) {
+    match streams.subscribe(start, filter) {
+        Err(refusal) => {
+            answer(&mut writer, &Response::Refused(refusal)).await;
+        }
+        Ok(subscription) => {
+            if let Ok(socket) = reader.into_inner().reunite(writer) {
+                streams.serve(subscription, socket).await;
             }
-            false
         }
     }
 }
@@ -257,20 +242,6 @@ async fn read_request(reader: &mut Reader) -> Result<Option<Request>, Refusal> {
         ));
     }
     parse_request(&line).map(Some)
-}
-
-/// A subscriber that closes the connection has left; what it says until then is not for us.
-async fn until_closed(reader: &mut Reader) {
-    loop {
-        match reader.fill_buf().await {
-            Ok([]) => return hung_up(reader.get_ref().as_ref()).await,
-            Err(_) => return,
-            Ok(said) => {
-                let n = said.len();
-                reader.consume(n);
-            }
-        }
-    }
 }
 
 /// Whether the answer went out.

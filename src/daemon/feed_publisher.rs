@@ -2,23 +2,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::broadcast;
-use tokio::time::Instant;
-
-use super::stream::{Extent, NEWS_KEPT, News, Readers, Subscription};
 use crate::engine::Effect;
-use crate::feed::{FeedError, Journal, Reader, Sequence};
-use crate::model::{Body, Level, Seq, StatusCounts};
-use crate::wire::{Checkpoint, Context, Filter, LiveRecord, VERSION};
+use crate::model::{Body, Bookmark, Level, Seq, Snapshot, StatusCounts};
+use crate::store::{Live, Report, SavedLook, Store, StoreGone, with_waiting};
+use crate::wire::{Checkpoint, Context};
 
-/// How long to wait before a disk that refused is tried again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How many records may wait for the disk before nothing more is recorded.
+const MOST_WAITING: Seq = 4096;
 
-/// A notice that is on the disk and may be shown.
+/// A notice that is shown once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
+    /// The number of its record.
+    pub(super) seq: Seq,
     pub(super) level: Level,
     pub(super) text: String,
 }
@@ -43,57 +40,66 @@ impl Unshown {
         }
     }
 
-    /// Returns what is to be shown, and forgets it. Notices that are left out are counted.
-    fn take(&mut self) -> Vec<Shown> {
-        let Self { latest, n_earlier } = std::mem::take(self);
-        let earlier = (n_earlier > 0).then(|| Shown {
-            level: Level::Info,
-            text: format!(
-                "{n_earlier} earlier notices are in the feed: tmux-task feed --kind notice"
-            ),
-        });
-        earlier.into_iter().chain(latest).collect()
+    /// Returns what is to be shown once the records up to this number are on the disk, and forgets
+    /// it. Notices that are left out are counted.
+    fn take(&mut self, written: Seq) -> Vec<Shown> {
+        let n_shown = self.latest.partition_point(|notice| notice.seq <= written);
+        let shown: Vec<Shown> = self.latest.drain(..n_shown).collect();
+        let earlier = match (std::mem::take(&mut self.n_earlier), shown.first()) {
+            (0, _) => None,
+            (n_earlier, Some(first)) => Some(Shown {
+                seq: first.seq,
+                level: Level::Info,
+                text: format!(
+                    "{n_earlier} earlier notices are in the feed: tmux-task feed --kind notice"
+                ),
+            }),
+            (n_earlier, None) => {
+                self.n_earlier = n_earlier;
+                None
+            }
+        };
+        earlier.into_iter().chain(shown).collect()
     }
 }
 
-/// The feed's writer and its listeners.
+/// Hands the engine's decisions to the store, and tells what may be shown once they are written.
 #[derive(Debug)]
 pub(super) struct FeedPublisher {
-    journal: Journal,
+    store: Store,
     context: Context,
-    news: broadcast::Sender<News>,
-    /// The counts as last told; what a new reader begins with.
-    counts: Option<StatusCounts>,
-    /// The number of the last record that is on the disk.
-    last_seq: Seq,
+    /// The store's latest report.
+    report: Report,
     /// The number of the last record that was handed over.
     given_seq: Seq,
     /// Notices whose records are not on the disk yet.
     unshown: Unshown,
-    /// When a disk that refused is tried again.
-    retry_at: Option<Instant>,
-    /// Why the disk refused; `None` while everything is written.
-    problem: Option<String>,
+}
+
+/// What may be told after a report of the store.
+#[derive(Debug, Default)]
+pub(super) struct Publication {
+    /// Notices whose records are on the disk.
+    pub(super) shown: Vec<Shown>,
+    /// The counts, if they have changed.
+    pub(super) counts: Option<StatusCounts>,
 }
 
 impl FeedPublisher {
-    pub(super) fn new(journal: Journal, context: Context, last_seq: Seq) -> Self {
+    pub(super) fn new(mut store: Store, context: Context) -> Self {
+        let report = store.report();
         Self {
-            journal,
+            store,
             context,
-            news: broadcast::Sender::new(NEWS_KEPT),
-            counts: None,
-            last_seq,
-            given_seq: last_seq,
+            given_seq: report.tried,
+            report,
             unshown: Unshown::default(),
-            retry_at: None,
-            problem: None,
         }
     }
 
-    /// Performs the effects of one turn; returns the notices that may be shown now.
-    pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Vec<Shown> {
-        let mut shown = Vec::new();
+    /// Hands the effects of one turn over to be written. It never waits: [`FeedPublisher::changed`]
+    /// tells what came of it.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Append(records) => {
@@ -103,6 +109,7 @@ impl FeedPublisher {
                             Body::Notice { level, text, .. } => {
                                 let text = text.clone();
                                 self.unshown.push(Shown {
+                                    seq: record.seq,
                                     level: *level,
                                     text,
                                 });
@@ -110,88 +117,66 @@ impl FeedPublisher {
                             Body::Event(_) | Body::FollowUp { .. } => {}
                         }
                     }
-                    let written = self.journal.append(&records, &self.context);
-                    shown.extend(self.settle(written));
+                    self.store.append(records, &self.context);
                 }
-                Effect::Status(counts) => {
-                    self.counts = Some(counts);
-                    self.tell_status();
-                }
+                Effect::Status(counts) => self.store.publish(counts),
             }
         }
-        shown
     }
 
-    /// Returns what a reader is told of the counts, and of a disk that refuses.
-    fn status(&self) -> Option<LiveRecord> {
-        let mut status = LiveRecord::from(self.counts?);
-        if let LiveRecord::Status { problem, .. } = &mut status {
-            *problem = self.problem();
+    /// Resolves when the store has something to report; an error says that its thread has gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn changed(&mut self) -> Result<(), StoreGone> {
+        self.store.changed().await
+    }
+
+    /// Takes the store's latest report into account; returns what may be told now.
+    pub(super) fn publish(&mut self) -> Publication {
+        let report = self.store.report();
+        let counts = report
+            .counts
+            .filter(|_| report.counts != self.report.counts);
+        self.report = report;
+        Publication {
+            shown: self.unshown.take(self.report.written),
+            counts,
         }
-        Some(status)
     }
 
-    fn tell_status(&self) {
-        if let Some(status) = self.status() {
-            let extent = self.extent();
-            self.tell(News::Status { extent, status });
-        }
+    /// Resolves when everything that was handed over is written and saved, or refused.
+    pub(super) async fn close(&self) {
+        self.store.close().await;
     }
 
-    /// Returns why records are not on the disk, if any are not.
+    /// Returns why records are not on the disk, if it refuses them.
     pub(super) fn problem(&self) -> Option<String> {
-        let waiting = self.given_seq - self.last_seq;
-        let problem = self.problem.as_ref()?;
-        Some(format!("{problem}; {waiting} records wait in memory"))
-    }
-
-    /// Tries again to write what the disk refused.
-    pub(super) fn retry(&mut self) -> Vec<Shown> {
-        let written = self.journal.flush();
-        self.settle(written)
-    }
-
-    /// Returns when [`FeedPublisher::retry`] has something to do.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at
-    }
-
-    fn settle(&mut self, written: Result<(), FeedError>) -> Vec<Shown> {
-        match written {
-            Ok(()) => {
-                if self.retry_at.take().is_some() {
-                    tracing::info!(last_seq = self.given_seq, "the feed can be written again");
-                }
-                self.last_seq = self.given_seq;
-                self.tell(News::Grown(self.extent()));
-                if self.problem.take().is_some() {
-                    self.tell_status();
-                }
-                self.unshown.take()
-            }
-            Err(error) => {
-                if self.retry_at.is_none() {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::error!(%error, cause, "the feed's disk refuses; records wait");
-                    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-                    self.problem = Some(format!("{error}{cause}"));
-                    self.tell_status();
-                }
-                self.retry_at = Some(Instant::now() + RETRY_AFTER);
-                Vec::new()
-            }
-        }
+        let problem = self.report.problem.as_ref()?;
+        let n_waiting = self.given_seq - self.report.written;
+        Some(with_waiting(problem, n_waiting))
     }
 
     /// Whether everything that was handed over is on the disk.
     pub(super) fn is_settled(&self) -> bool {
-        !self.journal.is_behind()
+        self.report.written == self.given_seq
     }
 
     /// Whether so much waits for the disk that no look should be taken: what changes meanwhile is
     /// found by the look after it.
     pub(super) fn is_full(&self) -> bool {
-        self.journal.is_full()
+        self.report.is_full || self.given_seq - self.report.written >= MOST_WAITING
+    }
+
+    /// Saves this look, which shows what the records handed over so far say. `first_undelivered` is
+    /// the first event that is still to be delivered.
+    pub(super) fn save(&self, look: &Snapshot, bookmark: Bookmark, first_undelivered: Option<Seq>) {
+        self.store.save(SavedLook {
+            snapshot: look.clone(),
+            bookmark,
+            first_undelivered,
+        });
     }
 
     /// Takes note of where the look left the daemon whose events are recorded next.
@@ -203,6 +188,7 @@ impl FeedPublisher {
     pub(super) fn rename(&mut self, session_name: &str) {
         if self.context.session_name != session_name {
             self.context.session_name = session_name.to_owned();
+            self.store.live().rename(session_name);
         }
     }
 
@@ -212,55 +198,22 @@ impl FeedPublisher {
 
     /// Returns the number of the last record on the disk.
     pub(super) fn last_seq(&self) -> Seq {
-        self.last_seq
+        self.report.written
     }
 
-    /// Returns a stream that passes over the records up to the number `after`; without it, one
-    /// that begins with what is recorded from now on.
-    pub(super) fn subscribe(
-        &self,
-        after: Option<Seq>,
-        filter: Filter,
-        readers: Arc<Readers>,
-    ) -> Subscription {
-        let extent = self.extent();
-        let reader = match after {
-            Some(after) => {
-                let first = after.saturating_sub(Filter::LOOKS_BACK);
-                Reader::before(self.journal.path(), first)
-            }
-            None => Reader::new(self.journal.path(), extent.end),
-        };
-        Subscription {
-            hello: LiveRecord::Hello {
-                v: VERSION,
-                epoch: self.context.epoch.clone(),
-                last_seq: self.last_seq,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                session_name: self.context.session_name.clone(),
-            },
-            status: self.status(),
-            reader,
-            sequence: Sequence::after(after.unwrap_or(self.last_seq)),
-            filter,
-            extent,
-            news: self.news.subscribe(),
-            has_skipped: false,
-            readers,
-        }
+    /// Returns the number of the last record that was handed over.
+    pub(super) fn given_seq(&self) -> Seq {
+        self.given_seq
     }
 
-    fn extent(&self) -> Extent {
-        Extent {
-            end: self.journal.end(),
-            last_seq: self.last_seq,
-            file: self.journal.changes(),
-        }
+    /// Returns the number of the last record that the disk has taken or refused.
+    pub(super) fn tried_seq(&self) -> Seq {
+        self.report.tried
     }
 
-    fn tell(&self, news: News) {
-        // Without readers there is nobody to tell: no failure.
-        drop(self.news.send(news));
+    /// Returns what readers are served from.
+    pub(super) fn live(&self) -> &Arc<Live> {
+        self.store.live()
     }
 }
 
@@ -268,24 +221,35 @@ impl FeedPublisher {
 mod tests {
     use super::*;
 
-    fn notice(n: usize) -> Shown {
+    fn notice(seq: Seq) -> Shown {
         Shown {
+            seq,
             level: Level::Warning,
-            text: n.to_string(),
+            text: seq.to_string(),
         }
     }
 
     #[test]
     fn few_notices_are_shown_as_they_are_and_of_many_the_latest() {
         let mut unshown = Unshown::default();
-        (0..2).for_each(|n| unshown.push(notice(n)));
-        assert_eq!(unshown.take(), [notice(0), notice(1)]);
-        assert_eq!(unshown.take(), []);
-        (0..100).for_each(|n| unshown.push(notice(n)));
-        let shown = unshown.take();
+        (0..2).for_each(|seq| unshown.push(notice(seq)));
+        assert_eq!(unshown.take(9), [notice(0), notice(1)]);
+        assert_eq!(unshown.take(9), []);
+        (0..100).for_each(|seq| unshown.push(notice(seq)));
+        let shown = unshown.take(100);
         assert_eq!(shown.len(), MOST_UNSHOWN + 1);
         assert!(shown[0].text.starts_with("84 earlier notices"));
         assert_eq!(shown[1], notice(84));
         assert_eq!(shown.last(), Some(&notice(99)));
+    }
+
+    #[test]
+    fn a_notice_is_shown_once_it_is_on_the_disk() {
+        let mut unshown = Unshown::default();
+        (1..4).for_each(|seq| unshown.push(notice(seq)));
+        assert_eq!(unshown.take(0), []);
+        assert_eq!(unshown.take(2), [notice(1), notice(2)]);
+        assert_eq!(unshown.take(2), []);
+        assert_eq!(unshown.take(3), [notice(3)]);
     }
 }

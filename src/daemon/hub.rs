@@ -1,36 +1,34 @@
 //! The loop: wait, decide, act. Owner of the engine; everybody else sends it something.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::backlog::Backlog;
 use super::connection::Ask;
 use super::control_clients::Change;
 use super::endpoint::{Endpoint, Standing};
-use super::feed_publisher::FeedPublisher;
+use super::feed_publisher::{FeedPublisher, Publication};
 use super::look_schedule::LookSchedule;
 use super::notices::Sinks;
 use super::refresh::{Looked, Why};
 use super::session_link::SessionLink;
 use super::signals::Stopping;
-use super::stream::{Readers, Subscription};
+use super::waiting::HeldAnswer;
 use super::waits::Waits;
 use super::{Options, commands, launches, run_archiver, typing, waiting};
 use crate::archive::Limits;
 use crate::clock::now;
 use crate::config::LogsConfig;
 use crate::engine::{Effect, Engine, ExpectedWait};
-use crate::feed::{note_read, store_saved};
-use crate::model::{GoneReason, Level, Millis, Now, PaneId, Seq, WindowId};
+use crate::model::{GoneReason, Level, Millis, Now, PaneId, WindowId};
 use crate::paths::Paths;
+use crate::store::{Archiver, StoreGone};
 use crate::tmux::{self, Extent};
 use crate::wire::{
-    DaemonStatus, Filter, LsTask, LsView, ReaderStart, Refusal, RefusalKind, Request, Response,
-    SavedSession, SnapshotLine, TaskFields,
+    DaemonStatus, LsTask, LsView, Refusal, RefusalKind, Request, Response, SnapshotLine, TaskFields,
 };
 
 /// How many requests may wait for the hub; further ones wait in their connections.
@@ -38,9 +36,6 @@ pub(super) const ASKS_QUEUED: usize = 32;
 
 /// An autostarted daemon without session and readers leaves after this long.
 const USELESS_AFTER: Duration = Duration::from_secs(600);
-
-/// How often a present reader is noted, so that its session is not taken for forgotten.
-const NOTE_READERS_EVERY: Duration = Duration::from_secs(60);
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is run again at
 /// once is in danger: of the next run nobody tells but its end, and the signal that tells tmux of the
@@ -67,6 +62,10 @@ pub(super) struct Hub {
     sinks: Sinks,
     pub(super) pace: LookSchedule,
     pub(super) waits: Waits,
+    /// Answers of waits that rest on records which the disk has yet to take.
+    pub(super) held_answers: Vec<HeldAnswer>,
+    /// Keeps the output of runs that ended.
+    pub(super) archiver: Archiver,
     /// How much is kept of the output of runs that ended.
     pub(super) kept: Limits,
     /// What was told and is still to be taken account of, in order.
@@ -85,9 +84,6 @@ pub(super) struct Hub {
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     useless_since: Option<Instant>,
-    readers: Arc<Readers>,
-    /// When it was last noted that the feed is read, and up to which follow-up.
-    readers_noted: Option<(Instant, Seq)>,
     /// Why the last look failed; `None` when it did not.
     pub(super) look_problem: Option<String>,
     /// How often a look that nobody called for found something that should have been told.
@@ -105,6 +101,8 @@ enum Wake {
     Asked(Ask),
     /// tmux or the kernel says that something has changed.
     Changed(Change),
+    /// The store has written something, or the disk has refused it.
+    Stored(Result<(), StoreGone>),
     /// A deadline of ours has come.
     Due,
     /// A signal, or whoever reads our stdout has gone.
@@ -121,9 +119,11 @@ impl Hub {
     pub(super) fn new(
         options: &Options,
         watch: SessionLink,
-        engine: Engine,
+        mut engine: Engine,
         recorder: FeedPublisher,
+        archiver: Archiver,
     ) -> Self {
+        engine.tried(recorder.tried_seq());
         Self {
             paths: options.paths.clone(),
             watch,
@@ -132,6 +132,8 @@ impl Hub {
             sinks: Sinks::new(&options.config),
             pace: LookSchedule::new(options.interval),
             waits: Waits::default(),
+            held_answers: Vec::new(),
+            archiver,
             kept: limits(&options.config.logs),
             backlog: Backlog::default(),
             is_layout_changed: false,
@@ -142,8 +144,6 @@ impl Hub {
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
-            readers: Arc::default(),
-            readers_noted: None,
             look_problem: None,
             found_late: 0,
             nudges: None,
@@ -175,6 +175,7 @@ impl Hub {
                 () = stopping.asked() => Wake::Stop,
                 Some(ask) = asked.recv() => Wake::Asked(ask),
                 change = self.watch.changed() => Wake::Changed(change),
+                stored = self.recorder.changed() => Wake::Stored(stored),
                 () = tokio::time::sleep_until(due) => Wake::Due,
             };
             let next = match wake {
@@ -182,6 +183,15 @@ impl Hub {
                 Wake::Changed(change) => {
                     self.on_change(change).await;
                     Next::GoOn
+                }
+                Wake::Stored(Ok(())) => {
+                    self.on_stored().await;
+                    Next::GoOn
+                }
+                Wake::Stored(Err(error)) => {
+                    // The next daemon carries on from what is written.
+                    tracing::error!(%error, "leaving");
+                    Next::Leave
                 }
                 Wake::Due => match presence.keep() {
                     Standing::Ours => self.on_deadline().await,
@@ -202,7 +212,6 @@ impl Hub {
             self.look_at(),
             self.watch.terminals.next_deadline().map(Instant::from_std),
             self.engine.deliver_at().map(Instant::from_std),
-            self.recorder.retry_at(),
             self.save_at,
             self.nudges.map(|(next, _)| next),
             self.waits.next_deadline().map(Instant::from_std),
@@ -248,12 +257,8 @@ impl Hub {
 
     async fn on_deadline(&mut self) -> Next {
         let at = Instant::now();
-        if self.recorder.retry_at().is_some_and(|due| due <= at) {
-            let shown = self.recorder.retry();
-            self.show(shown).await;
-        }
         let effects = self.engine.deliver_due(now());
-        self.perform(effects).await;
+        self.perform(effects);
         self.save_if_due();
         self.nudge_if_due();
         waiting::tick(self).await;
@@ -292,7 +297,6 @@ impl Hub {
             };
             self.look_because(why, extent, &BTreeMap::new()).await;
         }
-        self.note_readers();
         if self.is_useless_for_long() {
             Next::Leave
         } else {
@@ -302,21 +306,43 @@ impl Hub {
 
     /// Saves the last look, so that the next daemon carries on from it.
     pub(super) fn save(&mut self) {
-        self.save_at = Some(Instant::now() + SAVE_WITHIN);
-        let Some(look) = self.engine.before() else {
-            return;
-        };
-        // What is not on the disk yet must not be taken for told.
-        if !self.recorder.is_settled() {
-            return;
+        self.save_at = None;
+        if let Some(look) = self.engine.before() {
+            let first_undelivered = self.engine.first_undelivered();
+            let bookmark = self.watch.bookmark();
+            self.recorder.save(look, bookmark, first_undelivered);
         }
-        let epoch = &self.recorder.context().epoch;
-        let bookmark = self.watch.bookmark();
-        let last_seq = self.recorder.last_seq();
-        let saved = SavedSession::new(&self.paths.asked, look, &bookmark, epoch, last_seq);
-        match store_saved(&self.paths.saved(), &saved) {
-            Ok(()) => self.save_at = None,
-            Err(error) => tracing::error!(%error, "could not save the snapshot"),
+    }
+
+    /// Waits until the disk has taken or refused what was recorded by now, but no longer than that.
+    pub(super) async fn settle(&mut self, limit: Duration) {
+        let given = self.recorder.given_seq();
+        let deadline = Instant::now() + limit;
+        while self.recorder.tried_seq() < given {
+            match timeout_at(deadline, self.recorder.changed()).await {
+                Ok(Ok(())) => self.on_stored().await,
+                // It is for the loop to leave, if the store has gone.
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Tells what may be told now that the disk has taken or refused records.
+    async fn on_stored(&mut self) {
+        let Publication { shown, counts } = self.recorder.publish();
+        waiting::answer_held(self);
+        self.engine.tried(self.recorder.tried_seq());
+        if let (Some(counts), Some(life)) = (counts, self.watch.life()) {
+            let id = life.id;
+            self.sinks
+                .status(&mut self.watch.connection(), id, counts.line().as_deref())
+                .await;
+        }
+        self.show(shown).await;
+        let effects = self.engine.deliver_due(now());
+        self.perform(effects);
+        if self.recorder.is_settled() {
+            self.watch.forget_deaths().await;
         }
     }
 
@@ -348,20 +374,9 @@ impl Hub {
         }
     }
 
-    /// Records and tells.
-    pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
-        let status = effects.iter().rev().find_map(|effect| match effect {
-            Effect::Status(counts) => Some(*counts),
-            Effect::Append(_) => None,
-        });
-        let shown = self.recorder.perform(effects);
-        if let (Some(counts), Some(life)) = (status, self.watch.life()) {
-            let id = life.id;
-            self.sinks
-                .status(&mut self.watch.connection(), id, counts.line().as_deref())
-                .await;
-        }
-        self.show(shown).await;
+    /// Records; who is to be told of it is told when it is written.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>) {
+        self.recorder.perform(effects);
     }
 
     async fn show(&mut self, shown: Vec<super::feed_publisher::Shown>) {
@@ -375,23 +390,17 @@ impl Hub {
     }
 
     /// Records a notice that speaks of no event.
-    pub(super) async fn notice(&mut self, level: Level, text: String) {
+    pub(super) fn notice(&mut self, level: Level, text: String) {
         if self.recorder.is_full() {
             tracing::warn!("the disk is too far behind for a notice to be recorded");
             return;
         }
         let effects = self.engine.notice(level, text, now());
-        self.perform(effects).await;
+        self.perform(effects);
     }
 
     async fn answer(&mut self, ask: Ask) -> Next {
         match ask {
-            Ask::Subscribe(start, filter, reply) => {
-                // A reader that has left meanwhile needs no answer.
-                drop(reply.send(self.subscribe(&start, filter)));
-                self.note_readers();
-                Next::GoOn
-            }
             Ask::Wait {
                 request,
                 begun,
@@ -488,23 +497,6 @@ impl Hub {
         self.engine.expect_wait(expected, now);
     }
 
-    /// Returns a stream for a reader; refuses a number that the feed does not have.
-    pub(super) fn subscribe(
-        &self,
-        start: &ReaderStart,
-        filter: Filter,
-    ) -> Result<Subscription, Refusal> {
-        let after = match start {
-            ReaderStart::Now => None,
-            ReaderStart::After(after) => {
-                let checked = after.check(&self.recorder.context().epoch, self.recorder.last_seq());
-                Some(checked.map_err(|message| Refusal::new(RefusalKind::Failed, message))?)
-            }
-        };
-        let readers = Arc::clone(&self.readers);
-        Ok(self.recorder.subscribe(after, filter, readers))
-    }
-
     fn view(&self) -> LsView {
         let look = self.engine.before().cloned().unwrap_or_default();
         let now = now();
@@ -536,7 +528,7 @@ impl Hub {
             log: self.paths.log().display().to_string(),
             problems: self.problems(),
             readers: self.n_readers(),
-            waits: self.waits.under_way(),
+            waits: self.waits.under_way() + self.held_answers.len(),
             looks: self.watch.looks(),
             found_late: self.found_late,
             running: counts.running,
@@ -556,23 +548,7 @@ impl Hub {
     }
 
     fn n_readers(&self) -> usize {
-        Arc::strong_count(&self.readers) - 1
-    }
-
-    /// Notes that this session's feed is read, and how far, for start-up scans of other sessions.
-    fn note_readers(&mut self) {
-        let seq = self.readers.last_follow_up();
-        let has_read_on = self.readers_noted.map_or(seq > 0, |(_, noted)| seq > noted);
-        let is_due = self
-            .readers_noted
-            .is_none_or(|(at, _)| at.elapsed() >= NOTE_READERS_EVERY);
-        if has_read_on || (is_due && self.n_readers() > 0) {
-            self.readers_noted = Some((Instant::now(), seq));
-            let epoch = &self.recorder.context().epoch;
-            if let Err(error) = note_read(&self.paths.last_reader(), epoch, seq) {
-                tracing::warn!(%error, "could not note that the feed is read");
-            }
-        }
+        self.recorder.live().readers().n()
     }
 
     fn is_useless_for_long(&mut self) -> bool {
@@ -587,16 +563,17 @@ impl Hub {
             >= USELESS_AFTER
     }
 
-    /// Delivers what is gathered, saves, and takes our things out of tmux. For the last there is a
-    /// limit: what stays in a tmux that hangs, the next daemon takes over or removes.
-    pub(super) async fn close(&mut self, limit: Duration) {
+    /// Delivers what is gathered, saves, and takes our things out of tmux. For each there is a limit:
+    /// what stays in a tmux that hangs, the next daemon takes over or removes, and what a disk that
+    /// hangs has not taken by the deadline, it finds again.
+    pub(super) async fn close(&mut self, limit: Duration, deadline: Instant) {
         let delivered = self.engine.deliver(now());
-        let mut shown = self.recorder.perform(delivered);
-        shown.extend(self.recorder.retry());
+        self.perform(delivered);
         self.save();
-        self.note_readers();
+        // A slow disk has more time while tmux is asked.
+        let written = timeout(limit / 2, self.recorder.close()).await;
         let farewell = async {
-            self.show(shown).await;
+            self.on_stored().await;
             if let Some(id) = self.watch.life().map(|life| life.id) {
                 self.sinks.clear(&mut self.watch.connection(), id).await;
             }
@@ -605,6 +582,15 @@ impl Hub {
         };
         if timeout(limit, farewell).await.is_err() {
             tracing::warn!("tmux does not answer: our hooks and options stay in it");
+        }
+        let rest = async {
+            if written.is_err() {
+                self.recorder.close().await;
+            }
+            self.archiver.close().await;
+        };
+        if timeout_at(deadline, rest).await.is_err() {
+            tracing::warn!("the disk does not answer: the last records may not be on it");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::tmux::{self, Connection, LaunchError, LaunchPlan, Launched, Replaced,
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RunRequest};
 
-/// Starts a task, or runs it again in its slot; the answer comes when the run is recorded.
+/// Starts a task, or runs it again in its slot; the answer comes when the run was seen.
 pub(super) async fn run(hub: &mut Hub, request: RunRequest) -> Response {
     hub.catch_up().await;
     let Some(session) = attached_session(hub) else {

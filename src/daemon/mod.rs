@@ -27,7 +27,7 @@ mod session_link;
 mod signals;
 mod stale_sessions;
 mod stdout;
-mod stream;
+mod streams;
 mod tty_poller;
 mod typing;
 mod waiting;
@@ -35,6 +35,7 @@ mod waits;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -49,11 +50,12 @@ pub use typing::{TypingError, type_into_task};
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
 use crate::feed::FeedError;
-use crate::model::{Seq, SessionLife};
+use crate::model::SessionLife;
 use crate::paths::{Paths, PathsError};
 use crate::prompt::UserRules;
+use crate::store::{self, Archiver, ReadMarks, ReaderThread, Store};
 use crate::tmux::{Mark, Marked, Server, TmuxError};
-use crate::wire::{After, Context, Filter, ReaderStart};
+use crate::wire::Context;
 use acceptor::Acceptor;
 use endpoint::{Endpoint, Locks};
 use feed_publisher::FeedPublisher;
@@ -61,7 +63,7 @@ use hub::{ASKS_QUEUED, Hub};
 use ownership::Claim;
 use session_link::SessionLink;
 use signals::{Signals, Stopping};
-use stdout::Stdout;
+use streams::Streams;
 
 /// How long what is under way may take when the daemon is told to stop. A tmux that hangs is given
 /// up then.
@@ -143,6 +145,9 @@ pub enum DaemonError {
         #[source]
         source: io::Error,
     },
+    /// A thread for the disk or for readers cannot be made.
+    #[error("could not start a thread")]
+    Thread(#[source] io::Error),
     /// Signals cannot be caught.
     #[error("could not listen for signals")]
     Signals(#[source] io::Error),
@@ -180,6 +185,25 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
 
     let beginning = recovery::begin(paths, options.fresh)?;
+    let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
+    let archiver = Archiver::start().map_err(DaemonError::Thread)?;
+    let store = Store::start(store::Beginning {
+        journal: beginning.journal,
+        epoch: beginning.epoch.clone(),
+        asked: paths.asked.clone(),
+        session_name: options.session.clone(),
+        last_seq: beginning.memory.last_seq,
+        pending: beginning.pending,
+        saved: paths.saved(),
+    })
+    .map_err(DaemonError::Thread)?;
+    let live = Arc::clone(store.live());
+    let marks = Arc::new(ReadMarks::new(
+        paths.last_reader(),
+        &beginning.epoch,
+        Arc::clone(live.readers()),
+    ));
+    readers.handle().start(Arc::clone(&marks).keep());
     let context = Context {
         epoch: beginning.epoch,
         session_name: options.session.clone(),
@@ -218,9 +242,10 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     });
     let engine =
         Engine::new(settings, beginning.memory, crate::clock::now()).with_teaching(teaching);
-    let recorder = FeedPublisher::new(beginning.journal, context, last_seq);
-    let mut hub = Hub::new(&options, watch, engine, recorder);
+    let recorder = FeedPublisher::new(store, context);
+    let mut hub = Hub::new(&options, watch, engine, recorder, archiver);
     let mut tasks = JoinSet::new();
+    let streams = Streams::new(live, readers.handle());
 
     let mut locks = Some(locks);
     let mut presence = None;
@@ -229,8 +254,11 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let stopping = hub.stopping().clone();
     let supervising = async {
         hub.look().await;
+        // What the first look brought is in the feed when somebody is told that we are here. A disk
+        // that hangs does not keep us from serving.
+        hub.settle(PATIENCE).await;
         if options.stdout {
-            print_feed(&hub, last_seq, &mut tasks);
+            tasks.spawn(streams.clone().print(last_seq));
         }
         let locks = locks.take().expect("they are taken once");
         let presence = presence.insert(Endpoint::begin(paths, locks)?);
@@ -241,7 +269,13 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         );
         ready();
         stale_sessions::scan(&mut hub, &options).await;
-        let accepting = acceptor.run(presence.listeners(), asks, stopping.clone(), &mut tasks);
+        let accepting = acceptor.run(
+            presence.listeners(),
+            asks,
+            streams.clone(),
+            stopping.clone(),
+            &mut tasks,
+        );
         tokio::select! {
             () = hub.run(presence, &mut asked) => {}
             () = accepting => {}
@@ -260,7 +294,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let locks = presence.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is still under way.
     tokio::select! {
-        () = leave(hub, tasks) => {}
+        () = leave(hub, tasks, &marks) => {}
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
     }
     drop(locks);
@@ -299,9 +333,9 @@ async fn claim(
 }
 
 /// Drains: what is gathered is delivered, then the readers see the end of their streams.
-async fn leave(mut hub: Hub, mut tasks: JoinSet<()>) {
+async fn leave(mut hub: Hub, mut tasks: JoinSet<()>, marks: &ReadMarks) {
     let deadline = Instant::now() + GRACE;
-    hub.close(FAREWELL).await;
+    hub.close(FAREWELL, deadline).await;
     drop(hub);
     let drained = async {
         while let Some(ended) = tasks.join_next().await {
@@ -313,21 +347,6 @@ async fn leave(mut hub: Hub, mut tasks: JoinSet<()>) {
     if timeout_at(deadline, drained).await.is_err() {
         tasks.shutdown().await;
     }
-}
-
-/// Prints the live feed, from the record after `after`, on stdout for as long as somebody reads it.
-fn print_feed(hub: &Hub, after: Seq, tasks: &mut JoinSet<()>) {
-    let start = ReaderStart::After(After {
-        epoch: None,
-        seq: after,
-    });
-    let Ok(subscription) = hub.subscribe(&start, Filter::default()) else {
-        return;
-    };
-    tasks.spawn(async move {
-        let mut stdout = Stdout::new();
-        if let Err(error) = stream::serve(subscription, &mut stdout).await {
-            tracing::info!(%error, "stdout is closed; supervising goes on");
-        }
-    });
+    // How far they have read until the end.
+    marks.note();
 }

@@ -2,7 +2,7 @@
 
 use crate::diff::apply;
 use crate::engine::Memory;
-use crate::feed::{FeedError, Journal, RecordedLook, load_saved, recover};
+use crate::feed::{FeedError, Journal, Pending, RecordedLook, load_saved, recover};
 use crate::model::{Bookmark, EventKind, Seq, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::wire::{Checkpoint, SavedLife};
@@ -15,14 +15,15 @@ pub(super) struct Beginning {
     pub(super) bookmark: Bookmark,
     pub(super) journal: Journal,
     pub(super) epoch: String,
+    /// What the feed leaves open.
+    pub(super) pending: Pending,
 }
 
 /// Reads what the last daemon left; `fresh` forgets the snapshot, so that the next look is a new
 /// baseline.
 pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> {
     let saved = load_saved(&paths.saved());
-    let since = saved.as_ref().map_or(0, |saved| saved.last_seq);
-    let recovered = recover(&paths.feed(), since)?;
+    let recovered = recover(&paths.feed(), saved.as_ref())?;
     let journal = Journal::open(&paths.feed(), recovered.end)?;
     let epoch = epoch(
         recovered.epoch,
@@ -61,8 +62,8 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> 
     }
     let memory = Memory {
         before,
-        waiting: recovered.waiting,
-        owed: recovered.owed,
+        waiting: recovered.pending.waiting(),
+        owed: recovered.pending.undelivered(),
         last_seq: last_seq.max(recovered.last_seq),
     };
     Ok(Beginning {
@@ -70,6 +71,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> 
         bookmark,
         journal,
         epoch,
+        pending: recovered.pending,
     })
 }
 

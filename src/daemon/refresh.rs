@@ -145,7 +145,7 @@ impl Hub {
         if !ended.is_empty() {
             self.nudge_for_a_while();
         }
-        self.perform(effects).await;
+        self.perform(effects);
         let news = if has_told || difference > Difference::InPassing {
             News::Some
         } else if is_whole {

@@ -1,10 +1,15 @@
 //! Keeping the output of runs that end, before their panes are used again or go.
 
+use std::io;
+
+use tokio::sync::oneshot;
+
 use super::hub::Hub;
-use crate::archive::{self, About};
+use crate::archive::About;
 use crate::engine::Effect;
 use crate::model::{Body, EventKind, SessionLife, Task, WindowId};
 use crate::paths::Paths;
+use crate::store::KeptRun;
 use crate::tmux::{self, Style, TmuxError};
 use crate::wait::Cursor;
 
@@ -29,7 +34,7 @@ pub(super) fn ended(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
     ended.collect()
 }
 
-/// Keeps the output of these runs.
+/// Keeps the output of these runs. It is written later: nobody waits for it.
 pub(super) async fn keep(hub: &mut Hub, runs: &[(WindowId, Option<u32>)]) {
     for (window, run) in runs {
         let task = hub
@@ -37,8 +42,14 @@ pub(super) async fn keep(hub: &mut Hub, runs: &[(WindowId, Option<u32>)]) {
             .before()
             .and_then(|look| look.tasks.get(window))
             .cloned();
-        if let Some(task) = task.filter(|task| task.run == *run) {
-            keep_run(hub, &task).await;
+        if let (Some(task), Some(life)) = (
+            task.filter(|task| task.run == *run),
+            hub.watch.life().cloned(),
+        ) {
+            let paths = hub.paths.clone();
+            if let Err(error) = hand_over(hub, &life, &paths, &task).await {
+                log(&task, &error);
+            }
         }
     }
 }
@@ -54,18 +65,18 @@ pub(super) async fn keep_replaced(hub: &mut Hub, name: &str) {
         .filter(|task| task.name == name && task.is_alive())
         .cloned();
     for task in live.collect::<Vec<_>>() {
-        keep_run(hub, &task).await;
+        let Some(life) = hub.watch.life().cloned() else {
+            return;
+        };
+        let paths = hub.paths.clone();
+        if let Err(error) = keep_of(hub, &life, &paths, &task).await {
+            log(&task, &error);
+        }
     }
 }
 
-async fn keep_run(hub: &mut Hub, task: &Task) {
-    let Some(life) = hub.watch.life().cloned() else {
-        return;
-    };
-    let paths = hub.paths.clone();
-    if let Err(error) = keep_of(hub, &life, &paths, task).await {
-        tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
-    }
+fn log(task: &Task, error: &KeepError) {
+    tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
 }
 
 /// Why output was not kept.
@@ -76,23 +87,39 @@ pub(super) enum KeepError {
     Tmux(#[from] TmuxError),
     /// It could not be written.
     #[error("could not write the output of a run: {0}")]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
+    /// The thread that writes it has gone.
+    #[error("nothing writes the output of runs any more")]
+    Gone(#[from] oneshot::error::RecvError),
 }
 
-/// Keeps the output of a run of the session that has this life and its files at `paths`.
+/// Keeps the output of a run of the session that has this life and its files at `paths`, and waits
+/// until it is written.
 pub(super) async fn keep_of(
     hub: &mut Hub,
     life: &SessionLife,
     paths: &Paths,
     task: &Task,
 ) -> Result<(), KeepError> {
+    if let Some(kept) = hand_over(hub, life, paths, task).await? {
+        kept.await??;
+    }
+    Ok(())
+}
+
+/// Reads the output of a run and hands it over to be written; `None` when nothing of it is kept.
+async fn hand_over(
+    hub: &mut Hub,
+    life: &SessionLife,
+    paths: &Paths,
+    task: &Task,
+) -> Result<Option<oneshot::Receiver<io::Result<()>>>, KeepError> {
     let (Some(pane), Some(run)) = (task.pane, task.run) else {
-        return Ok(());
+        return Ok(None);
     };
     if hub.kept.runs == 0 {
-        return Ok(());
+        return Ok(None);
     }
-    let life = Cursor::life_of(life);
     let log = tmux::read_log(&mut hub.watch.connection(), pane, Style::Plain).await?;
     let exit = task.exit().cloned().unwrap_or_default();
     let about = About {
@@ -106,6 +133,11 @@ pub(super) async fn keep_of(
         exit_code: exit.code,
         exit_signal: exit.signal.map(|signal| signal.to_string()),
     };
-    archive::keep(&paths.runs(), &life, &about, &log.lines, hub.kept)?;
-    Ok(())
+    Ok(Some(hub.archiver.keep(KeptRun {
+        folder: paths.runs(),
+        life: Cursor::life_of(life),
+        about,
+        lines: log.lines,
+        limits: hub.kept,
+    })))
 }

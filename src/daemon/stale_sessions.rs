@@ -57,14 +57,14 @@ pub(super) async fn scan(hub: &mut Hub, options: &Options) {
         let n = cleaned.len();
         let names = cleaned.join("\n");
         let text = format!("Cleaned {n} inactive task session(s) of {root}.\n{names}");
-        hub.notice(Level::Info, text).await;
+        hub.notice(Level::Info, text);
     }
     if !reports.is_empty() {
         let text = format!(
             "Task session(s) of {root} still have active tasks:\n{}",
             reports.join("\n")
         );
-        hub.notice(Level::Info, text).await;
+        hub.notice(Level::Info, text);
     }
 }
 

@@ -10,7 +10,7 @@ use super::hub::Hub;
 use super::output_queue::OutputReceiver;
 use super::waits::{self, Active, Done};
 use crate::clock::now;
-use crate::model::{PaneId, Task, WindowId};
+use crate::model::{PaneId, Seq, Task, WindowId};
 use crate::tmux::{History, PaneOutput};
 use crate::wait::{Anchor, Cursor, Verdict, Wait};
 use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
@@ -353,6 +353,38 @@ pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
             Some(task) => end_of(hub, task, done.tail).await,
             None => None,
         };
+        let rests_on = match done.sighting() {
+            Some(_) => hub.recorder.given_seq(),
+            // It tells of no event.
+            None => 0,
+        };
+        hub.held_answers.push(HeldAnswer {
+            rests_on,
+            done,
+            end,
+        });
+    }
+    answer_held(hub);
+}
+
+/// The answer of a wait that has ended, until the record of the event that it tells of is written.
+pub(super) struct HeldAnswer {
+    /// The number of the last record that was handed over by then; 0 when it tells of no event.
+    rests_on: Seq,
+    done: Done,
+    end: Option<(Cursor, PaneOutput)>,
+}
+
+/// Answers the waits whose events the disk has taken. A disk that refuses holds nobody up either:
+/// that is told as the daemon's problem.
+pub(super) fn answer_held(hub: &mut Hub) {
+    let tried = hub.recorder.tried_seq();
+    let held = std::mem::take(&mut hub.held_answers);
+    let (ready, held): (Vec<_>, Vec<_>) = held
+        .into_iter()
+        .partition(|answer| answer.rests_on <= tried);
+    hub.held_answers = held;
+    for HeldAnswer { done, end, .. } in ready {
         let sighting = done.sighting();
         if done.answer(end)
             && let Some(sighting) = sighting

@@ -76,6 +76,8 @@ pub struct ExpectedWait {
 pub(super) struct Gathering {
     /// When they are delivered.
     pub(super) due: Instant,
+    /// Whether it takes no more events: it is due, and waits for the disk.
+    pub(super) is_closed: bool,
     events: Vec<Gathered>,
 }
 
@@ -99,6 +101,7 @@ impl Gathering {
     pub(super) fn new(due: Instant, owed: Vec<DeliveredEvent>) -> Self {
         let mut gathering = Self {
             due,
+            is_closed: false,
             events: Vec::new(),
         };
         for delivered in owed {
@@ -112,6 +115,18 @@ impl Gathering {
             delivered,
             is_seen: false,
         });
+    }
+
+    /// Returns the number of its first event.
+    pub(super) fn first_seq(&self) -> Option<Seq> {
+        self.events.first().map(|gathered| gathered.delivered.seq)
+    }
+
+    /// Returns the number of its last event; 0 for none.
+    pub(super) fn last_seq(&self) -> Seq {
+        self.events
+            .last()
+            .map_or(0, |gathered| gathered.delivered.seq)
     }
 
     /// Takes note that a command has told its caller of a run.

@@ -21,7 +21,7 @@ impl Driver {
     }
 
     /// A step is a snapshot, at the time that a leading `+20` (milliseconds) moves on to, or
-    /// `+20` alone, or `deliver`.
+    /// `+20` alone, or `deliver`, or `tried 4`: the disk has had the records up to that number.
     fn step(&mut self, step: &str) -> Vec<String> {
         let mut step = step.trim();
         if let Some(rest) = step.strip_prefix('+') {
@@ -32,6 +32,10 @@ impl Driver {
         let effects = match step {
             "wait" => self.engine.deliver_due(self.now),
             "deliver" => self.engine.deliver(self.now),
+            tried if tried.starts_with("tried ") => {
+                self.engine.tried(tried["tried ".len()..].parse().unwrap());
+                self.engine.deliver_due(self.now)
+            }
             _ => self.engine.look(snapshot(step), self.now),
         };
         effects.iter().map(describe_effect).collect()
@@ -822,4 +826,61 @@ mod properties {
             prop_assert_eq!(owed, []);
         }
     }
+}
+
+/// A command that waits for a run returns when the disk has had the run's end, and is then not told
+/// of it once more.
+#[test]
+fn nothing_is_delivered_before_the_disk_has_had_it() {
+    let steps: [(&str, &[&str]); 9] = [
+        ("tried 0", &[]),
+        ("", &["tmux: no tasks, 0 waiting, 0 dead"]),
+        (
+            "@1 a dead 1",
+            &["1 exited @1 1", "tmux: 1 task, 0 waiting, 1 dead"],
+        ),
+        ("+60", &[]),
+        // What comes when the first is due is delivered by itself.
+        (
+            "+1 @1 a dead 1; @2 b dead 2",
+            &["2 exited @2 2", "tmux: 2 tasks, 0 waiting, 2 dead"],
+        ),
+        ("+60", &[]),
+        ("tried 1", &["3 followUp! of 1"]),
+        ("tried 2", &["4 followUp! of 2"]),
+        ("+60", &[]),
+    ];
+    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    for (step, expected) in steps {
+        let told = driver.step(step);
+        assert_eq!(told.len(), expected.len(), "{step}: {told:?}");
+        let told = told.iter().zip(expected);
+        for (told, expected) in told.filter(|(told, _)| !told.starts_with("tmux")) {
+            assert_eq!(told, expected, "{step}");
+        }
+        let undelivered = driver.engine.first_undelivered();
+        let is_waiting = driver.engine.deliver_at();
+        match step {
+            "@1 a dead 1" => assert_eq!((undelivered, is_waiting), (Some(1), None)),
+            "tried 1" => assert_eq!((undelivered, is_waiting), (Some(2), None)),
+            "tried 2" => assert_eq!((undelivered, is_waiting), (None, None)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
+    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    driver.step("tried 0");
+    driver.step("");
+    driver.step("@1#1 a dead 1");
+    assert_eq!(driver.step("+60"), [] as [&str; 0]);
+    driver.engine.see(&Sighting {
+        owner: None,
+        window: WindowId(1),
+        run: Some(1),
+        what: Sighted::End,
+    });
+    assert_eq!(driver.step("tried 1"), ["2 notice! of 1"]);
 }

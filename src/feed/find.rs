@@ -1,7 +1,7 @@
 //! Finding a record's place in the file without reading all that is before it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::FeedError;
@@ -50,6 +50,52 @@ fn search(file: File, after: Seq) -> io::Result<Place> {
         }
     }
     Ok(left)
+}
+
+/// Returns the place behind the byte `end` if a readable record ends there.
+pub(super) fn place_at(path: &Path, end: u64) -> Result<Option<Place>, FeedError> {
+    let read = files::open(path).and_then(|mut file| line_before(&mut file, end));
+    let line = match read {
+        Ok(line) => line,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(FeedError::Io {
+                what: "read",
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let frame = line.and_then(|line| serde_json::from_slice::<Frame>(&line).ok());
+    Ok(frame.map(|frame| Place {
+        at: end,
+        frame: Some(frame),
+    }))
+}
+
+/// Returns the line that ends at the byte `end`, read in ever larger steps backwards; `None` when
+/// none does.
+fn line_before(file: &mut File, end: u64) -> io::Result<Option<Vec<u8>>> {
+    if end == 0 || file.metadata()?.len() < end {
+        return Ok(None);
+    }
+    let mut step = NEAR;
+    loop {
+        let from = end.saturating_sub(step);
+        let mut bytes = vec![0; usize::try_from(end - from).unwrap_or(usize::MAX)];
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(&mut bytes)?;
+        let Some((b'\n', line)) = bytes.split_last() else {
+            return Ok(None);
+        };
+        if let Some(before) = line.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(Some(line[before + 1..].to_vec()));
+        }
+        if from == 0 {
+            return Ok(Some(line.to_vec()));
+        }
+        step *= 2;
+    }
 }
 
 /// Reads the first record that ends a write and whose line begins behind the byte `at` and before

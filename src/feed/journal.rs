@@ -73,7 +73,7 @@ impl Journal {
     }
 
     /// Goes on behind `end` in this file, which is open for appending.
-    pub(super) fn of(file: File, path: &Path, end: u64) -> Self {
+    pub(crate) fn of(file: File, path: &Path, end: u64) -> Self {
         Self {
             file,
             path: path.to_owned(),
@@ -110,6 +110,13 @@ impl Journal {
     ///
     /// When the disk refuses. Nothing is lost then: the records wait for the next call.
     pub fn append(&mut self, records: &[Record], context: &Context) -> Result<(), FeedError> {
+        self.queue(records, context);
+        self.flush()
+    }
+
+    /// Takes these records for the next [`Journal::flush`]; after a crash all of them are in the feed
+    /// or none.
+    pub fn queue(&mut self, records: &[Record], context: &Context) {
         if let (None, Some(first)) = (&self.next, records.first()) {
             self.next = Some((first.seq, context.epoch.clone()));
         }
@@ -121,7 +128,12 @@ impl Journal {
                 .expect("a record is plain data and a vector takes every write");
             self.unwritten.push(b'\n');
         }
-        self.flush()
+    }
+
+    /// Returns how many bytes the next [`Journal::flush`] has to write.
+    #[must_use]
+    pub fn n_unwritten(&self) -> usize {
+        self.unwritten.len()
     }
 
     /// Whether an earlier failure left records unwritten.
@@ -136,7 +148,7 @@ impl Journal {
         self.unwritten.len() >= MOST_UNWRITTEN
     }
 
-    /// Tries again to write what is unwritten.
+    /// Writes what is queued, in one write, and waits until it is on the disk.
     ///
     /// # Errors
     ///

@@ -1,11 +1,13 @@
 //! The feed on disk: an append-only file of JSON lines, one folder per task session.
 //!
 //! The file is the only truth: what a daemon must know of the past is read back from it
-//! ([`recover()`]), and every reader is served from it.
+//! ([`recover()`]), and every reader is served from it. The saved snapshot only spares reading what
+//! is before it: it counts for nothing when the file has another record at that place.
 
 mod find;
 mod frame;
 mod journal;
+mod pending;
 mod read;
 mod readers;
 mod recover;
@@ -13,6 +15,7 @@ mod saved;
 
 pub use frame::Frame;
 pub use journal::{FeedError, Journal};
+pub use pending::Pending;
 pub use read::{End, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{RecordedLook, Recovered, recover};

@@ -255,7 +255,7 @@ impl WholeLines {
     /// Returns the lines from the front of the file.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self::from(path, Place::default())
+        Self::behind(path, Place::default())
     }
 
     /// Returns the lines from about the record `after` on: all records behind it, and some before
@@ -265,10 +265,11 @@ impl WholeLines {
     ///
     /// When the file cannot be read. A file that is not there has no lines.
     pub fn after(path: &Path, after: Seq) -> Result<Self, FeedError> {
-        Ok(Self::from(path, find(path, after)?))
+        Ok(Self::behind(path, find(path, after)?))
     }
 
-    fn from(path: &Path, place: Place) -> Self {
+    /// Returns the lines behind a place where a record ends.
+    pub(super) fn behind(path: &Path, place: Place) -> Self {
         let Place { at, frame } = place;
         Self {
             reader: Reader::new(path, at),

@@ -1,13 +1,13 @@
 //! What a daemon that comes back must know, read from the feed.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::FeedError;
-use super::read::{Line, each_whole};
-use crate::model::{DeliveredEvent, Event, EventKind, Prompt, Seq, Task, WindowId};
-use crate::route::{Reach, reach};
-use crate::wire::{Checkpoint, DurableRecord, RecordBody};
+use super::find::place_at;
+use super::pending::Pending;
+use super::read::{Line, WholeLines};
+use crate::model::{Event, Seq};
+use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedSession};
 
 /// What the feed tells of the past.
 #[derive(Debug, Default)]
@@ -18,10 +18,8 @@ pub struct Recovered {
     pub last_seq: Seq,
     /// The byte behind the last whole write; what follows was torn by a crash.
     pub end: u64,
-    /// Events that no delivery speaks of yet.
-    pub owed: Vec<DeliveredEvent>,
-    /// Tasks told as waiting and not told as answered, as they were then.
-    pub waiting: Vec<(Task, Prompt)>,
+    /// Events without a delivery, and tasks that wait for input.
+    pub pending: Pending,
     /// The looks recorded after the number that was asked for.
     pub since: Vec<RecordedLook>,
 }
@@ -35,39 +33,80 @@ pub struct RecordedLook {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Reads the feed; [`Recovered::since`] has the looks recorded after the number `since`.
+/// Reads the feed, from the record on that `saved` covers if that record is still where it was, and
+/// else all of it; [`Recovered::since`] has the looks recorded after it.
 ///
 /// # Errors
 ///
 /// When the file cannot be read. A file that is not there is an empty feed.
-pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
+pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<Recovered, FeedError> {
+    let (mut lines, pending) = saved
+        .and_then(|saved| resume(path, saved))
+        .unwrap_or_else(|| (WholeLines::new(path), Pending::default()));
     let mut past = Past {
-        since,
+        since: saved.map_or(0, |saved| saved.last_seq),
+        pending,
         ..Past::default()
     };
-    let mut recovered = Recovered::default();
-    let end = each_whole(path, |line| match line {
-        Line::Record(record) => {
-            let seq = record.seq;
-            recovered.epoch = Some(record.epoch.clone());
-            if let Err(error) = past.read(*record) {
-                tracing::warn!(seq, error, "a record reads badly");
+    let mut epoch = lines.epoch().map(ToOwned::to_owned);
+    while let Some(line) = lines.next_line()? {
+        match line {
+            Line::Record(record) => {
+                let seq = record.seq;
+                epoch = Some(record.epoch.clone());
+                if let Err(error) = past.read(*record) {
+                    tracing::warn!(seq, error, "a record reads badly");
+                }
             }
+            // It has its number all the same, and is not to be cut off.
+            Line::Unknown(record) => epoch = Some(record.frame.epoch),
+            Line::Damaged => {}
         }
-        // It has its number all the same, and is not to be cut off.
-        Line::Unknown(record) => recovered.epoch = Some(record.frame.epoch),
-        Line::Damaged => {}
-    })?;
-    recovered.last_seq = end.last_seq;
-    recovered.end = end.at;
-    recovered.owed = past
-        .owed
-        .into_iter()
-        .map(|(seq, event)| DeliveredEvent { seq, event })
-        .collect();
-    recovered.waiting = past.waiting.into_values().collect();
-    recovered.since = past.looks;
-    Ok(recovered)
+    }
+    let end = lines.end();
+    Ok(Recovered {
+        epoch,
+        last_seq: end.last_seq,
+        end: end.at,
+        pending: past.pending,
+        since: past.looks,
+    })
+}
+
+/// Returns the lines behind the record that `saved` covers, and what was pending there; `None` when
+/// the file has another record at that place, or none, or `saved` does not say.
+fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, Pending)> {
+    let feed = saved.feed.as_ref()?;
+    let place = match place_at(path, feed.end) {
+        Ok(place) => place,
+        Err(error) => {
+            tracing::warn!(%error, "could not read the feed where the snapshot was saved");
+            None
+        }
+    };
+    let expected = place.filter(|place| {
+        let frame = place.frame.as_ref();
+        frame.is_some_and(|frame| {
+            frame.seq == saved.last_seq && frame.epoch == saved.epoch && frame.more == 0
+        })
+    });
+    let Some(place) = expected else {
+        tracing::warn!(
+            seq = saved.last_seq,
+            "the feed has changed since the snapshot was saved: reading all of it"
+        );
+        return None;
+    };
+    match Pending::from_saved(feed) {
+        Ok(pending) => Some((WholeLines::behind(path, place), pending)),
+        Err(error) => {
+            tracing::error!(
+                error,
+                "what the saved snapshot says of the feed reads badly"
+            );
+            None
+        }
+    }
 }
 
 /// What the records read so far leave to be known.
@@ -75,8 +114,7 @@ pub fn recover(path: &Path, since: Seq) -> Result<Recovered, FeedError> {
 struct Past {
     /// The number after which events are kept.
     since: Seq,
-    owed: BTreeMap<Seq, Event>,
-    waiting: BTreeMap<WindowId, (Task, Prompt)>,
+    pending: Pending,
     looks: Vec<RecordedLook>,
     /// The look whose write is being read.
     look: RecordedLook,
@@ -90,41 +128,20 @@ impl Past {
             self.look.checkpoint.clone_from(&record.checkpoint);
         }
         match record.body {
-            RecordBody::Event(fields) => self.remember(seq, fields.to_event()?),
+            RecordBody::Event(fields) => {
+                let event = fields.to_event()?;
+                self.pending.event(seq, &event);
+                if seq > self.since {
+                    self.look.events.push(event);
+                }
+            }
             RecordBody::Notice { events, .. } | RecordBody::FollowUp { events, .. } => {
-                self.owed.retain(|seq, _| !events.contains(seq));
+                self.pending.deliver(&events);
             }
         }
         if is_last_of_write && self.look != RecordedLook::default() {
             self.looks.push(std::mem::take(&mut self.look));
         }
         Ok(())
-    }
-
-    fn remember(&mut self, seq: Seq, event: Event) {
-        let window = event.task.window;
-        match &event.kind {
-            EventKind::Input { prompt } => {
-                self.waiting
-                    .insert(window, (event.task.clone(), prompt.clone()));
-            }
-            EventKind::InputResolved { .. } => {
-                self.waiting.remove(&window);
-                // Answered before anybody was told of it.
-                self.owed.retain(|_, event| {
-                    !(matches!(event.kind, EventKind::Input { .. }) && event.task.window == window)
-                });
-            }
-            EventKind::Started { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Disappeared { .. } => {}
-        }
-        if reach(&event) > Reach::FeedOnly {
-            self.owed.insert(seq, event.clone());
-        }
-        if seq > self.since {
-            self.look.events.push(event);
-        }
     }
 }

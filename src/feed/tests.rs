@@ -52,7 +52,7 @@ impl Feed {
 
     /// Writes as a daemon that has just come.
     fn append(&self, records: &[Record]) {
-        let recovered = recover(&self.path, 0).unwrap();
+        let recovered = recover(&self.path, None).unwrap();
         let mut journal = Journal::open(&self.path, recovered.end).unwrap();
         journal.append(records, &context()).unwrap();
         assert_eq!(journal.end(), fs::metadata(&self.path).unwrap().len());
@@ -65,7 +65,7 @@ impl Feed {
     }
 
     fn recover(&self) -> Recovered {
-        recover(&self.path, 0).unwrap()
+        recover(&self.path, None).unwrap()
     }
 }
 
@@ -76,6 +76,17 @@ fn context() -> Context {
         session_id: "work".to_owned(),
         checkpoint: None,
     }
+}
+
+/// What a daemon of an earlier version saved when this was its last record.
+fn saved_at(last_seq: Seq) -> SavedSession {
+    SavedSession::new(
+        "work",
+        &Snapshot::default(),
+        &Bookmark::default(),
+        "e1",
+        last_seq,
+    )
 }
 
 /// The events between two looks as records, from this number on.
@@ -194,7 +205,11 @@ fn a_torn_write_is_there_whole_or_not_at_all() {
         let recovered = feed.recover();
         assert_eq!(recovered.last_seq, seqs.len() as Seq, "cut at {cut}");
         assert_eq!(recovered.end, end as u64, "cut at {cut}");
-        assert_eq!(recovered.owed.len(), seqs.len(), "cut at {cut}");
+        assert_eq!(
+            recovered.pending.undelivered().len(),
+            seqs.len(),
+            "cut at {cut}"
+        );
         let since = recovered.since.iter().map(|look| look.events.len());
         assert_eq!(since.sum::<usize>(), seqs.len(), "cut at {cut}");
         // The next daemon goes on with the next number, on a line of its own. Each waits for the
@@ -304,7 +319,7 @@ fn a_record_of_a_later_version_keeps_its_number_and_its_place() {
 fn what_no_delivery_speaks_of_is_owed() {
     let feed = Feed::new();
     let owed = |feed: &Feed| -> Vec<(Seq, String)> {
-        let owed = feed.recover().owed;
+        let owed = feed.recover().pending.undelivered();
         owed.iter()
             .map(|told| (told.seq, describe(&told.event)))
             .collect()
@@ -338,8 +353,8 @@ fn who_waits_is_remembered_until_resolved() {
         vec![waiting(|prompt| EventKind::Input { prompt })],
     ));
     let recovered = feed.recover();
-    let [(task, prompt)] = &*recovered.waiting else {
-        panic!("{:?}", recovered.waiting)
+    let [(task, prompt)] = &*recovered.pending.waiting() else {
+        panic!("{:?}", recovered.pending)
     };
     assert_eq!(*task.screen.rows, ["Go? [y/n]"]);
     assert_eq!(prompt.text, "Go? [y/n]");
@@ -347,7 +362,7 @@ fn who_waits_is_remembered_until_resolved() {
         2,
         vec![waiting(|prompt| EventKind::InputResolved { prompt })],
     ));
-    assert_eq!(feed.recover().waiting, []);
+    assert_eq!(feed.recover().pending.waiting(), []);
 }
 
 #[test]
@@ -357,7 +372,7 @@ fn the_events_after_a_number_are_told() {
     feed.append(&[notice(3, &[1, 2])]);
     feed.append(&events(4, "@1 a running", ""));
     let since = |seq| -> Vec<String> {
-        let recovered = recover(&feed.path, seq).unwrap();
+        let recovered = recover(&feed.path, Some(&saved_at(seq))).unwrap();
         let looks = recovered.since.iter();
         looks
             .flat_map(|look| look.events.iter().map(describe))
@@ -479,8 +494,8 @@ impl Daemon<'_> {
         }
         let memory = Memory {
             before,
-            waiting: past.waiting,
-            owed: past.owed,
+            waiting: past.pending.waiting(),
+            owed: past.pending.undelivered(),
             last_seq: past.last_seq,
         };
         let now = Now {
@@ -550,7 +565,7 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
                 Body::FollowUp { events, .. } => delivered.extend(events.iter().map(|e| e.seq)),
             }
         }
-        assert_eq!(feed.recover().owed, []);
+        assert_eq!(feed.recover().pending.undelivered(), []);
         (events, delivered)
     };
     let (events, delivered) = told(None);
@@ -671,4 +686,119 @@ fn reading_from_a_record_on_begins_near_it() {
         );
         assert!(skipped < seq / 4, "{skipped} of {seq} before {after}");
     }
+}
+
+/// What a daemon saves when the feed is as it is now and `pending` is open.
+fn saved_here(feed: &Feed, pending: &Pending, last_seq: Seq) -> SavedSession {
+    let mut saved = saved_at(last_seq);
+    saved.feed = Some(pending.to_saved(fs::metadata(&feed.path).unwrap().len()));
+    // As it is read back from its file.
+    serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap()
+}
+
+/// A feed with everything that leaves something open, and what was saved after each write.
+fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
+    let feed = Feed::new();
+    let ends = events(4, "@1 a running; @2 b running", "@1 a dead 0; @2 b dead 1");
+    let writes = [
+        events(1, "", "@1 a running; @2 b running"),
+        vec![notice(3, &[1, 2])],
+        ends.clone(),
+        number(6, vec![waiting(|prompt| EventKind::Input { prompt })]),
+        vec![follow_up(7, &ends[..1])],
+        number(
+            8,
+            vec![waiting(|prompt| EventKind::InputResolved { prompt })],
+        ),
+        number(9, vec![waiting(|prompt| EventKind::Input { prompt })]),
+    ];
+    let (mut pending, mut saved) = (Pending::default(), Vec::new());
+    for records in writes {
+        feed.append(&records);
+        records.iter().for_each(|record| pending.apply(record));
+        saved.push(saved_here(&feed, &pending, records.last().unwrap().seq));
+    }
+    (feed, saved)
+}
+
+#[test]
+fn recovery_from_any_saved_place_finds_what_the_whole_feed_says() {
+    let (feed, saved) = saved_after_each_write();
+    let whole = feed.recover();
+    assert_eq!(whole.pending.undelivered().len(), 2);
+    assert_eq!(whole.pending.waiting().len(), 1);
+    for saved in &saved {
+        let recovered = recover(&feed.path, Some(saved)).unwrap();
+        assert_eq!(recovered.pending, whole.pending, "from {}", saved.last_seq);
+        assert_eq!(
+            (
+                recovered.last_seq,
+                recovered.end,
+                recovered.epoch.as_deref()
+            ),
+            (whole.last_seq, whole.end, Some("e1"))
+        );
+        let plain = recover(&feed.path, Some(&saved_at(saved.last_seq))).unwrap();
+        assert_eq!(recovered.since, plain.since);
+    }
+}
+
+#[test]
+fn recovery_reads_only_what_is_behind_the_saved_place() {
+    let (feed, saved) = saved_after_each_write();
+    let whole = feed.recover();
+    let text = fs::read_to_string(&feed.path).unwrap();
+    // The record at the place itself is looked at, and nothing before it.
+    let last = text.trim_end().rfind('\n').unwrap() + 1;
+    let garbled = "x".repeat(last - 1) + "\n" + &text[last..];
+    fs::write(&feed.path, garbled).unwrap();
+    let recovered = recover(&feed.path, saved.last()).unwrap();
+    assert_eq!(recovered.pending, whole.pending);
+    assert_ne!(feed.recover().pending, whole.pending);
+}
+
+#[test]
+fn a_feed_that_has_changed_is_read_from_its_beginning() {
+    let (feed, saved) = saved_after_each_write();
+    let text = fs::read_to_string(&feed.path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let saved = saved.last().unwrap();
+    let check = |changed: &str| {
+        fs::write(&feed.path, changed).unwrap();
+        let recovered = recover(&feed.path, Some(saved)).unwrap();
+        let whole = feed.recover();
+        assert_eq!(recovered.pending, whole.pending);
+        assert_eq!(
+            (recovered.last_seq, recovered.end),
+            (whole.last_seq, whole.end)
+        );
+    };
+    // Cut, emptied, replaced, changed by a few bytes.
+    check(&lines[..lines.len() - 1].concat());
+    check(&text[..text.len() - 1]);
+    check("");
+    check(&lines[1..].concat());
+    check(&text.replace("\"epoch\":\"e1\"", "\"epoch\":\"e2\""));
+    check(&text.replace("\"seq\":9", "\"seq\":8"));
+    check(&(text.clone() + lines[0]));
+    fs::remove_file(&feed.path).unwrap();
+    assert_eq!(recover(&feed.path, Some(saved)).unwrap().last_seq, 0);
+}
+
+#[test]
+fn a_place_is_found_behind_a_line_of_any_length() {
+    let feed = Feed::new();
+    for (seq, n) in [(1, 10), (2, 300_000), (3, 64 * 1024)] {
+        let mut record = notice(seq, &[]);
+        if let Body::Notice { text, .. } = &mut record.body {
+            *text = "x".repeat(n);
+        }
+        feed.append(&[record]);
+        let end = fs::metadata(&feed.path).unwrap().len();
+        let place = find::place_at(&feed.path, end).unwrap().unwrap();
+        assert_eq!((place.at, place.frame.unwrap().seq), (end, seq));
+        assert_eq!(find::place_at(&feed.path, end - 1).unwrap(), None);
+        assert_eq!(find::place_at(&feed.path, end + 1).unwrap(), None);
+    }
+    assert_eq!(find::place_at(&feed.path, 0).unwrap(), None);
 }

@@ -27,7 +27,7 @@ pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
     LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
 };
-pub use saved::{Checkpoint, SavedLife, SavedSession};
+pub use saved::{Checkpoint, SavedEvent, SavedFeed, SavedLife, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SnapshotLine;
+use super::{EventFields, SnapshotLine};
 use crate::model::{Bookmark, Millis, Seq, SessionId, SessionLife, Snapshot};
 
 /// The last look, and which records it covers: later ones are applied to it on return.
@@ -31,6 +31,34 @@ pub struct SavedSession {
     pub launched_at: BTreeMap<String, Millis>,
     /// The last look.
     pub snapshot: SnapshotLine,
+    /// What the feed says up to `lastSeq`, so that the next daemon reads only what follows. Absent in
+    /// files of earlier versions, and while the feed has no record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<SavedFeed>,
+}
+
+/// The state of the feed at one of its records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedFeed {
+    /// The byte behind that record.
+    pub end: u64,
+    /// Events that no notice and no follow-up speaks of yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undelivered: Vec<SavedEvent>,
+    /// The `input` events of tasks that still wait for input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<EventFields>,
+}
+
+/// An event and its number in the feed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedEvent {
+    /// Its number.
+    pub seq: Seq,
+    /// What it says.
+    pub event: EventFields,
 }
 
 /// Where a daemon stood when it recorded the events of a look: a daemon that comes back after a
@@ -109,6 +137,7 @@ impl SavedSession {
                 .map(|(window, at)| (window.to_string(), *at))
                 .collect(),
             snapshot: SnapshotLine::from(snapshot),
+            feed: None,
         }
     }
 

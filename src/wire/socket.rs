@@ -335,9 +335,22 @@ pub struct Filter {
 const REMEMBERED: u32 = 1000;
 
 impl Filter {
-    /// How many records before those that are asked for it has to see: notices speak of events
-    /// before them.
-    pub const LOOKS_BACK: Seq = REMEMBERED as Seq;
+    /// Returns the number after which it has to see the records if those after `after` are asked
+    /// for: a notice names its events by number, and only they say which task it is about.
+    #[must_use]
+    pub fn first_seen(&self, after: Seq) -> Seq {
+        let chooses_tasks_or_types = !(self.types.is_empty() && self.tasks.is_empty());
+        let wants_notices = if self.kinds.is_empty() {
+            self.types.is_empty()
+        } else {
+            self.kinds.contains(&Kind::Notice)
+        };
+        if chooses_tasks_or_types && wants_notices {
+            after.saturating_sub(Seq::from(REMEMBERED))
+        } else {
+            after
+        }
+    }
 
     /// Returns a filter for these kinds, types and tasks.
     #[must_use]

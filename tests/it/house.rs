@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The floors, from below.
-const FLOORS: [(&str, &[&str]); 9] = [
+const FLOORS: [(&str, &[&str]); 10] = [
     ("words", &["model"]),
     (
         "pure rules",
@@ -38,6 +38,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
             "tmux", "process", "feed", "archive", "notice", "client", "config", "paths", "clock",
         ],
     ),
+    ("store", &["store"]),
     ("daemon", &["daemon"]),
     ("faces", &["panel", "mcp"]),
     ("command line", &["cli"]),

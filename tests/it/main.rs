@@ -41,6 +41,8 @@ mod servers;
 mod session;
 mod shells;
 mod silence;
+#[cfg(target_os = "linux")]
+mod slow_disk;
 mod socket;
 mod stopping;
 mod support;

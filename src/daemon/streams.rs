@@ -1,0 +1,103 @@
+//! Readers of the live feed, served on a thread of their own: the one that answers requests never
+//! reads the feed.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+
+use super::hang_up::hung_up;
+use super::stdout::Stdout;
+use crate::model::Seq;
+use crate::store::{self, Live, ReaderHandle, StreamError, Subscription};
+use crate::wire::{After, Filter, ReaderStart, Refusal};
+
+/// Starts streams.
+#[derive(Debug, Clone)]
+pub(super) struct Streams {
+    live: Arc<Live>,
+    readers: ReaderHandle,
+}
+
+impl Streams {
+    /// Returns what starts streams of this feed on the thread of readers.
+    pub(super) fn new(live: Arc<Live>, readers: ReaderHandle) -> Self {
+        Self { live, readers }
+    }
+
+    /// Returns a stream for a reader; refuses a number that the feed does not have.
+    pub(super) fn subscribe(
+        &self,
+        start: &ReaderStart,
+        filter: Filter,
+    ) -> Result<Subscription, Refusal> {
+        self.live.subscribe(start, filter)
+    }
+
+    /// Writes a stream to this connection until either side leaves.
+    pub(super) async fn serve(&self, subscription: Subscription, socket: UnixStream) {
+        let socket = match socket.into_std() {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::error!(%error, "a reader was cut off");
+                return;
+            }
+        };
+        let serving = async move {
+            // It is registered again, with the runtime that runs this.
+            let socket = match UnixStream::from_std(socket) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    tracing::error!(%error, "a reader was cut off");
+                    return;
+                }
+            };
+            let (reader, mut writer) = socket.into_split();
+            let mut reader = BufReader::new(reader);
+            tokio::select! {
+                served = store::serve(subscription, &mut writer) => match served {
+                    Ok(()) | Err(StreamError::Gone(_)) => {}
+                    Err(error @ StreamError::Feed(_)) => {
+                        tracing::error!(%error, "a reader was cut off");
+                    }
+                },
+                () = until_closed(&mut reader) => {}
+            }
+        };
+        self.readers.run(serving).await;
+    }
+
+    /// Prints the live feed, from the record after `after`, on stdout for as long as somebody reads
+    /// it.
+    pub(super) async fn print(self, after: Seq) {
+        let start = ReaderStart::After(After {
+            epoch: None,
+            seq: after,
+        });
+        let Ok(subscription) = self.subscribe(&start, Filter::default()) else {
+            return;
+        };
+        let printing = async move {
+            let mut stdout = Stdout::new();
+            if let Err(error) = store::serve(subscription, &mut stdout).await {
+                tracing::info!(%error, "stdout is closed; supervising goes on");
+            }
+        };
+        self.readers.run(printing).await;
+    }
+}
+
+/// Resolves when the other side has closed the connection; what it says until then is passed over.
+pub(super) async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
+    loop {
+        match reader.fill_buf().await {
+            Ok([]) => return hung_up(reader.get_ref().as_ref()).await,
+            Err(_) => return,
+            Ok(said) => {
+                let n = said.len();
+                reader.consume(n);
+            }
+        }
+    }
+}

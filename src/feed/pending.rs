@@ -1,0 +1,131 @@
+//! What the records of a feed leave open: events without a delivery, and tasks that wait for input.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Body, DeliveredEvent, Event, EventKind, Prompt, Record, Seq, Task, WindowId};
+use crate::route::{Reach, reach};
+use crate::wire::{EventFields, SavedEvent, SavedFeed};
+
+/// Everything that the records read so far leave open. The daemon keeps it up to date as it appends,
+/// saves it with its snapshot, and brings it up to date by later records when it comes back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Events that no notice and no follow-up speaks of, by number.
+    undelivered: BTreeMap<Seq, Event>,
+    /// The `input` events of tasks that wait.
+    waiting: BTreeMap<WindowId, Event>,
+}
+
+impl Pending {
+    /// Takes the next record into account.
+    pub fn apply(&mut self, record: &Record) {
+        match &record.body {
+            Body::Event(event) => self.event(record.seq, event),
+            Body::Notice { events, .. } => self.deliver(events),
+            Body::FollowUp { events, .. } => {
+                for delivered in events {
+                    self.undelivered.remove(&delivered.seq);
+                }
+            }
+        }
+    }
+
+    /// Takes an event into account.
+    pub(super) fn event(&mut self, seq: Seq, event: &Event) {
+        let window = event.task.window;
+        match &event.kind {
+            EventKind::Input { .. } => {
+                self.waiting.insert(window, event.clone());
+            }
+            EventKind::InputResolved { .. } => {
+                self.waiting.remove(&window);
+                // Answered before it was delivered.
+                self.undelivered.retain(|_, event| {
+                    !(matches!(event.kind, EventKind::Input { .. }) && event.task.window == window)
+                });
+            }
+            EventKind::Started { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Disappeared { .. } => {}
+        }
+        if reach(event) > Reach::FeedOnly {
+            self.undelivered.insert(seq, event.clone());
+        }
+    }
+
+    /// Takes a delivery of the events with these numbers into account.
+    pub(super) fn deliver(&mut self, events: &[Seq]) {
+        for seq in events {
+            self.undelivered.remove(seq);
+        }
+    }
+
+    /// Forgets the events before this number, or all of them: it was decided that they are not
+    /// delivered.
+    pub fn forget_before(&mut self, first: Option<Seq>) {
+        match first {
+            Some(first) => self.undelivered = self.undelivered.split_off(&first),
+            None => self.undelivered.clear(),
+        }
+    }
+
+    /// Returns the events that are still to be delivered.
+    #[must_use]
+    pub fn undelivered(&self) -> Vec<DeliveredEvent> {
+        let events = self.undelivered.iter();
+        events
+            .map(|(seq, event)| DeliveredEvent {
+                seq: *seq,
+                event: event.clone(),
+            })
+            .collect()
+    }
+
+    /// Returns the tasks that wait for input, as they were when that was recorded.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(Task, Prompt)> {
+        let inputs = self.waiting.values().filter_map(|event| match &event.kind {
+            EventKind::Input { prompt } => Some((event.task.clone(), prompt.clone())),
+            EventKind::InputResolved { .. }
+            | EventKind::Started { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Disappeared { .. } => None,
+        });
+        inputs.collect()
+    }
+
+    /// Returns what to save of it, for a feed whose last record ends before the byte `end`.
+    #[must_use]
+    pub fn to_saved(&self, end: u64) -> SavedFeed {
+        let undelivered = self.undelivered.iter();
+        SavedFeed {
+            end,
+            undelivered: undelivered
+                .map(|(seq, event)| SavedEvent {
+                    seq: *seq,
+                    event: EventFields::from(event),
+                })
+                .collect(),
+            waiting: self.waiting.values().map(EventFields::from).collect(),
+        }
+    }
+
+    /// Returns what was saved.
+    ///
+    /// # Errors
+    ///
+    /// Names what cannot be read.
+    pub fn from_saved(saved: &SavedFeed) -> Result<Self, String> {
+        let mut pending = Self::default();
+        for event in &saved.waiting {
+            let event = event.to_event()?;
+            pending.waiting.insert(event.task.window, event);
+        }
+        for SavedEvent { seq, event } in &saved.undelivered {
+            pending.undelivered.insert(*seq, event.to_event()?);
+        }
+        Ok(pending)
+    }
+}

@@ -1,0 +1,122 @@
+//! A thread that keeps the output of ended runs: nobody waits while it is written.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::archive::{self, About, Limits};
+
+/// How many bytes of output may wait to be written. What is more is not kept: a disk that hangs must
+/// not fill the memory.
+const MOST_QUEUED: usize = 128 << 20;
+
+/// The output of a run, and where to keep it.
+#[derive(Debug)]
+pub(crate) struct KeptRun {
+    /// The session's folder of ended runs.
+    pub(crate) folder: PathBuf,
+    /// Which life of the session it was.
+    pub(crate) life: String,
+    /// What is known of the run.
+    pub(crate) about: About,
+    /// Its last lines.
+    pub(crate) lines: Vec<String>,
+    /// How much is kept.
+    pub(crate) limits: Limits,
+}
+
+impl KeptRun {
+    fn n_bytes(&self) -> usize {
+        self.lines.iter().map(String::len).sum()
+    }
+}
+
+#[derive(Debug)]
+enum Job {
+    Keep(Box<KeptRun>, oneshot::Sender<io::Result<()>>),
+    /// Answers when what was asked before is done.
+    Close(oneshot::Sender<()>),
+}
+
+/// The archiving thread, for the one who hands over output.
+#[derive(Debug)]
+pub(crate) struct Archiver {
+    jobs: mpsc::Sender<Job>,
+    /// How many bytes wait.
+    n_queued: Arc<AtomicUsize>,
+}
+
+impl Archiver {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (jobs, queue) = mpsc::channel();
+        let n_queued = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&n_queued);
+        thread::Builder::new()
+            .name("archiver".to_owned())
+            .spawn(move || run(&queue, &left))?;
+        Ok(Self { jobs, n_queued })
+    }
+
+    /// Keeps the output of a run; the answer comes when it is written. What becomes of it is logged
+    /// when nobody waits for the answer.
+    pub(crate) fn keep(&self, run: KeptRun) -> oneshot::Receiver<io::Result<()>> {
+        let (reply, kept) = oneshot::channel();
+        let n_bytes = run.n_bytes();
+        if self.n_queued.load(Ordering::Relaxed) + n_bytes > MOST_QUEUED {
+            answer(reply, Err(io::Error::other("the disk is too slow")));
+            return kept;
+        }
+        self.n_queued.fetch_add(n_bytes, Ordering::Relaxed);
+        if self.jobs.send(Job::Keep(Box::new(run), reply)).is_err() {
+            tracing::error!("the archiver's thread has gone: no output is kept");
+        }
+        kept
+    }
+
+    /// Resolves when everything that was handed over is written.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        drop(self.jobs.send(Job::Close(done)));
+        // Without an answer the thread has gone.
+        drop(closed.await);
+    }
+}
+
+fn run(queue: &mpsc::Receiver<Job>, n_queued: &AtomicUsize) {
+    for job in queue {
+        match job {
+            Job::Keep(run, reply) => {
+                let KeptRun {
+                    folder,
+                    life,
+                    about,
+                    lines,
+                    limits,
+                } = &*run;
+                let kept = archive::keep(folder, life, about, lines, *limits);
+                n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
+                answer(reply, kept);
+            }
+            Job::Close(done) => {
+                // Whoever asked may have given up waiting.
+                done.send(()).unwrap_or_default();
+            }
+        }
+    }
+}
+
+fn answer(reply: oneshot::Sender<io::Result<()>>, kept: io::Result<()>) {
+    if let Err(Err(error)) = reply.send(kept) {
+        tracing::warn!(%error, "could not keep the output of a run");
+    }
+}

@@ -1,0 +1,148 @@
+//! How far the feed reaches at this moment: what readers subscribe to.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+
+use super::Beginning;
+use super::read_marks::Readers;
+use super::stream::{Extent, NEWS_KEPT, News, Subscription};
+use crate::feed::{Reader, Sequence};
+use crate::wire::{Filter, LiveRecord, ReaderStart, Refusal, RefusalKind, VERSION};
+
+/// The present end of the feed and the present counts, and who is told when they change. The writing
+/// thread changes it; readers subscribe without asking anybody.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// The feed's file.
+    path: PathBuf,
+    epoch: String,
+    state: Mutex<State>,
+    readers: Arc<Readers>,
+}
+
+#[derive(Debug)]
+struct State {
+    session_name: String,
+    extent: Extent,
+    /// The counts; `None` before the first look.
+    status: Option<LiveRecord>,
+    /// `None` once the daemon leaves: streams end then.
+    news: Option<broadcast::Sender<News>>,
+}
+
+impl Live {
+    pub(super) fn new(beginning: &Beginning) -> Self {
+        let journal = &beginning.journal;
+        Self {
+            path: journal.path().to_owned(),
+            epoch: beginning.epoch.clone(),
+            state: Mutex::new(State {
+                session_name: beginning.session_name.clone(),
+                extent: Extent {
+                    end: journal.end(),
+                    last_seq: beginning.last_seq,
+                    file: journal.changes(),
+                },
+                status: None,
+                news: Some(broadcast::Sender::new(NEWS_KEPT)),
+            }),
+            readers: Arc::default(),
+        }
+    }
+
+    /// Returns a stream for a reader; refuses a number that the feed does not have. Nothing is read
+    /// yet.
+    pub(crate) fn subscribe(
+        &self,
+        start: &ReaderStart,
+        filter: Filter,
+    ) -> Result<Subscription, Refusal> {
+        // What is published from here on reaches the subscription, and what was before is in its
+        // extent.
+        let state = self.state();
+        let extent = state.extent;
+        let after = match start {
+            ReaderStart::Now => extent.last_seq,
+            ReaderStart::After(after) => after
+                .check(&self.epoch, extent.last_seq)
+                .map_err(|message| Refusal::new(RefusalKind::Failed, message))?,
+        };
+        let Some(news) = &state.news else {
+            let message = "the daemon is leaving".to_owned();
+            return Err(Refusal::new(RefusalKind::Failed, message));
+        };
+        let first_seen = match start {
+            ReaderStart::Now => after,
+            ReaderStart::After(_) => filter.first_seen(after),
+        };
+        let reader = (first_seen >= extent.last_seq).then(|| Reader::new(&self.path, extent.end));
+        Ok(Subscription {
+            hello: LiveRecord::Hello {
+                v: VERSION,
+                epoch: self.epoch.clone(),
+                last_seq: extent.last_seq,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                session_name: state.session_name.clone(),
+            },
+            status: state.status.clone(),
+            path: self.path.clone(),
+            first_seen,
+            reader,
+            sequence: Sequence::after(after),
+            filter,
+            extent,
+            news: news.subscribe(),
+            has_skipped: false,
+            reading: self.readers.begin(),
+        })
+    }
+
+    /// Takes note of the session's new name.
+    pub(crate) fn rename(&self, session_name: &str) {
+        session_name.clone_into(&mut self.state().session_name);
+    }
+
+    /// The readers of the feed.
+    pub(crate) fn readers(&self) -> &Arc<Readers> {
+        &self.readers
+    }
+
+    /// Publishes the counts as they were when the feed ended at `extent`.
+    pub(super) fn publish_status(&self, extent: Extent, status: LiveRecord) {
+        let mut state = self.state();
+        state.status = Some(status.clone());
+        state.tell(News::Status { extent, status });
+    }
+
+    /// Publishes that the feed ends here now.
+    pub(super) fn publish_end(&self, extent: Extent) {
+        let mut state = self.state();
+        state.extent = extent;
+        state.tell(News::Grown(extent));
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        self.state().extent
+    }
+
+    /// Ends all streams, once they have had what is published.
+    pub(super) fn close(&self) {
+        self.state().news = None;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done where it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tell(&self, news: News) {
+        if let Some(sender) = &self.news {
+            // Without readers there is nobody to tell: no failure.
+            drop(sender.send(news));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The thread that appends to the feed, syncs it and saves the snapshot.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::live::Live;
+use super::stream::Extent;
+use super::{Beginning, Job, Report, SavedLook};
+use crate::feed::{FeedError, Journal, Pending, store_saved};
+use crate::model::{Record, Seq, StatusCounts};
+use crate::wire::{Context, LiveRecord, SavedSession};
+
+/// How long to wait before a disk that refused is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The writing thread's state.
+#[derive(Debug)]
+pub(super) struct Writer {
+    journal: Journal,
+    epoch: String,
+    /// What the daemon was asked for by.
+    asked: String,
+    /// The file of the saved snapshot.
+    saved: PathBuf,
+    live: Arc<Live>,
+    reporter: watch::Sender<Report>,
+    /// What the records that were handed over leave open.
+    pending: Pending,
+    /// The number of the last record that was handed over.
+    queued: Seq,
+    /// The number of the last record that is on the disk.
+    written: Seq,
+    /// Why the disk refused; `None` while it takes everything.
+    problem: Option<String>,
+    /// When a disk that refused is tried again.
+    retry_at: Option<Instant>,
+    /// Counts to publish, each behind the records that were handed over before.
+    statuses: Vec<(Place, StatusCounts)>,
+    /// The counts that were published last.
+    counts: Option<StatusCounts>,
+    /// The snapshot to save once the records are written that were handed over before.
+    unsaved: Option<(Place, SavedSession)>,
+    /// When a snapshot that could not be saved is tried again.
+    save_again_at: Option<Instant>,
+}
+
+/// A place in the feed.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Behind this many of the bytes that wait for the disk, and behind this record.
+    Unwritten(usize, Seq),
+    /// In the file.
+    Written(Extent),
+}
+
+impl Place {
+    /// Returns where it is in the file once the bytes are written that waited; they begin at `start`.
+    fn in_file(self, start: u64, file: u64) -> Extent {
+        match self {
+            Self::Unwritten(n_before, last_seq) => Extent {
+                end: start + n_before as u64,
+                last_seq,
+                file,
+            },
+            Self::Written(extent) => extent,
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn new(
+        beginning: Beginning,
+        live: Arc<Live>,
+        reporter: watch::Sender<Report>,
+    ) -> Self {
+        Self {
+            journal: beginning.journal,
+            epoch: beginning.epoch,
+            asked: beginning.asked,
+            saved: beginning.saved,
+            live,
+            reporter,
+            pending: beginning.pending,
+            queued: beginning.last_seq,
+            written: beginning.last_seq,
+            problem: None,
+            retry_at: None,
+            statuses: Vec::new(),
+            counts: None,
+            unsaved: None,
+            save_again_at: None,
+        }
+    }
+
+    /// Works until nobody can ask for anything more. What was queued while a sync ran is written
+    /// together, with one sync.
+    pub(super) fn run(mut self, queue: &Receiver<Job>) {
+        loop {
+            let first = match self.next(queue) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let is_retry = self.retry_at.is_some_and(|at| at <= Instant::now());
+            let (mut has_records, mut closed) = (false, Vec::new());
+            for job in first.into_iter().chain(queue.try_iter()) {
+                match job {
+                    Job::Append(records, context) => {
+                        has_records = true;
+                        self.queue(&records, &context);
+                    }
+                    Job::Status(counts) => self.statuses.push((self.place(), counts)),
+                    Job::Save(look) => self.save_later(&look),
+                    Job::Close(done) => closed.push(done),
+                }
+            }
+            let is_due = has_records || is_retry || !closed.is_empty();
+            self.settle(is_due);
+            self.report();
+            self.save();
+            for done in closed {
+                // Whoever asked may have given up waiting.
+                done.send(()).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Returns the next job; a timeout when it is time to try again what failed.
+    fn next(&self, queue: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
+        match [self.retry_at, self.save_again_at]
+            .into_iter()
+            .flatten()
+            .min()
+        {
+            Some(at) => queue.recv_timeout(at.saturating_duration_since(Instant::now())),
+            None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    fn queue(&mut self, records: &[Record], context: &Context) {
+        self.journal.queue(records, context);
+        for record in records {
+            self.pending.apply(record);
+            self.queued = record.seq;
+        }
+    }
+
+    /// Returns the place behind everything that was handed over.
+    fn place(&self) -> Place {
+        Place::Unwritten(self.journal.n_unwritten(), self.queued)
+    }
+
+    fn save_later(&mut self, look: &SavedLook) {
+        let SavedLook {
+            snapshot,
+            bookmark,
+            first_undelivered,
+        } = look;
+        let mut saved =
+            SavedSession::new(&self.asked, snapshot, bookmark, &self.epoch, self.queued);
+        self.pending.forget_before(*first_undelivered);
+        // Where the feed ends is known when it is written.
+        saved.feed = (self.queued > 0).then(|| self.pending.to_saved(0));
+        self.unsaved = Some((self.place(), saved));
+        self.save_again_at = None;
+    }
+
+    /// Writes what is queued, if that is due, and publishes what came of it.
+    fn settle(&mut self, is_due: bool) {
+        let n_unwritten = self.journal.n_unwritten() as u64;
+        let had_problem = self.problem.is_some();
+        if is_due {
+            match self.journal.flush() {
+                Ok(()) => self.on_written(),
+                Err(error) => self.on_refused(&error),
+            }
+        }
+        if self.problem.is_none() {
+            self.publish_written(n_unwritten);
+        }
+        let counts: Vec<_> = self.statuses.drain(..).collect();
+        if let Some((_, counts)) = counts.last() {
+            self.counts = Some(*counts);
+        }
+        if !counts.is_empty() || had_problem != self.problem.is_some() {
+            self.publish_status(self.live.extent());
+        }
+    }
+
+    fn on_written(&mut self) {
+        if self.retry_at.take().is_some() {
+            tracing::info!(last_seq = self.queued, "the feed can be written again");
+        }
+        self.written = self.queued;
+        self.problem = None;
+    }
+
+    fn on_refused(&mut self, error: &FeedError) {
+        if self.problem.is_none() {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            tracing::error!(%error, cause, "the feed's disk refuses; records wait");
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+            self.problem = Some(format!("{error}{cause}"));
+        }
+        self.retry_at = Some(Instant::now() + RETRY_AFTER);
+    }
+
+    /// Publishes that everything is written, of which the last `n_bytes` were not before: the counts,
+    /// each where it belongs, and the feed's end.
+    fn publish_written(&mut self, n_bytes: u64) {
+        let end = Extent {
+            end: self.journal.end(),
+            last_seq: self.written,
+            file: self.journal.changes(),
+        };
+        let start = end.end - n_bytes;
+        for (place, counts) in std::mem::take(&mut self.statuses) {
+            self.counts = Some(counts);
+            self.publish_status(place.in_file(start, end.file));
+        }
+        if let Some((place, _)) = &mut self.unsaved {
+            *place = Place::Written(place.in_file(start, end.file));
+        }
+        if self.live.extent() != end {
+            self.live.publish_end(end);
+        }
+    }
+
+    fn publish_status(&self, extent: Extent) {
+        let Some(counts) = self.counts else { return };
+        let mut status = LiveRecord::from(counts);
+        if let LiveRecord::Status { problem, .. } = &mut status {
+            let n = self.queued - self.written;
+            *problem = self.problem.as_ref().map(|text| with_waiting(text, n));
+        }
+        self.live.publish_status(extent, status);
+    }
+
+    fn report(&self) {
+        let report = Report {
+            written: self.written,
+            tried: self.queued,
+            problem: self.problem.clone(),
+            is_full: self.journal.is_full(),
+            counts: self.counts,
+        };
+        self.reporter.send_if_modified(|before| {
+            let is_news = *before != report;
+            *before = report;
+            is_news
+        });
+    }
+
+    /// Saves the last snapshot whose records are all written.
+    fn save(&mut self) {
+        let Some((Place::Written(extent), mut saved)) = self
+            .unsaved
+            .take_if(|(place, _)| matches!(place, Place::Written(_)))
+        else {
+            return;
+        };
+        if let Some(feed) = &mut saved.feed {
+            feed.end = extent.end;
+        }
+        self.save_again_at = None;
+        if let Err(error) = store_saved(&self.saved, &saved) {
+            tracing::error!(%error, "could not save the snapshot");
+            self.save_again_at = Some(Instant::now() + RETRY_AFTER);
+            self.unsaved = Some((Place::Written(extent), saved));
+        }
+    }
+}
+
+/// Says why the disk refuses, and how many records wait for it.
+pub(crate) fn with_waiting(problem: &str, n_records: Seq) -> String {
+    format!("{problem}; {n_records} records wait in memory")
+}

@@ -1,0 +1,151 @@
+//! A disk that hangs in the middle of a sync keeps nobody waiting but those who are told of records.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::runs::codes;
+use crate::support::{Output, World, deliveries, event, story};
+
+/// A disk whose syncs hang for as long as the test wants.
+struct Disk {
+    library: PathBuf,
+    /// While this file is there, syncs hang until something is written into the gate.
+    hold: PathBuf,
+    /// Made by a sync that hangs.
+    hangs: PathBuf,
+}
+
+impl Disk {
+    fn new(world: &World) -> Self {
+        let disk = Self {
+            library: world.path("disk.so"),
+            hold: world.path("hold"),
+            hangs: world.path("hangs"),
+        };
+        let source = world.path("disk.c");
+        let program = SOURCE
+            .replace("HOLD", &format!("{:?}", disk.hold))
+            .replace("HANGS", &format!("{:?}", disk.hangs))
+            .replace("GATE", &format!("{:?}", world.path("gate-of-disk")));
+        fs::write(&source, program).unwrap();
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&disk.library, &source])
+            .arg("-ldl")
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{built:?}");
+        disk
+    }
+
+    fn hold(&self) {
+        fs::write(&self.hold, "").unwrap();
+    }
+}
+
+/// The C library's `fdatasync`, held up.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+int fdatasync(int file) {
+    int (*next)(int) = dlsym(RTLD_NEXT, "fdatasync");
+    if (access(HOLD, F_OK) == 0) {
+        char byte;
+        close(open(HANGS, O_CREAT | O_WRONLY, 0600));
+        int gate = open(GATE, O_RDONLY);
+        if (read(gate, &byte, 1) != 1)
+            _exit(99);
+        close(gate);
+    }
+    return next(file);
+}
+"#;
+
+#[test]
+fn while_a_sync_hangs_requests_are_answered_and_nobody_is_told() {
+    let world = World::new();
+    let disk = Disk::new(&world);
+    let release = world.gate("gate-of-disk");
+    let mut daemon = world.command(World::program());
+    daemon
+        .args(["daemon", "--detach"])
+        .env("LD_PRELOAD", &disk.library);
+    Output::of(daemon).ok();
+    let ends = world.gate("ends");
+    let window = world.run("api", &format!("{}; exit 5", ends.wait()));
+    let before = world.until_deliveries(1);
+    let reader = world.start(["feed", "--follow"]);
+    reader.records_until(|record| record["kind"] == "sync");
+    let mut wait = world.start(["wait", "api", "--json"]);
+    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+
+    disk.hold();
+    ends.open();
+    world.until_true("a sync hangs", || disk.hangs.exists());
+    // These are answered, and show what is.
+    let task = |look: &Value| look["tasks"][0].clone();
+    assert_eq!(task(&world.look())["dead"], true);
+    assert_eq!(task(&world.look())["windowId"], window.as_str());
+    let status = world.daemon_status();
+    assert_eq!(status["dead"], 1);
+    // The wait is over and has not been answered, for its event is not on the disk; nothing of it is
+    // delivered either.
+    assert_eq!(
+        (&status["waits"], &status["readers"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(status["lastSeq"], before.len());
+    // A reader that comes now gets what is on the disk.
+    let late = world.start(["feed", "--follow", "--after", "0"]);
+    let told = late.records_until(|record| record["kind"] == "sync");
+    assert_eq!(told[0]["lastSeq"], before.len());
+    let records: Vec<Value> = told
+        .into_iter()
+        .filter(|record| record["seq"].is_u64())
+        .collect();
+    assert_eq!(records, before);
+
+    fs::remove_file(&disk.hold).unwrap();
+    release.open();
+    assert_eq!(wait.record()["outcome"], "exited");
+    assert_eq!(wait.wait(), 1);
+    // The first that the reader has had since is the event, and its delivery knows of the wait.
+    let told = reader.records_until(|record| record["kind"] == "notice");
+    assert_eq!(told[0], *event(&told, "exited", "api"));
+    let records = world.finish();
+    assert_eq!(codes(&records, "api"), [(1, 5)]);
+    let last = deliveries(&records).last().map(|last| last["kind"].clone());
+    assert_eq!(last, Some("notice".into()), "{:?}", story(&records));
+}
+
+#[test]
+fn a_daemon_leaves_while_a_sync_hangs_and_the_next_one_finds_what_is_missing() {
+    let world = World::new();
+    let disk = Disk::new(&world);
+    let _release = world.gate("gate-of-disk");
+    let mut daemon = world.command(World::program());
+    daemon
+        .args(["daemon", "--detach"])
+        .env("LD_PRELOAD", &disk.library);
+    Output::of(daemon).ok();
+    let ends = world.gate("ends");
+    world.run("api", &format!("{}; exit 5", ends.wait()));
+    world.until_deliveries(1);
+    let pid = world.daemon_pid();
+    disk.hold();
+    ends.open();
+    world.until_true("a sync hangs", || disk.hangs.exists());
+    world.task(["daemon", "stop"]).ok();
+    world.until_true("it has left", || crate::support::has_ended(pid));
+    world.daemon();
+    world.until("the end", |records| {
+        codes(records, "api") == [(1, 5)] && crate::support::all_told(records)
+    });
+    world.finish();
+}
