@@ -103,6 +103,9 @@ impl Server {
             called: None,
         };
         let begun = async {
+            // tmux may read our lines before the client's own command: the client would wait first
+            // and be attached after that.
+            waiter.attached().await?;
             waiter.control.write(&begin).await?;
             waiter.mark().await
         };
@@ -143,6 +146,20 @@ impl HookWakeups {
     pub async fn called(&mut self) -> Option<Callers> {
         // That the connection has gone shows at the next call.
         ready(pin!(self.woken())).await?.ok()
+    }
+
+    /// Reads the answer to the attaching itself.
+    async fn attached(&mut self) -> Result<(), TmuxError> {
+        loop {
+            match self.control.next().await? {
+                Some(ControlItem::Frame(frame)) if frame.ok => return Ok(()),
+                Some(ControlItem::Frame(frame)) => {
+                    return Err(TmuxError::from_reply("attach-session", &frame.text()));
+                }
+                Some(ControlItem::Notice(_)) => {}
+                None => return Err(TmuxError::Closed),
+            }
+        }
     }
 
     async fn mark(&mut self) -> Result<Callers, TmuxError> {
