@@ -72,6 +72,8 @@ pub(super) struct FeedPublisher {
     report: Report,
     /// The number of the last record that was handed over.
     given_seq: Seq,
+    /// The counts that were handed over last.
+    given_counts: Option<StatusCounts>,
     /// Notices whose records are not on the disk yet.
     unshown: Unshown,
 }
@@ -92,6 +94,7 @@ impl FeedPublisher {
             store,
             context,
             given_seq: report.tried,
+            given_counts: None,
             report,
             unshown: Unshown::default(),
         }
@@ -119,7 +122,10 @@ impl FeedPublisher {
                     }
                     self.store.append(records, &self.context);
                 }
-                Effect::Status(counts) => self.store.publish(counts),
+                Effect::Status(counts) => {
+                    self.given_counts = Some(counts);
+                    self.store.publish(counts);
+                }
             }
         }
     }
@@ -204,6 +210,17 @@ impl FeedPublisher {
     /// Returns the number of the last record that was handed over.
     pub(super) fn given_seq(&self) -> Seq {
         self.given_seq
+    }
+
+    /// Returns the counts that were handed over last.
+    pub(super) fn given_counts(&self) -> Option<StatusCounts> {
+        self.given_counts
+    }
+
+    /// Whether the disk has taken or refused the records up to this number, and these counts are
+    /// published.
+    pub(super) fn has_tried(&self, seq: Seq, counts: Option<StatusCounts>) -> bool {
+        self.report.tried >= seq && self.report.counts == counts
     }
 
     /// Returns the number of the last record that the disk has taken or refused.

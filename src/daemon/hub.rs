@@ -314,11 +314,12 @@ impl Hub {
         }
     }
 
-    /// Waits until the disk has taken or refused what was recorded by now, but no longer than that.
+    /// Waits until the disk has taken or refused what was recorded by now, and the counts are
+    /// published, but no longer than that.
     pub(super) async fn settle(&mut self, limit: Duration) {
-        let given = self.recorder.given_seq();
+        let (seq, counts) = (self.recorder.given_seq(), self.recorder.given_counts());
         let deadline = Instant::now() + limit;
-        while self.recorder.tried_seq() < given {
+        while !self.recorder.has_tried(seq, counts) {
             match timeout_at(deadline, self.recorder.changed()).await {
                 Ok(Ok(())) => self.on_stored().await,
                 // It is for the loop to leave, if the store has gone.
