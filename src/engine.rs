@@ -285,7 +285,7 @@ impl Engine {
         Some((
             self.episodes.judgement_of(window)?,
             self.episodes.still_since(window)?,
-            self.episodes.told_since(window),
+            self.episodes.reported_since(window),
         ))
     }
 

@@ -62,7 +62,7 @@ pub(super) async fn explain_directly(
     let terminal = process::terminal(pid, Path::new(&tty));
     let judgement = prompt::judge(&task.screen, terminal.as_ref(), &teaching);
     let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
-    let mutes = |found: prompt::Found| teaching.mutes(task, &found.prompt);
+    let mutes = |found: prompt::PromptMatch| teaching.mutes(task, &found.prompt);
     if judgement.found.is_some_and(mutes) {
         explanation.state = ExplainedState::Muted;
     }

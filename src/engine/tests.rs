@@ -519,7 +519,7 @@ fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<St
     let task = std::sync::Arc::make_mut(look.tasks.get_mut(&WindowId(1)).unwrap());
     let y = task.screen.rows.len() - 1;
     let x = task.screen.rows[y].chars().count() + 1;
-    task.screen.cursor = Some(crate::model::Cursor {
+    task.screen.cursor = Some(crate::model::CursorPosition {
         x: u32::try_from(x).unwrap(),
         y: u32::try_from(y).unwrap(),
     });

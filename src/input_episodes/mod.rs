@@ -1,9 +1,9 @@
-//! What "already told" means for a task that waits: one `input` per episode.
+//! Reports each episode of waiting once: one `input`, and one `inputResolved` at its end.
 //!
-//! An episode begins when the same prompt stands on an unchanged screen in two looks. It ends when
-//! the prompt is gone, when it was asked again, or with the run. Where the kernel shows the call in
-//! which a thread reads the terminal, one call belongs to one episode at most: a program that
-//! prints while its call goes on has asked nothing by that.
+//! An episode begins when the same prompt is on an unchanged screen at two looks. It ends when the
+//! prompt is gone, when it was asked again, or with the run. Where the kernel shows the call in
+//! which a thread reads the terminal, one call belongs to at most one episode: text printed during
+//! the call is not a question.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,79 +13,85 @@ use crate::model::{
     Event, EventKind, Life, Now, Prompt, PromptKind, ReadCall, Screen, Snapshot, Task, TtyEvidence,
     WindowId,
 };
-use crate::prompt::{self, Found, Judgement, UserRules};
+use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
-mod call;
-mod echo;
+mod answer_echo;
+mod ongoing_read;
 mod reprompt;
 
-use call::Call;
-use echo::AnswerPlace;
+use answer_echo::AnswerPlace;
+use ongoing_read::OngoingRead;
 
-/// The prompts of every task, across looks.
+/// The episodes of all tasks, across looks.
 #[derive(Debug, Clone, Default)]
 pub struct Episodes {
-    seen: BTreeMap<WindowId, Seen>,
-    watched: BTreeMap<WindowId, Watched>,
+    last_look: BTreeMap<WindowId, LastLook>,
+    episodes: BTreeMap<WindowId, Episode>,
     teaching: UserRules,
 }
 
-/// What the last look showed of a task. Judging takes a while, so it is done when something has
-/// changed.
+/// The last look at a task, with its judgement. Judging is slow, so it is repeated only when
+/// something has changed.
 #[derive(Debug, Clone)]
-struct Seen {
+struct LastLook {
     screen: Screen,
     terminal: Option<Arc<TtyEvidence>>,
     judgement: Option<Judgement>,
-    /// The first look at these very rows.
+    /// The first look at these rows.
     since: Instant,
-    /// Whether another look has found them the same.
+    /// Whether a later look had the same rows.
     is_still: bool,
-    /// The call in which the terminal is read, since it was first seen.
-    call: Option<Call>,
-    /// Where the answer to what is asked, or was asked last, would be typed.
+    /// The call in which the terminal is read, and since when.
+    call: Option<OngoingRead>,
+    /// Where the answer to the present or the last question would be typed.
     place: Option<AnswerPlace>,
 }
 
-impl Seen {
-    /// The call in which the terminal is read, as this look shows it.
+impl LastLook {
+    /// Returns the call in which the terminal is read at this look.
     fn read(&self) -> Option<ReadCall> {
         self.terminal.as_ref()?.read
     }
 
-    /// Takes note that the call in which the terminal is read was told as waiting.
-    fn note_told(&mut self, watched: &Watched) {
+    /// Marks the call in which the terminal is read as reported, if the episode was reported for
+    /// it.
+    fn note_reported(&mut self, episode: &Episode) {
         let read = self.read();
-        if let (State::Told { .. }, Some(call)) = (watched.state, &mut self.call)
-            && call::is_same(watched.read, read)
+        if let (Phase::Reported { .. }, Some(call)) = (episode.state, &mut self.call)
+            && ongoing_read::is_same(episode.read, read)
         {
-            call.is_told = true;
+            call.is_reported = true;
         }
     }
 
-    /// A call that goes on asks once at most, and only by what stood there when it began.
-    fn judge_by_call(&mut self, before: Option<&Watched>, task: &Task) {
-        let is_told = before.is_some_and(|before| match before.state {
-            State::Told { .. } => call::is_same(before.read, self.read()),
-            State::Candidate { .. } => false,
+    /// Applies the rule that a call asks at most once, and only by text that was there when it
+    /// began.
+    fn judge_by_call(&mut self, before: Option<&Episode>, task: &Task) {
+        let is_reported = before.is_some_and(|before| match before.state {
+            Phase::Reported { .. } => ongoing_read::is_same(before.read, self.read()),
+            Phase::Candidate { .. } => false,
         });
-        if is_told || self.read().is_none() {
+        if is_reported || self.read().is_none() {
             return;
         }
         let (Some(call), Some(judgement)) = (&self.call, &mut self.judgement) else {
             return;
         };
         if let Some(found) = &judgement.found
-            && call.was_not_asked(found, &task.screen)
+            && call.does_not_own(found, &task.screen)
         {
             judgement.found = None;
             judgement.is_settled = true;
-            judgement.rule = "printed while the same read goes on";
+            judgement.rule = "printed during the same call of read";
         }
     }
 
-    /// Whether a look shows just the same once more, and that asks nothing.
-    fn asks_nothing_still(&self, task: &Task, terminal: Option<&Arc<TtyEvidence>>) -> bool {
+    /// Whether another look shows the same, and that is not a question.
+    fn is_unchanged_without_prompt(
+        &self,
+        task: &Task,
+        terminal: Option<&Arc<TtyEvidence>>,
+    ) -> bool {
         let is_open = task.is_alive() && is_known(task);
         let asks = self
             .judgement
@@ -99,212 +105,213 @@ impl Seen {
     }
 }
 
-/// A prompt that stands on a task's screen.
+/// A prompt on a task's screen, reported or not.
 #[derive(Debug, Clone)]
-struct Watched {
-    /// The task as it was when the prompt was last seen.
+struct Episode {
+    /// The task at the last look at which the prompt was there.
     task: Arc<Task>,
-    found: Found,
-    state: State,
-    /// The call in which the terminal was read when it was told, or a later one that goes on while
-    /// it stands.
+    found: PromptMatch,
+    state: Phase,
+    /// The call in which the terminal was read when it was reported, or a later one of the same
+    /// episode.
     read: Option<ReadCall>,
-    /// Whether the terminal could be asked.
+    /// Whether there was evidence on the terminal.
     is_by_terminal: bool,
 }
 
-/// How far an episode has come.
+/// The phase of an episode.
 #[derive(Debug, Clone, Copy)]
-enum State {
-    /// Seen, and not told yet. `since` is the first look at this very screen.
+enum Phase {
+    /// Not reported yet. `since` is the first look at this screen.
     Candidate { since: Instant },
-    /// Told as `input`, at `since`.
-    Told { since: Option<Now> },
+    /// Reported as `input`, at `since`; `None` if that was before a restart.
+    Reported { since: Option<Now> },
 }
 
 impl Episodes {
-    /// Goes by what a user has taught.
+    /// Sets the user's rules.
     pub fn teach(&mut self, teaching: UserRules) {
         self.teaching = teaching;
     }
 
-    /// Returns the `input` and `inputResolved` events that this look brings.
+    /// Returns the `input` and `inputResolved` events of this look.
     ///
-    /// The screen must have stood for `quiet`, and through two looks at least.
+    /// The screen must be unchanged for `quiet`, and at two looks at least.
     pub fn admit(&mut self, look: &Snapshot, quiet: Duration, now: Now) -> Vec<Event> {
         let mut events = Vec::new();
-        if !self.seen.keys().eq(look.tasks.keys()) {
-            self.seen
+        if !self.last_look.keys().eq(look.tasks.keys()) {
+            self.last_look
                 .retain(|window, _| look.tasks.contains_key(window));
         }
-        let gone: Vec<Watched> = self
-            .watched
+        let gone: Vec<Episode> = self
+            .episodes
             .extract_if(.., |window, _| !look.tasks.contains_key(window))
-            .map(|(_, watched)| watched)
+            .map(|(_, episode)| episode)
             .collect();
-        for watched in gone {
-            resolve(watched, &mut events);
+        for episode in gone {
+            resolve(episode, &mut events);
         }
         for task in look.tasks.values() {
-            let before = self.watched.remove(&task.window);
+            let before = self.episodes.remove(&task.window);
             let terminal = look.terminals.get(&task.window);
-            let seen = self.seen.get_mut(&task.window);
-            let same = seen.filter(|seen| seen.asks_nothing_still(task, terminal));
-            if let (Some(seen), None) = (same, &before) {
-                // Shared, so that the next comparison is quick.
-                seen.screen = task.screen.clone();
+            let last_look = self.last_look.get_mut(&task.window);
+            let same =
+                last_look.filter(|last_look| last_look.is_unchanged_without_prompt(task, terminal));
+            if let (Some(last_look), None) = (same, &before) {
+                // Shared, which makes the next comparison fast.
+                last_look.screen = task.screen.clone();
                 continue;
             }
-            let last = self.seen.remove(&task.window);
+            let last = self.last_look.remove(&task.window);
             let place = last.as_ref().and_then(|last| last.place.clone());
-            let mut seen = see(last, task, terminal, &self.teaching, now);
-            seen.judge_by_call(before.as_ref(), task);
+            let mut last_look = see(last, task, terminal, &self.teaching, now);
+            last_look.judge_by_call(before.as_ref(), task);
             let evidence = terminal.map(Arc::as_ref);
-            let judgement = seen.judgement.as_mut();
-            seen.place = echo::follow(place.as_ref(), task, evidence, judgement);
-            let found = seen
+            let judgement = last_look.judgement.as_mut();
+            last_look.place = answer_echo::follow(place.as_ref(), task, evidence, judgement);
+            let found = last_look
                 .judgement
                 .as_ref()
                 .and_then(|judgement| judgement.found.clone())
                 .filter(|found| !self.teaching.mutes(task, &found.prompt))
-                .or_else(|| still_stands(before.as_ref()?, task, terminal));
-            let turn = Turn {
+                .or_else(|| is_still_on_screen(before.as_ref()?, task, terminal));
+            let task_look = TaskLook {
                 task,
                 found,
-                seen: &seen,
+                last_look: &last_look,
                 quiet,
                 now,
             };
-            if let Some(watched) = turn.admit(before, &mut events) {
-                seen.note_told(&watched);
-                self.watched.insert(task.window, watched);
+            if let Some(episode) = task_look.admit(before, &mut events) {
+                last_look.note_reported(&episode);
+                self.episodes.insert(task.window, episode);
             }
-            self.seen.insert(task.window, seen);
+            self.last_look.insert(task.window, last_look);
         }
         events
     }
 
-    /// Forgets every prompt, telling the end of those that had been told.
+    /// Ends all episodes. Returns the `inputResolved` events of those that were reported.
     pub fn end_all(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        self.seen.clear();
-        for watched in std::mem::take(&mut self.watched).into_values() {
-            resolve(watched, &mut events);
+        self.last_look.clear();
+        for episode in std::mem::take(&mut self.episodes).into_values() {
+            resolve(episode, &mut events);
         }
         events
     }
 
-    /// Takes up an episode that was told before a restart, as `task` showed it then.
+    /// Restores an episode that was reported before a restart, with the task as it was then.
     pub fn restore(&mut self, task: Task, prompt: Prompt) {
         let found = prompt::find(&task.screen)
             .filter(|found| found.prompt.text == prompt.text)
-            .unwrap_or(Found {
+            .unwrap_or(PromptMatch {
                 prompt,
                 row: usize::MAX,
-                is_asked: true,
-                stands_for: Duration::ZERO,
+                is_question: true,
+                still_for: Duration::ZERO,
             });
-        self.watched.insert(
+        self.episodes.insert(
             task.window,
-            Watched {
+            Episode {
                 task: Arc::new(task),
                 found,
-                state: State::Told { since: None },
+                state: Phase::Reported { since: None },
                 read: None,
                 is_by_terminal: false,
             },
         );
     }
 
-    /// Whether this task was told as waiting and still waits.
+    /// Whether this task was reported as waiting and still waits.
     #[must_use]
     pub fn is_waiting(&self, window: WindowId) -> bool {
         self.prompt_of(window).is_some()
     }
 
-    /// Returns what this task waits for, once told.
+    /// Returns the reported prompt that this task waits at.
     #[must_use]
     pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
-        self.watched
+        self.episodes
             .get(&window)
-            .and_then(|watched| match watched.state {
-                State::Told { .. } => Some(&watched.found.prompt),
-                State::Candidate { .. } => None,
+            .and_then(|episode| match episode.state {
+                Phase::Reported { .. } => Some(&episode.found.prompt),
+                Phase::Candidate { .. } => None,
             })
     }
 
-    /// Returns since when this task has been told as waiting; `None` where it is not, or where
-    /// it was told before a restart.
+    /// Returns since when this task has been reported as waiting; `None` where it is not, or where
+    /// it was reported before a restart.
     #[must_use]
-    pub fn told_since(&self, window: WindowId) -> Option<Now> {
-        self.watched
+    pub fn reported_since(&self, window: WindowId) -> Option<Now> {
+        self.episodes
             .get(&window)
-            .and_then(|watched| match watched.state {
-                State::Told { since } => since,
-                State::Candidate { .. } => None,
+            .and_then(|episode| match episode.state {
+                Phase::Reported { since } => since,
+                Phase::Candidate { .. } => None,
             })
     }
 
-    /// Returns how the last look at this task was judged.
+    /// Returns the judgement of the last look at this task.
     #[must_use]
     pub fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
-        self.seen.get(&window)?.judgement.as_ref()
+        self.last_look.get(&window)?.judgement.as_ref()
     }
 
-    /// Returns since when this task's rows have stood unchanged.
+    /// Returns since when this task's rows are unchanged.
     #[must_use]
     pub fn still_since(&self, window: WindowId) -> Option<Instant> {
-        self.seen.get(&window).map(|seen| seen.since)
+        self.last_look.get(&window).map(|last_look| last_look.since)
     }
 
-    /// Returns for how long this task has shown nothing new, where that is `after` at least and
-    /// nothing tells whether it waits or works.
+    /// Returns how long this task's rows are unchanged, if that is at least `after` and no evidence
+    /// says whether the task waits or works.
     #[must_use]
     pub fn stalled_for(&self, window: WindowId, after: Duration, now: Now) -> Option<Duration> {
-        let seen = self.seen.get(&window)?;
-        let stood = now.mono.saturating_duration_since(seen.since);
+        let last_look = self.last_look.get(&window)?;
+        let still_for = now.mono.saturating_duration_since(last_look.since);
         let is_open = || {
             !self.is_waiting(window)
-                && seen
+                && last_look
                     .judgement
                     .as_ref()
-                    .is_some_and(|judgement| judgement.leaves_open(&seen.screen))
+                    .is_some_and(|judgement| judgement.leaves_open(&last_look.screen))
         };
-        (stood >= after && is_open()).then_some(stood)
+        (still_for >= after && is_open()).then_some(still_for)
     }
 
-    /// Returns what users have taught.
+    /// Returns the user's rules.
     #[must_use]
     pub fn teaching(&self) -> &UserRules {
         &self.teaching
     }
 
-    /// Returns when the next look can tell a prompt that stands and is not told yet.
+    /// Returns when the next look can report a prompt that is on a screen and not reported yet.
     #[must_use]
     pub fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
         let since = self
-            .watched
+            .episodes
             .values()
-            .filter_map(|watched| match watched.state {
-                State::Candidate { since } => Some(since + quiet.max(watched.found.stands_for)),
-                State::Told { .. } => None,
+            .filter_map(|episode| match episode.state {
+                Phase::Candidate { since } => Some(since + quiet.max(episode.found.still_for)),
+                Phase::Reported { .. } => None,
             });
         since.min()
     }
 }
 
-/// Takes note of what a look shows of a task.
+/// Returns the look at a task, with its judgement.
 fn see(
-    before: Option<Seen>,
+    before: Option<LastLook>,
     task: &Arc<Task>,
     terminal: Option<&Arc<TtyEvidence>>,
     teaching: &UserRules,
     now: Now,
-) -> Seen {
+) -> LastLook {
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
     let judge = || is_open.then(|| prompt::judge(&task.screen, evidence, teaching));
-    let call = call::follow(
+    let call = ongoing_read::follow(
         before.as_ref().and_then(|before| before.call.as_ref()),
         task,
         evidence,
@@ -314,7 +321,7 @@ fn see(
             let is_same = before.screen == task.screen
                 && before.terminal.as_ref() == terminal
                 && before.judgement.is_some() == is_open;
-            Seen {
+            LastLook {
                 judgement: if is_same { before.judgement } else { judge() },
                 screen: task.screen.clone(),
                 terminal: terminal.cloned(),
@@ -324,7 +331,7 @@ fn see(
                 place: None,
             }
         }
-        Some(_) | None => Seen {
+        Some(_) | None => LastLook {
             judgement: judge(),
             screen: task.screen.clone(),
             terminal: terminal.cloned(),
@@ -337,21 +344,21 @@ fn see(
 }
 
 /// One task at one look.
-struct Turn<'a> {
+struct TaskLook<'a> {
     task: &'a Arc<Task>,
-    found: Option<Found>,
-    seen: &'a Seen,
+    found: Option<PromptMatch>,
+    last_look: &'a LastLook,
     quiet: Duration,
     now: Now,
 }
 
-impl Turn<'_> {
-    /// Returns what to watch of this task from here on.
-    fn admit(self, before: Option<Watched>, events: &mut Vec<Event>) -> Option<Watched> {
+impl TaskLook<'_> {
+    /// Returns the episode of this task after this look, and adds its events.
+    fn admit(self, before: Option<Episode>, events: &mut Vec<Event>) -> Option<Episode> {
         if let Some(before) = &before
-            && self.is_unknown_reader(before)
+            && self.lacks_evidence(before)
         {
-            return unseen(before.clone(), self.task);
+            return without_evidence(before.clone(), self.task);
         }
         let Some(found) = &self.found else {
             let before = before?;
@@ -359,42 +366,46 @@ impl Turn<'_> {
                 resolve(before, events);
                 return None;
             }
-            return unseen(before, self.task);
+            return without_evidence(before, self.task);
         };
-        let watch = |found: &Found, state, read| {
-            Some(Watched {
+        let watch = |found: &PromptMatch, state, read| {
+            Some(Episode {
                 task: Arc::clone(self.task),
                 found: found.clone(),
                 state,
                 read,
-                is_by_terminal: self.seen.terminal.is_some(),
+                is_by_terminal: self.last_look.terminal.is_some(),
             })
         };
-        let told = match before {
-            Some(before) if self.goes_on(&before, found) => match before.state {
-                State::Told { .. } => {
-                    // Who types changes the row, not the question.
-                    let found = Found {
+        let is_reported = match before {
+            Some(before) if self.continues(&before, found) => match before.state {
+                Phase::Reported { .. } => {
+                    // Typing changes the row, not the question.
+                    let found = PromptMatch {
                         prompt: before.found.prompt,
                         ..found.clone()
                     };
-                    let read = self.seen.call.as_ref().and_then(Call::for_certain);
+                    let read = self
+                        .last_look
+                        .call
+                        .as_ref()
+                        .and_then(OngoingRead::for_certain);
                     return watch(&found, before.state, read.or(before.read));
                 }
-                State::Candidate { .. } => self.is_due(),
+                Phase::Candidate { .. } => self.is_due(),
             },
             Some(before) => {
                 resolve(before, events);
                 false
             }
-            // Evidence comes for screens that have stood already.
-            None => self.seen.terminal.is_some() && self.is_due(),
+            // There is evidence only for screens that are unchanged.
+            None => self.last_look.terminal.is_some() && self.is_due(),
         };
-        if !told {
+        if !is_reported {
             return watch(
                 found,
-                State::Candidate {
-                    since: self.seen.since,
+                Phase::Candidate {
+                    since: self.last_look.since,
                 },
                 None,
             );
@@ -408,38 +419,38 @@ impl Turn<'_> {
         });
         watch(
             found,
-            State::Told {
+            Phase::Reported {
                 since: Some(self.now),
             },
-            self.seen.read(),
+            self.last_look.read(),
         )
     }
 
     fn is_due(&self) -> bool {
-        let stands_for = self
+        let still_for = self
             .found
             .as_ref()
-            .map_or(Duration::ZERO, |found| found.stands_for);
-        self.seen.is_still && self.now.mono >= self.seen.since + self.quiet.max(stands_for)
+            .map_or(Duration::ZERO, |found| found.still_for);
+        self.last_look.is_still && self.now.mono >= self.last_look.since + self.quiet.max(still_for)
     }
 
-    /// Whether what was told by what the terminal said can be neither confirmed nor denied: the
-    /// terminal could not be asked, as while a person scrolls.
-    fn is_unknown_reader(&self, before: &Watched) -> bool {
-        let is_told = match before.state {
-            State::Told { .. } => true,
-            State::Candidate { .. } => false,
+    /// Whether an episode that was reported by evidence on the terminal can be neither confirmed
+    /// nor denied, because there is no evidence now, for example while a person scrolls.
+    fn lacks_evidence(&self, before: &Episode) -> bool {
+        let is_reported = match before.state {
+            Phase::Reported { .. } => true,
+            Phase::Candidate { .. } => false,
         };
-        is_told
+        is_reported
             && before.is_by_terminal
-            && self.seen.terminal.is_none()
+            && self.last_look.terminal.is_none()
             && self.task.is_alive()
             && !self.task.is_new_run_after(&before.task)
     }
 
-    /// Whether a pager or an editor that fills the screen goes on: what its last row says is no
-    /// question of its own.
-    fn is_same_page(&self, before: &Watched, found: &Found) -> bool {
+    /// Whether a full-screen pager or editor goes on: the text of its last row is not a new
+    /// question.
+    fn is_same_page(&self, before: &Episode, found: &PromptMatch) -> bool {
         let kind = found.prompt.kind;
         matches!(kind, PromptKind::Pager | PromptKind::Editor)
             && before.found.prompt.kind == kind
@@ -447,21 +458,21 @@ impl Turn<'_> {
             && self.task.screen.alternate == Some(true)
     }
 
-    /// Whether the prompt that the task shows is the one that stood there before, perhaps with a
-    /// part of the answer behind it.
-    fn goes_on(&self, before: &Watched, found: &Found) -> bool {
+    /// Whether the task's prompt is the same as before, possibly with a part of the answer behind
+    /// it.
+    fn continues(&self, before: &Episode, found: &PromptMatch) -> bool {
         if self.task.is_new_run_after(&before.task) {
             return false;
         }
-        let read = self.seen.read();
-        let is_told = match before.state {
-            State::Told { .. } => true,
-            State::Candidate { .. } => false,
+        let read = self.last_look.read();
+        let is_reported = match before.state {
+            Phase::Reported { .. } => true,
+            Phase::Candidate { .. } => false,
         };
-        // Nobody has answered, whatever was printed meanwhile.
-        let goes_on = call::is_same(before.read, read)
-            || (call::was_interrupted(before.read, read) && !found.is_asked);
-        if is_told && goes_on {
+        // Nothing was answered, whatever was printed meanwhile.
+        let continues = ongoing_read::is_same(before.read, read)
+            || (ongoing_read::was_interrupted(before.read, read) && !found.is_question);
+        if is_reported && continues {
             return true;
         }
         if self.is_same_page(before, found) {
@@ -469,34 +480,34 @@ impl Turn<'_> {
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);
         let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
-        let shown = reprompt::Shown {
+        let shown = reprompt::PromptComparison {
             before: (&before.task.screen, before.found.row),
             after: (&self.task.screen, found.row),
         };
-        let gathers_lines =
-            (self.seen.terminal.as_ref()).is_some_and(|terminal| terminal.canonical == Some(true));
-        // Where keys are taken at once, each one ends a call.
+        let gathers_lines = (self.last_look.terminal.as_ref())
+            .is_some_and(|terminal| terminal.canonical == Some(true));
+        // Where keys are read one by one, each of them ends a call.
         let calls = before.read.zip(read).filter(|_| gathers_lines);
         is_same && !shown.is_asked_again(calls)
     }
 }
 
-/// Nothing is known of the pane: what was told may stand still, but two looks in a row it is not.
-fn unseen(before: Watched, task: &Task) -> Option<Watched> {
+/// Returns the episode when nothing is known of the pane: a reported one stays, an unreported one
+/// has to be observed again.
+fn without_evidence(before: Episode, task: &Task) -> Option<Episode> {
     match before.state {
-        State::Told { .. } => Some(Watched {
+        Phase::Reported { .. } => Some(Episode {
             task: Arc::new(Task {
                 screen: before.task.screen.clone(),
                 ..task.clone()
             }),
             ..before
         }),
-        State::Candidate { .. } => None,
+        Phase::Candidate { .. } => None,
     }
 }
 
-/// Whether the look tells if the task waits: of its pane nothing may be known, and a dead one
-/// waits for nobody.
+/// Whether the look shows if the task waits: the pane may be unknown, and a dead one does not wait.
 fn is_known(task: &Task) -> bool {
     match task.life {
         Life::Unknown => false,
@@ -505,41 +516,41 @@ fn is_known(task: &Task) -> bool {
     }
 }
 
-/// Without a cursor and without evidence, what was told stands while its very row is there: a
-/// clock may have been drawn below it.
-fn still_stands(
-    before: &Watched,
+/// Returns the reported prompt while its row is still on the screen. Without a cursor and without
+/// evidence on the terminal, other output such as a clock may have been drawn below it.
+fn is_still_on_screen(
+    before: &Episode,
     task: &Task,
     terminal: Option<&Arc<TtyEvidence>>,
-) -> Option<Found> {
-    let is_told = match before.state {
-        State::Told { .. } => true,
-        State::Candidate { .. } => false,
+) -> Option<PromptMatch> {
+    let is_reported = match before.state {
+        Phase::Reported { .. } => true,
+        Phase::Candidate { .. } => false,
     };
     let is_blind = terminal.is_none() && task.screen.cursor.is_none();
-    if !is_told || !is_blind || !task.is_alive() || !is_known(task) {
+    if !is_reported || !is_blind || !task.is_alive() || !is_known(task) {
         return None;
     }
     let asked = before.task.screen.rows.get(before.found.row)?;
     let row = task.screen.rows.iter().rposition(|row| row == asked)?;
-    Some(Found {
+    Some(PromptMatch {
         row,
         ..before.found.clone()
     })
 }
 
-fn resolve(watched: Watched, events: &mut Vec<Event>) {
-    match watched.state {
-        State::Told { .. } => {
+fn resolve(episode: Episode, events: &mut Vec<Event>) {
+    match episode.state {
+        Phase::Reported { .. } => {
             let kind = EventKind::InputResolved {
-                prompt: watched.found.prompt,
+                prompt: episode.found.prompt,
             };
             events.push(Event {
                 kind,
-                task: Arc::unwrap_or_clone(watched.task),
+                task: Arc::unwrap_or_clone(episode.task),
             });
         }
-        State::Candidate { .. } => {}
+        Phase::Candidate { .. } => {}
     }
 }
 

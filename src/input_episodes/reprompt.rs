@@ -1,27 +1,27 @@
-//! Tells a prompt that still stands from the same words asked again.
+//! Distinguishes a prompt that is still there from the same words asked again.
 
 use crate::model::{ReadCall, Screen};
 
-/// Below this many rows of context a full change may be a redraw, a clock for instance.
+/// With fewer rows of context than this, a full change may be a redraw, for example of a clock.
 const PAGE: usize = 5;
 
-/// Two screens that show a prompt of the same words, each with the prompt's row on it.
+/// Two screens with a prompt of the same words, and the prompt's row on each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shown<'a> {
+pub(super) struct PromptComparison<'a> {
     pub(super) before: (&'a Screen, usize),
     pub(super) after: (&'a Screen, usize),
 }
 
-impl Shown<'_> {
-    /// Whether the prompt was asked again; `calls` are the calls in which lines were read at either
-    /// time, where they are known and differ.
+impl PromptComparison<'_> {
+    /// Whether the prompt was asked again. `calls` are the calls that read lines at either time,
+    /// where they are known and differ.
     pub(super) fn is_asked_again(&self, calls: Option<(ReadCall, ReadCall)>) -> bool {
         match calls {
-            // A line was read: that was the answer, also where the screen was cleared since.
+            // A line was read: the answer, even if the screen was cleared since.
             Some((before, after)) if after.has_read_since(&before) => true,
-            // Another call, of which it is not known what it came to.
+            // Another call, and whether the first one read anything is not known.
             Some((before, after)) if before.thread != after.thread || after.bytes.is_none() => {
-                (!self.has_same_rows() && self.stands_above()) || self.is_written_again()
+                (!self.has_same_rows() && self.is_repeated_above()) || self.is_written_again()
             }
             // Interrupted by a signal, or nothing is known.
             Some(_) | None => self.is_written_again(),
@@ -32,8 +32,8 @@ impl Shown<'_> {
         self.before.0.has_rows_of(self.after.0)
     }
 
-    /// Whether the prompt's words begin a row above it as well.
-    fn stands_above(&self) -> bool {
+    /// Whether a row above the prompt starts with the same words.
+    fn is_repeated_above(&self) -> bool {
         let (screen, row) = self.after;
         let Some(asked) = screen.rows.get(row).map(|row| row.trim_end()) else {
             return false;
@@ -41,18 +41,18 @@ impl Shown<'_> {
         !asked.is_empty() && screen.rows[..row].iter().any(|row| row.starts_with(asked))
     }
 
-    /// Whether the screens alone show that the prompt was written again after other output.
+    /// Whether the screens alone show that the prompt was printed again after other output.
     ///
     /// A prompt that moved together with the rows above it has scrolled. One that kept its row
-    /// while other rows were redrawn is the old one, unless its own words now stand above it as
-    /// well, or a whole page of other output has taken the place of what stood above it.
+    /// while other rows were redrawn is the old one, unless its words are now also above it, or a
+    /// whole page of other output has replaced what was above it.
     fn is_written_again(&self) -> bool {
         let (old, old_row) = self.before;
         let (new, new_row) = self.after;
         let (Some(asked), true) = (new.rows.get(new_row), old_row < old.rows.len()) else {
             return false;
         };
-        // A full-screen program draws where it likes: its rows tell nothing of order.
+        // A full-screen program draws anywhere: its rows say nothing about order.
         if self.has_same_rows() || new.alternate == Some(true) {
             return false;
         }
@@ -69,7 +69,7 @@ impl Shown<'_> {
             let (alike, all) = alike(old_above, new_above);
             return asked_above || (all >= PAGE && (all - alike) * 5 >= all * 4);
         }
-        // Line up the two prompts and compare what both screens show above them.
+        // Align the two prompts and compare the rows above them.
         let shown = old_row.min(new_row);
         let (alike, all) = alike(
             &old.rows[old_row - shown..old_row],
@@ -82,20 +82,20 @@ impl Shown<'_> {
         }
     }
 
-    /// Whether the row of the old prompt is still there, with an answer or without, below the very
-    /// rows that stood above it, and the new prompt stands below it.
+    /// Whether the row of the old prompt, with or without an answer, is still below the same rows
+    /// as before, and the new prompt is below it.
     fn is_answered_above(&self, asked: &str) -> bool {
         let (old, old_row) = self.before;
         let (new, new_row) = self.after;
-        // Rows go up as a screen scrolls, never down.
+        // Rows move up when a screen scrolls, never down.
         let candidates = (0..new_row.min(old_row + 1)).rev();
         let mut answered = candidates.filter(|row| new.rows[*row].starts_with(asked));
         let is_old = |row: usize| {
             let above = &old.rows[old_row - row..old_row];
             above == &new.rows[..row]
         };
-        // Where much on the screen repeats itself, the prompt may as well have scrolled with what
-        // stands above it. It has not where it stands lower than before.
+        // Where much on the screen repeats itself, the prompt may as well have scrolled with the
+        // rows above it. It has not if it is lower than before.
         let has_scrolled = || {
             let shown = new_row.min(old_row);
             old.rows[old_row - shown..old_row] == new.rows[new_row - shown..new_row]
@@ -104,7 +104,7 @@ impl Shown<'_> {
     }
 }
 
-/// Counts the pairs of rows that are the same, and all pairs in which the new row has text.
+/// Returns the number of pairs of equal rows, and of all pairs in which the new row has text.
 fn alike(old: &[String], new: &[String]) -> (usize, usize) {
     let pairs = old
         .iter()
@@ -138,7 +138,7 @@ mod tests {
                 .rposition(|row| row == "Go?")
                 .expect("the prompt is there")
         };
-        let shown = Shown {
+        let shown = PromptComparison {
             before: (&old, row(&old)),
             after: (&new, row(&new)),
         };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_stands_is_the_same() {
+    fn a_prompt_that_is_still_there_is_the_same() {
         check("a|Go?", "a|Go?", false);
         check("12:00|Go?", "12:01|Go?", false);
         check("a|Go?|12:00", "a|Go?|12:01", false);

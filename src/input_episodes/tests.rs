@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::test_notation::{describe, snapshot, task};
 
-/// Looks, a tenth of a second apart, and what each brings when two equal ones are quiet enough.
+/// The events of each look. The looks are a tenth of a second apart, and two equal ones are enough.
 #[track_caller]
 fn check(looks: &[(&str, &[&str])]) {
     check_quiet(Duration::ZERO, looks);
@@ -18,8 +18,8 @@ fn check_quiet(quiet: Duration, looks: &[(&str, &[&str])]) {
     for (index, (look, expected)) in looks.iter().enumerate() {
         now = now.after(Duration::from_millis(100));
         let events = episodes.admit(&snapshot(look), quiet, now);
-        let told: Vec<String> = events.iter().map(describe).collect();
-        assert_eq!(told, *expected, "look {index}: `{look}`");
+        let reported: Vec<String> = events.iter().map(describe).collect();
+        assert_eq!(reported, *expected, "look {index}: `{look}`");
     }
 }
 
@@ -31,13 +31,13 @@ fn start() -> Now {
 }
 
 const ASKS: &str = "@1 a running : Go? [y/n]";
-const TOLD: &[&str] = &["input @1: Go? [y/n]"];
+const REPORTED: &[&str] = &["input @1: Go? [y/n]"];
 const RESOLVED: &[&str] = &["resolved @1: Go? [y/n]"];
 
 #[test]
-fn a_prompt_is_told_once_when_two_looks_agree() {
-    check(&[(ASKS, &[]), (ASKS, TOLD), (ASKS, &[]), (ASKS, &[])]);
-    check(&[("", &[]), (ASKS, &[]), (ASKS, TOLD)]);
+fn a_prompt_is_reported_once_when_two_looks_agree() {
+    check(&[(ASKS, &[]), (ASKS, REPORTED), (ASKS, &[]), (ASKS, &[])]);
+    check(&[("", &[]), (ASKS, &[]), (ASKS, REPORTED)]);
     check(&[
         ("@1 a running : working", &[]),
         ("@1 a running : working", &[]),
@@ -54,21 +54,21 @@ fn output_that_moves_is_not_waiting() {
         ("@1 a running : 1|Go? [y/n]", &[]),
         ("@1 a running : 2|Go? [y/n]", &[]),
         ("@1 a running : 3|Go? [y/n]", &[]),
-        ("@1 a running : 3|Go? [y/n]", TOLD),
+        ("@1 a running : 3|Go? [y/n]", REPORTED),
     ]);
-    // Two looks in a row, not two looks.
+    // Two looks in a row, not any two looks.
     check(&[
         (ASKS, &[]),
         ("@1 a running : x", &[]),
         (ASKS, &[]),
-        (ASKS, TOLD),
+        (ASKS, REPORTED),
     ]);
-    check(&[(ASKS, &[]), ("", &[]), (ASKS, &[]), (ASKS, TOLD)]);
+    check(&[(ASKS, &[]), ("", &[]), (ASKS, &[]), (ASKS, REPORTED)]);
     check(&[
         (ASKS, &[]),
         ("@1 a unknown", &[]),
         (ASKS, &[]),
-        (ASKS, TOLD),
+        (ASKS, REPORTED),
     ]);
     check(&[
         (ASKS, &[]),
@@ -79,7 +79,10 @@ fn output_that_moves_is_not_waiting() {
 
 #[test]
 fn where_the_cursor_is_is_no_output() {
-    check(&[(ASKS, &[]), ("@1 a running cursor=10,0 : Go? [y/n]", TOLD)]);
+    check(&[
+        (ASKS, &[]),
+        ("@1 a running cursor=10,0 : Go? [y/n]", REPORTED),
+    ]);
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn quiet_is_longer_than_two_looks_where_looks_are_close() {
     let quiet = Duration::from_millis(250);
     check_quiet(
         quiet,
-        &[(ASKS, &[]), (ASKS, &[]), (ASKS, &[]), (ASKS, TOLD)],
+        &[(ASKS, &[]), (ASKS, &[]), (ASKS, &[]), (ASKS, REPORTED)],
     );
     check_quiet(
         quiet,
@@ -108,13 +111,13 @@ fn quiet_is_longer_than_two_looks_where_looks_are_close() {
             ("@1 a running : x|Go? [y/n]", &[]),
             ("@1 a running : x|Go? [y/n]", &[]),
             ("@1 a running : x|Go? [y/n]", &[]),
-            ("@1 a running : x|Go? [y/n]", TOLD),
+            ("@1 a running : x|Go? [y/n]", REPORTED),
         ],
     );
 }
 
 #[test]
-fn the_next_look_is_asked_for_when_it_can_tell() {
+fn the_next_look_is_due_when_it_can_report() {
     let quiet = Duration::from_millis(200);
     let now = start();
     let mut episodes = Episodes::default();
@@ -132,8 +135,8 @@ fn the_next_look_is_asked_for_when_it_can_tell() {
 
 #[test]
 fn an_episode_ends_with_the_prompt() {
-    let told: [(&str, &[&str]); 2] = [(ASKS, &[]), (ASKS, TOLD)];
-    let then = |look: &'static str| [told[0], told[1], (look, RESOLVED)];
+    let reported: [(&str, &[&str]); 2] = [(ASKS, &[]), (ASKS, REPORTED)];
+    let then = |look: &'static str| [reported[0], reported[1], (look, RESOLVED)];
     check(&then("@1 a running : working"));
     check(&then("@1 a running"));
     check(&then("@1 a dead 0 : Go? [y/n]"));
@@ -141,17 +144,17 @@ fn an_episode_ends_with_the_prompt() {
     check(&then("missing"));
     check(&then("@2 a running : Go? [y/n]"));
     check(&[
-        told[0],
-        told[1],
+        reported[0],
+        reported[1],
         ("@1 a running : Continue?", RESOLVED),
         ("@1 a running : Continue?", &["input @1: Continue?"]),
     ]);
     check(&[
-        told[0],
-        told[1],
+        reported[0],
+        reported[1],
         ("@1 a running : ok", RESOLVED),
         (ASKS, &[]),
-        (ASKS, TOLD),
+        (ASKS, REPORTED),
     ]);
 }
 
@@ -173,10 +176,10 @@ fn an_episode_ends_with_the_run() {
         ("@1#1 a running : Go? [y/n]", &["input @1#1: Go? [y/n]"]),
         ("@1#2 a unknown", &["resolved @1#1: Go? [y/n]"]),
     ]);
-    // Somebody began to count: the run goes on.
+    // Counting began: the run continues.
     check(&[
         (ASKS, &[]),
-        (ASKS, TOLD),
+        (ASKS, REPORTED),
         ("@1#1 a running : Go? [y/n]", &[]),
         ("@1#1 a running : Go? [y/n]", &[]),
     ]);
@@ -187,20 +190,20 @@ fn a_look_that_does_not_know_the_pane_ends_nothing() {
     for blind in ["@1 a unknown", "@1 a running nopane"] {
         check(&[
             (ASKS, &[]),
-            (ASKS, TOLD),
+            (ASKS, REPORTED),
             (blind, &[]),
             (ASKS, &[]),
             (ASKS, &[]),
         ]);
         check(&[
             (ASKS, &[]),
-            (ASKS, TOLD),
+            (ASKS, REPORTED),
             (blind, &[]),
             ("@1 a running : ok", RESOLVED),
         ]);
         check(&[
             (ASKS, &[]),
-            (ASKS, TOLD),
+            (ASKS, REPORTED),
             (blind, &[]),
             ("@1 a dead 0", RESOLVED),
         ]);
@@ -208,12 +211,12 @@ fn a_look_that_does_not_know_the_pane_ends_nothing() {
 }
 
 #[test]
-fn a_prompt_that_is_written_anew_is_another_episode() {
+fn a_prompt_that_is_printed_again_is_another_episode() {
     check(&[
         (ASKS, &[]),
-        (ASKS, TOLD),
+        (ASKS, REPORTED),
         ("@1 a running : Go? [y/n] y|done|Go? [y/n]", RESOLVED),
-        ("@1 a running : Go? [y/n] y|done|Go? [y/n]", TOLD),
+        ("@1 a running : Go? [y/n] y|done|Go? [y/n]", REPORTED),
     ]);
     check(&[
         ("@1 a running : sudo|Password:", &[]),
@@ -233,7 +236,7 @@ fn a_prompt_that_is_written_anew_is_another_episode() {
 fn a_clock_elsewhere_neither_ends_nor_restarts_an_episode() {
     check(&[
         ("@1 a running : 12:00|Go? [y/n]", &[]),
-        ("@1 a running : 12:00|Go? [y/n]", TOLD),
+        ("@1 a running : 12:00|Go? [y/n]", REPORTED),
         ("@1 a running : 12:01|Go? [y/n]", &[]),
         ("@1 a running : 12:01|Go? [y/n]", &[]),
         ("@1 a running : 12:02|Go? [y/n]|12:02", &[]),
@@ -241,13 +244,13 @@ fn a_clock_elsewhere_neither_ends_nor_restarts_an_episode() {
     ]);
     check(&[
         ("@1 a running : a|b|c|Go? [y/n]", &[]),
-        ("@1 a running : a|b|c|Go? [y/n]", TOLD),
+        ("@1 a running : a|b|c|Go? [y/n]", REPORTED),
         ("@1 a running : b|c|Go? [y/n]|noise", &[]),
         ("@1 a running : c|Go? [y/n]|noise|noise", &[]),
     ]);
     check(&[
         ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", &[]),
-        ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", TOLD),
+        ("@1 a running alt : 1|2|3|4|5|Go? [y/n]", REPORTED),
         ("@1 a running alt : a|b|c|d|e|Go? [y/n]", &[]),
     ]);
 }
@@ -268,7 +271,7 @@ fn each_window_has_its_own_episodes() {
 }
 
 #[test]
-fn what_is_resolved_is_told_as_it_was_last_seen() {
+fn a_resolved_prompt_is_reported_as_last_observed() {
     let mut episodes = Episodes::default();
     let now = start();
     for look in [ASKS, ASKS, "@1 renamed unknown bells=3", "missing"] {
@@ -312,7 +315,7 @@ fn an_episode_outlives_a_restart() {
 }
 
 #[test]
-fn what_was_not_told_ends_in_silence() {
+fn an_unreported_episode_ends_without_an_event() {
     let mut episodes = Episodes::default();
     assert_eq!(episodes.admit(&snapshot(ASKS), Duration::ZERO, start()), []);
     assert_eq!(episodes.end_all(), []);
@@ -350,7 +353,7 @@ fn any_look() -> impl Strategy<Value = Snapshot> {
 
 proptest! {
     #[test]
-    fn the_same_look_again_and_again_tells_nothing_more(
+    fn repeated_equal_looks_report_nothing_more(
         looks in proptest::collection::vec(any_look(), 1..8),
     ) {
         let now = start();
@@ -396,7 +399,7 @@ proptest! {
 }
 
 #[test]
-fn a_thousand_looks_at_what_is_no_prompt_tell_nothing() {
+fn a_thousand_looks_without_a_prompt_report_nothing() {
     let spins = |n: usize| {
         format!(
             "@1 a running cursor=17,0 : {} Proceed? [y/N]",
@@ -424,7 +427,7 @@ fn a_thousand_looks_at_what_is_no_prompt_tell_nothing() {
 }
 
 #[test]
-fn evidence_overrules_text_and_tells_what_text_cannot() {
+fn evidence_overrules_text_and_reports_what_text_cannot() {
     use crate::model::{TtyEvidence, TtyUse};
 
     let reading = |reader, echo| TtyEvidence {
@@ -438,7 +441,7 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
         look.terminals.insert(WindowId(1), evidence.into());
         look
     };
-    let told = |looks: &[Snapshot]| -> Vec<String> {
+    let reported = |looks: &[Snapshot]| -> Vec<String> {
         let mut now = start();
         let mut episodes = Episodes::default();
         looks
@@ -450,18 +453,19 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
             .map(|event| describe(&event))
             .collect()
     };
-    // Nobody reads, whatever it says.
+    // No program reads, whatever the text says.
     let asks = "@1 a running cursor=11,0 : Go? [y/n]";
-    let nobody = with(asks, reading(TtyUse::Elsewhere, true));
-    assert_eq!(told(&[snapshot(asks), nobody.clone(), nobody]), [""; 0]);
-    // Somebody reads: told at the look at which that is known, for the screen has stood already.
+    let unread = with(asks, reading(TtyUse::Elsewhere, true));
+    assert_eq!(reported(&[snapshot(asks), unread.clone(), unread]), [""; 0]);
+    // A program reads: reported at the look with that evidence, for the screen is unchanged
+    // already.
     let word = "@1 a running cursor=7,0 : guess>";
     let reads = with(word, reading(TtyUse::Reading, true));
     assert_eq!(
-        told(&[snapshot(word), reads.clone(), reads.clone()]),
+        reported(&[snapshot(word), reads.clone(), reads.clone()]),
         ["input @1: guess>"]
     );
-    // Typing is no new question, and the end is told.
+    // Typing is not a new question, and the end is reported.
     let typed = with(
         "@1 a running cursor=9,0 : guess> 42",
         reading(TtyUse::Reading, true),
@@ -471,15 +475,15 @@ fn evidence_overrules_text_and_tells_what_text_cannot() {
         reading(TtyUse::Elsewhere, true),
     );
     assert_eq!(
-        told(&[snapshot(word), reads, typed.clone(), typed, done]),
+        reported(&[snapshot(word), reads, typed.clone(), typed, done]),
         ["input @1: guess>", "resolved @1: guess>"]
     );
-    // A secret that is answered without a word.
+    // A secret that is answered without any output.
     let hidden = "@1 a running cursor=5,0 : Word";
     let hides = with(hidden, reading(TtyUse::Reading, false));
     let goes_on = with(hidden, reading(TtyUse::Elsewhere, true));
     assert_eq!(
-        told(&[snapshot(hidden), hides, goes_on]),
+        reported(&[snapshot(hidden), hides, goes_on]),
         ["input @1!: Word", "resolved @1!: Word"]
     );
 }

@@ -27,5 +27,5 @@ pub use now::{Millis, Now};
 pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
-pub use task::{Cursor, Exit, Life, Screen, Signal, Task};
+pub use task::{CursorPosition, Exit, Life, Screen, Signal, Task};
 pub use tty::{Foreground, ReadCall, TtyEvidence, TtyUse};

@@ -219,14 +219,14 @@ pub struct Screen {
     /// Shared, because a look contains the rows of every task and few of them have changed.
     pub rows: Arc<[String]>,
     /// The cursor position; `None` where it is not known.
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<CursorPosition>,
     /// Whether a full-screen program uses the alternate screen; `None` where it is not known.
     pub alternate: Option<bool>,
 }
 
 /// A position on a [`Screen`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub struct CursorPosition {
     /// Column, from 0.
     pub x: u32,
     /// Row within [`Screen::rows`], from 0.

@@ -14,8 +14,8 @@
 //! ```
 
 use super::{
-    Cursor, Event, EventKind, Exit, GoneReason, Life, PaneId, ReplacedBy, Screen, SessionId,
-    SessionLife, Signal, Snapshot, Task, WindowId,
+    CursorPosition, Event, EventKind, Exit, GoneReason, Life, PaneId, ReplacedBy, Screen,
+    SessionId, SessionLife, Signal, Snapshot, Task, WindowId,
 };
 
 /// Reads a snapshot.
@@ -115,7 +115,7 @@ pub(crate) fn task(notation: &str) -> Task {
             Some(("cursor", at)) => {
                 let (x, y) = at.split_once(',').unwrap();
                 let (x, y) = (x.parse().unwrap(), y.parse().unwrap());
-                task.screen.cursor = Some(Cursor { x, y });
+                task.screen.cursor = Some(CursorPosition { x, y });
             }
             None | Some(_) => panic!("what is `{word}` in `{notation}`?"),
         }

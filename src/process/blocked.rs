@@ -1,27 +1,27 @@
-//! What a thread does with a terminal, judged by what the kernel shows of it.
+//! What a thread does with a terminal, judged by what the kernel shows of the thread.
 //!
-//! The call that a thread is blocked in (`/proc/PID/task/TID/syscall`) says it exactly, but Yama's
-//! `ptrace_scope` hides it from all but the thread's ancestors. Where in the kernel the thread
-//! sleeps (`wchan`) and which files its process has open stay readable, and say nearly as much.
+//! The call that a thread is blocked in (`/proc/PID/task/TID/syscall`) shows it exactly, but Yama's
+//! `ptrace_scope` hides the call from all but the thread's ancestors. The kernel function that the
+//! thread sleeps in (`wchan`) and its process's open files stay readable, and show almost as much.
 
 use std::path::{Path, PathBuf};
 
 use crate::model::TtyUse;
 
-/// Open files beyond these are not searched for the terminal.
+/// The maximum number of open files that are searched for the terminal.
 pub(super) const MOST_FILES: usize = 64;
 
 /// What can be read of a process. `None` always means that the system refuses it.
 pub(super) trait Facts {
-    /// The system call that a thread is blocked in, as `/proc` writes it.
+    /// The system call that a thread is blocked in, as in `/proc`.
     fn syscall(&self, thread: u32) -> Option<String>;
-    /// The kernel's function that a thread sleeps in; `0` where it runs, or where that is hidden.
+    /// The kernel function that a thread sleeps in; `0` where it runs, or where that is hidden.
     fn channel(&self, thread: u32) -> Option<String>;
-    /// The state of a thread, `S` where it sleeps; `None` where it has gone.
+    /// The state of a thread, `S` where it sleeps; `None` where the thread is gone.
     fn state(&self, thread: u32) -> Option<char>;
-    /// What an open file is.
+    /// The target of an open file.
     fn file(&self, number: u64) -> Option<PathBuf>;
-    /// All open files, [`MOST_FILES`] of them at most.
+    /// All open files, at most [`MOST_FILES`].
     fn files(&self) -> Option<Vec<(u64, PathBuf)>>;
     /// The numbers of the files that an epoll file watches.
     fn watched(&self, epoll: u64) -> Option<Vec<u64>>;
@@ -33,7 +33,7 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
         return by_channel(facts, thread, tty);
     };
     let mut words = line.split_ascii_whitespace();
-    // `running`, or -1 for a thread that is blocked in no system call.
+    // `running`, or -1 for a thread that is not blocked in a system call.
     let Some(Ok(number)) = words.next().map(str::parse::<i64>) else {
         return TtyUse::Elsewhere;
     };
@@ -55,11 +55,11 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     }
 }
 
-/// The system calls that matter.
+/// The relevant system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Read,
-    /// `n_files` is which argument counts the files.
+    /// `n_files` is the index of the argument with the number of files.
     Poll {
         n_files: usize,
     },
@@ -68,7 +68,8 @@ enum Call {
 }
 
 impl Call {
-    /// Returns the call with this number; `None` on processors whose numbers are not known here.
+    /// Returns the call with this number; `None` on architectures whose numbers are not listed
+    /// here.
     #[cfg(target_arch = "x86_64")]
     fn of(number: i64) -> Option<Self> {
         Some(match number {
@@ -101,14 +102,14 @@ impl Call {
     }
 }
 
-/// Where a thread sleeps that reads a terminal, and nothing else.
+/// Kernel functions in which a thread sleeps only while it reads a terminal.
 const TERMINAL_READS: &[&str] = &["n_tty_read", "tty_read"];
 
-/// Where a thread sleeps that reads a terminal, or a socket, or some other device. Kernels differ
-/// in whether they name this place or its caller.
+/// Kernel functions in which a thread sleeps while it reads a terminal, a socket or some other
+/// device. Kernels differ in whether they report this function or its caller.
 const DEVICE_READS: &[&str] = &["wait_woken"];
 
-/// Where a thread sleeps that waits for one of several files.
+/// Kernel functions in which a thread sleeps while it waits for one of several files.
 const POLLS: &[&str] = &[
     "poll_schedule_timeout",
     "do_poll",
@@ -118,10 +119,10 @@ const POLLS: &[&str] = &[
     "do_pselect",
 ];
 
-/// The same, for files that were named beforehand.
+/// The same, for files registered beforehand.
 const EPOLLS: &[&str] = &["ep_poll", "do_epoll_wait", "do_epoll_pwait"];
 
-/// Where a thread sleeps that waits neither for a terminal nor for one of several files.
+/// Kernel functions in which a thread waits neither for a terminal nor for one of several files.
 const ELSEWHERE: &[&str] = &[
     "hrtimer_nanosleep",
     "do_nanosleep",
@@ -163,13 +164,14 @@ const ELSEWHERE: &[&str] = &[
     "flock_lock_inode_wait",
 ];
 
-/// The call is hidden. Where in the kernel the thread sleeps and what is open tell nearly as much.
+/// Judges by the kernel function that the thread sleeps in and by its open files, where the call is
+/// hidden.
 fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     let is_hidden = |channel: &String| matches!(channel.trim(), "" | "0");
     let mut channel = facts.channel(thread);
     if channel.as_ref().is_none_or(is_hidden) {
         match facts.state(thread) {
-            // Who reads a terminal or polls it sleeps; it may have gone to sleep just now.
+            // A thread that reads or polls a terminal sleeps; it may have fallen asleep just now.
             Some('S') => channel = facts.channel(thread),
             Some(_) | None => return TtyUse::Elsewhere,
         }
@@ -177,7 +179,7 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     let Some(channel) = channel.filter(|channel| !is_hidden(channel)) else {
         return TtyUse::Unknown;
     };
-    // Compilers add endings: `poll_schedule_timeout.constprop.0`.
+    // Compilers add suffixes: `poll_schedule_timeout.constprop.0`.
     let place = channel.trim().split('.').next().unwrap_or_default();
     let is_among = |places: &[&str]| places.contains(&place);
     if is_among(ELSEWHERE) {
@@ -186,7 +188,7 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     let reads_device = is_among(DEVICE_READS);
     let is_known = reads_device || is_among(TERMINAL_READS) || is_among(POLLS) || is_among(EPOLLS);
     if !is_known {
-        // In a place without a name here, whoever waits for something typed still sleeps.
+        // In a function not listed here, a thread that waits for input still sleeps.
         return match facts.state(thread) {
             Some('S') => TtyUse::Unknown,
             Some(_) | None => TtyUse::Elsewhere,
@@ -212,7 +214,7 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
             TtyUse::Elsewhere
         };
     }
-    // Something else that it has open may be what it reads.
+    // It may be reading another open file.
     let others = files.iter().any(|(_, target)| {
         is_other_terminal(target, tty) || (reads_device && may_wait_as_terminals_do(target))
     });
@@ -223,7 +225,7 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     }
 }
 
-/// Whether a process has the terminal open; which files it polls cannot be seen.
+/// Whether a process has the terminal open. Which files it polls is not visible.
 fn has_terminal(facts: &impl Facts, tty: &Path) -> bool {
     if file_is_terminal(facts, 0, tty) {
         return true;
@@ -259,7 +261,7 @@ fn is_other_terminal(target: &Path, tty: &Path) -> bool {
     is_master(target) || (target.starts_with("/dev/pts") && target != tty)
 }
 
-/// Whether a file is the side of a terminal that a terminal's emulator has.
+/// Whether a file is the master side of a terminal.
 pub(super) fn is_master(target: &Path) -> bool {
     target == Path::new("/dev/ptmx") || target == Path::new("/dev/pts/ptmx")
 }
@@ -271,7 +273,8 @@ pub(super) fn is_socket(target: &Path) -> bool {
         .is_some_and(|name| name.starts_with("socket:"))
 }
 
-/// Whether who reads this file sleeps in the same place of the kernel as who reads a terminal.
+/// Whether a thread that reads this file sleeps in the same kernel function as one that reads a
+/// terminal.
 fn may_wait_as_terminals_do(target: &Path) -> bool {
     is_socket(target)
         || target == Path::new("anon_inode:inotify")
@@ -286,9 +289,9 @@ mod tests {
 
     use super::*;
 
-    /// A thread as it was found, and what it does with `/dev/pts/7`.
+    /// A recorded thread, and what it does with `/dev/pts/7`.
     #[derive(Debug, Deserialize)]
-    struct Row {
+    struct ThreadRow {
         program: String,
         syscall: Option<String>,
         channel: String,
@@ -297,17 +300,17 @@ mod tests {
         #[serde(default)]
         watched: BTreeMap<u64, Vec<u64>>,
         expect: String,
-        /// Where the call is hidden, if that makes a difference.
+        /// The result where the call is hidden, if it differs.
         hidden: Option<String>,
     }
 
-    /// The same with the call, or without it.
-    struct Shown<'a> {
-        row: &'a Row,
+    /// The recorded thread, with or without its call.
+    struct RecordedThread<'a> {
+        row: &'a ThreadRow,
         has_syscall: bool,
     }
 
-    impl Facts for Shown<'_> {
+    impl Facts for RecordedThread<'_> {
         fn syscall(&self, _thread: u32) -> Option<String> {
             self.row.syscall.clone().filter(|_| self.has_syscall)
         }
@@ -334,7 +337,7 @@ mod tests {
         }
     }
 
-    fn rows() -> Vec<Row> {
+    fn rows() -> Vec<ThreadRow> {
         include_str!("../../tests/fixtures/kernel/threads.jsonl")
             .lines()
             .map(|line| serde_json::from_str(line).expect("every line is a thread"))
@@ -342,8 +345,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(row: &Row, has_syscall: bool, expected: &str) {
-        let does = does(&Shown { row, has_syscall }, 1, Path::new("/dev/pts/7"));
+    fn check(row: &ThreadRow, has_syscall: bool, expected: &str) {
+        let does = does(
+            &RecordedThread { row, has_syscall },
+            1,
+            Path::new("/dev/pts/7"),
+        );
         assert_eq!(
             does.name(),
             expected,
@@ -351,11 +358,11 @@ mod tests {
         );
     }
 
-    /// The numbers of the calls are those of x86-64.
+    /// The call numbers are those of x86-64.
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn the_call_that_a_thread_is_blocked_in_tells_what_it_does() {
-        let shown: Vec<Row> = rows()
+    fn the_blocking_call_shows_the_use_of_the_terminal() {
+        let shown: Vec<ThreadRow> = rows()
             .into_iter()
             .filter(|row| row.syscall.is_some())
             .collect();
@@ -366,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_thread_sleeps_tells_the_same_where_the_call_is_hidden() {
+    fn the_sleep_function_shows_the_same_where_the_call_is_hidden() {
         let rows = rows();
         for row in &rows {
             let expected = row.hidden.as_ref().unwrap_or(&row.expect);

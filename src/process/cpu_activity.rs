@@ -1,8 +1,8 @@
-//! Whether programs have run at all since they were asked about.
+//! Whether programs have run since they were examined.
 //!
-//! The kernel counts, to the nanosecond, for how long each thread has been on a processor. As long
-//! as the counts of all threads are the same none of them has done anything: it has begun no system
-//! call, no thread and no process. Reading a count costs a hundredth of finding everything out anew.
+//! The kernel counts for how long each thread has been on a processor, in nanoseconds. As long as
+//! the counts of all threads are unchanged, none of them has done anything: no system call, no new
+//! thread and no new process. Reading a count costs a hundredth of a full examination.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -10,13 +10,13 @@ use std::os::unix::fs::FileExt;
 
 use rustix::process::{Resource, getrlimit};
 
-/// More threads than this are not counted: it would cost more than it spares.
+/// More threads than this are not counted: that would cost more than it saves.
 const MOST_THREADS: usize = 64;
 
-/// What is longer is no count.
+/// The maximum length of a count file that is read, in bytes.
 const MOST_BYTES: usize = 96;
 
-/// Tells whether certain threads have run since they were counted.
+/// Reports whether certain threads have run since they were counted.
 #[derive(Debug)]
 pub struct CpuActivity {
     counters: Vec<Counter>,
@@ -31,10 +31,10 @@ struct Counter {
     file: Option<File>,
     pid: u32,
     thread: u32,
-    count: Count,
+    count: CpuTime,
 }
 
-type Count = ([u8; MOST_BYTES], usize);
+type CpuTime = ([u8; MOST_BYTES], usize);
 
 impl Default for CpuActivity {
     fn default() -> Self {
@@ -46,8 +46,8 @@ impl Default for CpuActivity {
 }
 
 impl CpuActivity {
-    /// Whether none of the threads has run since. `false` also where that cannot be told: on other
-    /// systems than Linux, without the kernel's counts, or with a great many threads.
+    /// Whether none of the threads has run since. Also `false` where that is not known: on systems
+    /// other than Linux, without the kernel's counts, or with very many threads.
     #[must_use]
     pub fn lasts(&self) -> bool {
         self.is_whole
@@ -58,14 +58,14 @@ impl CpuActivity {
                 .all(|counter| counter.read() == Some(counter.count))
     }
 
-    /// Takes the count of a thread of a process.
+    /// Stores the count of a thread of a process.
     pub(super) fn count(&mut self, pid: u32, thread: u32) {
         if !self.is_whole || self.counters.len() >= MOST_THREADS {
             self.miss();
             return;
         }
         let counted = open(pid, thread).and_then(|file| Some((read(&file)?, file)));
-        // Without the kernel's statistics all counts are noughts.
+        // Without the kernel's statistics all counts are zero.
         match counted {
             Some((count, file)) if !count.0.starts_with(b"0 0 0") => self.counters.push(Counter {
                 file: Some(file).filter(has_room),
@@ -77,7 +77,7 @@ impl CpuActivity {
         }
     }
 
-    /// Something could not be counted: nothing is known from here on.
+    /// Marks the counts as incomplete, so that nothing is known any more.
     pub(super) fn miss(&mut self) {
         self.is_whole = false;
         self.counters.clear();
@@ -85,7 +85,7 @@ impl CpuActivity {
 }
 
 impl Counter {
-    fn read(&self) -> Option<Count> {
+    fn read(&self) -> Option<CpuTime> {
         match &self.file {
             Some(file) => read(file),
             None => read(&open(self.pid, self.thread)?),
@@ -97,14 +97,15 @@ fn open(pid: u32, thread: u32) -> Option<File> {
     File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()
 }
 
-fn read(file: &File) -> Option<Count> {
+fn read(file: &File) -> Option<CpuTime> {
     let mut bytes = [0; MOST_BYTES];
-    // The file of a thread that has gone fails, also when another has its number.
+    // Reading the file of a thread that is gone fails, even when another thread has its number.
     let n = file.read_at(&mut bytes, 0).ok()?;
     (0 < n && n < MOST_BYTES).then_some((bytes, n))
 }
 
-/// Files get the lowest numbers that are free, and the daemon needs some for other things.
+/// Whether the limit on open files leaves room. Files get the lowest free numbers, and the daemon
+/// needs some for other purposes.
 fn has_room(file: &File) -> bool {
     let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -125,7 +126,7 @@ mod tests {
         stillness
     }
 
-    /// Counts until it has come to rest.
+    /// Counts until it is at rest.
     fn at_rest(child: &Child) -> CpuActivity {
         let start = Instant::now();
         loop {
@@ -154,7 +155,7 @@ mod tests {
         stdout.read_line(&mut line).unwrap();
         assert!(!stillness.lasts());
 
-        // Without a file that is kept open it is the same.
+        // Without a file that is kept open the result is the same.
         stillness = at_rest(&child);
         stillness.counters[0].file = None;
         assert!(stillness.lasts());

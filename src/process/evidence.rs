@@ -1,8 +1,8 @@
-//! What the kernel knows of a pane's terminal: its modes, and what the programs in its foreground
-//! are blocked in.
+//! What the kernel knows of a pane's terminal: its modes, and what its foreground programs are
+//! blocked in.
 //!
-//! Linux tells by `/proc`, of other users' programs only a part; elsewhere only the modes are
-//! known. Nothing is run and nothing is written.
+//! On Linux this is read from `/proc`, of other users' programs only in part. On other systems only
+//! the modes are known. Nothing is executed and nothing is written.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -13,30 +13,30 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
 use super::cpu_activity::CpuActivity;
 #[cfg(target_os = "linux")]
-use super::tree::{self, InFront};
+use super::tree::{self, ForegroundGroup};
 #[cfg(target_os = "linux")]
 use super::{facts, idle};
 #[cfg(target_os = "linux")]
 use crate::model::Foreground;
 use crate::model::{TtyEvidence, TtyUse};
 
-/// What was found out about a terminal.
+/// The result of examining a terminal.
 #[derive(Debug)]
 pub struct Asked {
-    /// What is known; `None` when that is nothing.
+    /// The evidence; `None` when nothing is known.
     pub evidence: Option<Arc<TtyEvidence>>,
-    /// Whether it still holds, as far as that depends on the programs.
+    /// Whether the programs have run since, so that the evidence may have changed.
     pub stillness: CpuActivity,
 }
 
-/// Returns what is known of the terminal `tty`, in which tmux started `pid`; `None` when that is
-/// nothing.
+/// Returns the evidence on the terminal `tty`, in which tmux started `pid`; `None` when nothing is
+/// known.
 #[must_use]
 pub fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
     ask(pid, tty).evidence.map(Arc::unwrap_or_clone)
 }
 
-/// The same, with what tells cheaply whether it may have changed.
+/// Like [`terminal`], with a cheap test of whether the evidence may have changed.
 #[must_use]
 pub fn ask(pid: u32, tty: &Path) -> Asked {
     let (evidence, stillness) = find_out(pid, tty);
@@ -46,29 +46,29 @@ pub fn ask(pid: u32, tty: &Path) -> Asked {
     }
 }
 
-/// How a terminal is set.
+/// The modes of a terminal.
 #[derive(Debug, Clone, Copy)]
-struct Modes {
+struct TtyModes {
     echo: bool,
     canonical: bool,
-    /// Whether a read returns by itself, with nothing typed.
+    /// Whether a read returns by itself without input.
     reads_end: bool,
 }
 
-fn modes(tty: &Path) -> Option<Modes> {
-    // It must not become our terminal, and a hang-up must not hold us.
+fn modes(tty: &Path) -> Option<TtyModes> {
+    // It must not become our controlling terminal, and a hang-up must not block.
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file: OwnedFd = rustix::fs::open(tty, flags, Mode::empty()).ok()?;
     let settings = tcgetattr(&file).ok()?;
     let canonical = settings.local_modes.contains(LocalModes::ICANON);
-    Some(Modes {
+    Some(TtyModes {
         echo: settings.local_modes.contains(LocalModes::ECHO),
         canonical,
         reads_end: !canonical && settings.special_codes[SpecialCodeIndex::VMIN] == 0,
     })
 }
 
-fn with_modes(evidence: TtyEvidence, modes: Option<Modes>) -> TtyEvidence {
+fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
     let Some(modes) = modes else {
         return evidence;
     };
@@ -78,7 +78,7 @@ fn with_modes(evidence: TtyEvidence, modes: Option<Modes>) -> TtyEvidence {
         ..evidence
     };
     match evidence.reader {
-        // It looks whether something was typed, again and again.
+        // Such a program checks again and again whether something was typed.
         TtyUse::Reading if modes.reads_end => TtyEvidence {
             reader: TtyUse::Polling,
             read: None,
@@ -96,7 +96,7 @@ fn find_out(_pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
 
 #[cfg(target_os = "linux")]
 fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
-    // Before everything else: what happens meanwhile is a change then.
+    // First of all, so that what happens meanwhile counts as a change.
     let (processes, stillness) = tree::processes(pid);
     let evidence = match tree::in_front(processes, pid, tty) {
         None => with_modes(TtyEvidence::default(), modes(tty)),
@@ -109,10 +109,10 @@ fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
     (evidence, stillness)
 }
 
-/// Weighs what the programs in the foreground do; `takes_keys` is whether their terminal does not
-/// gather lines.
+/// Combines what the foreground programs do. `takes_keys` is whether their terminal is not in line
+/// mode.
 #[cfg(target_os = "linux")]
-fn of_members(front: &InFront, takes_keys: bool) -> TtyEvidence {
+fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
     let mut evidence = TtyEvidence {
         reader: TtyUse::Elsewhere,
         foreground: Foreground::Command,
@@ -120,7 +120,7 @@ fn of_members(front: &InFront, takes_keys: bool) -> TtyEvidence {
     };
     for member in &front.members {
         let (does, thread) = facts::does(member, &front.tty);
-        // One that reads outweighs those that do anything else, and a secret kept is no answer.
+        // The strongest evidence counts: reading, then polling. A hidden program may do either.
         evidence.reader = match (evidence.reader, does) {
             (TtyUse::Reading, _) | (_, TtyUse::Reading) => TtyUse::Reading,
             (TtyUse::Polling, _) | (_, TtyUse::Polling) => TtyUse::Polling,

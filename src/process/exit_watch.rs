@@ -1,9 +1,9 @@
-//! Learning at once that processes end, whoever's children they are.
+//! Reports at once when processes end, whoever their parents are.
 //!
-//! A pidfd becomes readable when its process ends. All of them are in one epoll, and one thread
-//! sleeps on that: an idle process costs nothing, and of one that ends the exit status is read
-//! before its parent has had time to reap it. Only Linux has pidfds; elsewhere nothing ends here
-//! and looks find out.
+//! A pidfd becomes readable when its process ends. All pidfds are in one epoll, on which one thread
+//! sleeps: idle processes cost nothing, and the exit status is read before the parent has had time
+//! to reap the process. Only Linux has pidfds; on other systems nothing is reported here and looks
+//! have to notice.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,32 +15,32 @@ use crate::model::Exit;
 /// A process that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// The process.
+    /// Its pid.
     pub pid: u32,
-    /// How it ended, where the kernel still told.
+    /// How it ended, where the kernel still knew.
     pub exit: Option<Exit>,
 }
 
-/// Tells of the processes that it was given when they end.
+/// Watches processes and reports when they end.
 #[derive(Debug)]
 pub struct ExitWatch {
-    sleeper: system::Sleeper,
+    sleeper: system::EpollThread,
     ended: mpsc::UnboundedReceiver<Ended>,
-    /// Those that had ended before they could be watched.
+    /// Processes that had ended before they could be watched.
     ended_before: Vec<Ended>,
-    watched: BTreeMap<u32, system::Watched>,
+    watched: BTreeMap<u32, system::WatchedPid>,
 }
 
 impl ExitWatch {
-    /// Returns a watch over no process yet.
+    /// Returns a watch without processes.
     ///
     /// # Errors
     ///
-    /// When the system has no room for it.
+    /// When the system is out of descriptors or threads.
     pub fn new() -> io::Result<Self> {
-        // Unbounded, but each watched process is sent once at most.
+        // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();
-        let sleeper = system::Sleeper::start(sender)?;
+        let sleeper = system::EpollThread::start(sender)?;
         Ok(Self {
             sleeper,
             ended,
@@ -49,7 +49,7 @@ impl ExitWatch {
         })
     }
 
-    /// Watches exactly these processes, which are in order, from here on.
+    /// Watches exactly these processes from now on. `pids` is in ascending order.
     pub fn watch(&mut self, pids: &[u32]) {
         if self.watched.keys().eq(pids) {
             return;
@@ -65,7 +65,7 @@ impl ExitWatch {
                     self.watched.insert(pid, watched);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.watched.insert(pid, system::Watched::default());
+                    self.watched.insert(pid, system::WatchedPid::default());
                     self.ended_before.push(Ended { pid, exit: None });
                 }
                 Err(error) => tracing::debug!(pid, %error, "could not watch a process"),
@@ -73,7 +73,7 @@ impl ExitWatch {
         }
     }
 
-    /// Returns the next of them that has ended; each is returned once.
+    /// Returns the next process that has ended. Each is returned once.
     ///
     /// # Cancel safety
     ///
@@ -84,12 +84,12 @@ impl ExitWatch {
         }
         match self.ended.recv().await {
             Some(ended) => ended,
-            // The thread has gone: looks will have to find out.
+            // The thread is gone: looks have to notice.
             None => std::future::pending().await,
         }
     }
 
-    /// Returns all that have ended by now, without waiting.
+    /// Returns all processes that have ended by now, without waiting.
     pub fn take(&mut self) -> Vec<Ended> {
         let mut all = std::mem::take(&mut self.ended_before);
         while let Ok(ended) = self.ended.try_recv() {
@@ -115,26 +115,25 @@ mod system {
     use super::Ended;
     use crate::process::exit_of_zombie;
 
-    /// No process has this number: it stands for "stop".
+    /// No process has this number: it means "stop".
     const STOP: u64 = 0;
 
-    /// The thread needs next to nothing.
+    /// The thread needs almost no stack.
     const STACK: usize = 64 * 1024;
 
-    /// A process in the epoll; it leaves it when this is dropped, for the kernel takes a closed
-    /// file out.
+    /// A process in the epoll. Dropping it closes the pidfd, which removes it from the epoll.
     #[derive(Debug, Default)]
-    pub(super) struct Watched {
+    pub(super) struct WatchedPid {
         _pidfd: Option<OwnedFd>,
     }
 
     #[derive(Debug)]
-    pub(super) struct Sleeper {
+    pub(super) struct EpollThread {
         epoll: Arc<OwnedFd>,
         stop: OwnedFd,
     }
 
-    impl Sleeper {
+    impl EpollThread {
         pub(super) fn start(ended: mpsc::UnboundedSender<Ended>) -> io::Result<Self> {
             let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
             let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -147,14 +146,14 @@ mod system {
             Ok(Self { epoll, stop })
         }
 
-        pub(super) fn add(&self, pid: u32) -> io::Result<Watched> {
+        pub(super) fn add(&self, pid: u32) -> io::Result<WatchedPid> {
             let known = i32::try_from(pid).ok().and_then(Pid::from_raw);
             let pidfd = pidfd_open(known.ok_or(Errno::INVAL)?, PidfdFlags::empty());
             let pidfd = pidfd.map_err(|errno| match errno {
                 Errno::SRCH => io::Error::from(io::ErrorKind::NotFound),
                 errno => errno.into(),
             })?;
-            // Once only: a process ends once, and must not wake the thread over and over.
+            // One-shot: a process ends once, and must not wake the thread repeatedly.
             let flags = EventFlags::IN | EventFlags::ONESHOT;
             epoll::add(
                 &self.epoll,
@@ -162,13 +161,13 @@ mod system {
                 EventData::new_u64(u64::from(pid)),
                 flags,
             )?;
-            Ok(Watched {
+            Ok(WatchedPid {
                 _pidfd: Some(pidfd),
             })
         }
     }
 
-    impl Drop for Sleeper {
+    impl Drop for EpollThread {
         fn drop(&mut self) {
             if let Err(error) = rustix::io::write(&self.stop, &1_u64.to_ne_bytes()) {
                 tracing::debug!(%error, "a thread stays until the program ends");
@@ -214,20 +213,20 @@ mod system {
     use super::Ended;
 
     #[derive(Debug, Default)]
-    pub(super) struct Watched;
+    pub(super) struct WatchedPid;
 
     #[derive(Debug)]
-    pub(super) struct Sleeper {
+    pub(super) struct EpollThread {
         _ended: mpsc::UnboundedSender<Ended>,
     }
 
-    impl Sleeper {
+    impl EpollThread {
         pub(super) fn start(ended: mpsc::UnboundedSender<Ended>) -> io::Result<Self> {
             Ok(Self { _ended: ended })
         }
 
-        pub(super) fn add(&self, _pid: u32) -> io::Result<Watched> {
-            Ok(Watched)
+        pub(super) fn add(&self, _pid: u32) -> io::Result<WatchedPid> {
+            Ok(WatchedPid)
         }
     }
 }
@@ -246,9 +245,9 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_once_with_its_exit() {
+    fn an_end_is_reported_once_with_its_exit() {
         let mut ends = ExitWatch::new().unwrap();
-        // Nobody reaps them until the end of the test: zombies keep their exit.
+        // They are not reaped until the end of the test: zombies keep their exit status.
         let mut exits = Command::new("sh")
             .args(["-c", "read x; exit 7"])
             .stdin(std::process::Stdio::piped())
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_before_is_told_as_well() {
+    fn a_process_that_had_ended_before_is_reported_too() {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         let mut ends = ExitWatch::new().unwrap();

@@ -9,7 +9,7 @@ use crate::model::{ReadCall, TtyUse};
 
 /// Returns what the threads of a process do with the terminal, and which of them reads it.
 pub(super) fn does(process: &Process, tty: &Path) -> (TtyUse, Option<u32>) {
-    let facts = OfProcess(process.pid);
+    let facts = ProcFacts(process.pid);
     let mut sum = TtyUse::Elsewhere;
     for thread in &process.threads {
         match blocked::does(&facts, *thread, tty) {
@@ -25,7 +25,7 @@ pub(super) fn does(process: &Process, tty: &Path) -> (TtyUse, Option<u32>) {
     (sum, None)
 }
 
-/// Returns which of its calls a thread that reads is blocked in.
+/// Returns the `read` call that a thread is blocked in.
 pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
     let number = |file: &str, name: &str| -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}")).ok()?;
@@ -39,14 +39,14 @@ pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
     })
 }
 
-/// Whether a program that reads or polls its terminal may pass what is typed on to another one,
-/// or over a network; `takes_keys` is whether the terminal does not gather lines.
+/// Whether a program that reads or polls its terminal may pass on what is typed to another terminal
+/// or over a network. `takes_keys` is whether the terminal is not in line mode.
 pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bool {
     if !takes_keys {
-        // Others that hold sockets ask for lines of their own.
+        // Other programs with sockets read lines for themselves.
         return does == TtyUse::Reading && COPIERS.contains(&process.name.as_str());
     }
-    let files = || OfProcess(process.pid).files().unwrap_or_default();
+    let files = || ProcFacts(process.pid).files().unwrap_or_default();
     match does {
         TtyUse::Elsewhere => false,
         TtyUse::Unknown => FAR.contains(&process.name.as_str()),
@@ -60,7 +60,7 @@ pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bo
     }
 }
 
-/// Programs that read lines only to hand them to a container, whether it wants any or not.
+/// Programs that read lines only to pass them to a container, whether it wants any or not.
 const COPIERS: &[&str] = &["docker", "podman", "nerdctl", "kubectl", "oc", "crictl"];
 
 /// Programs that pass keys on to another machine, container or terminal.
@@ -82,10 +82,10 @@ const FAR: &[&str] = &[
     "minicom",
 ];
 
-/// A process, as `/proc` shows it.
-struct OfProcess(u32);
+/// A process in `/proc`.
+struct ProcFacts(u32);
 
-impl Facts for OfProcess {
+impl Facts for ProcFacts {
     fn syscall(&self, thread: u32) -> Option<String> {
         fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", self.0)).ok()
     }

@@ -19,7 +19,7 @@ pub(super) fn was_given_nothing(member: &Process) -> bool {
         .split(|byte| *byte == 0)
         .skip(1)
         .filter(|word| !word.is_empty());
-    // `busybox sh` and the like name the shell again.
+    // `busybox sh` and the like repeat the shell's name.
     words.all(|word| is_plain_option(word) || is_shell(word))
 }
 

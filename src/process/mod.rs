@@ -1,4 +1,4 @@
-//! The edge to processes: what the kernel knows of them.
+//! The edge to the kernel's process information.
 
 #[cfg_attr(
     not(target_os = "linux"),
@@ -35,8 +35,8 @@ use rustix::time::ClockId;
 
 use crate::model::{Exit, Millis, Signal};
 
-/// Returns when a process of ours or anybody's started, from the kernel; `None` where it has gone
-/// or the system does not tell (only Linux does, in `/proc`).
+/// Returns when a process started, of any user; `None` where it is gone or the system does not
+/// report it (only Linux does, in `/proc`).
 #[must_use]
 pub fn started_at(pid: u32) -> Option<Millis> {
     // Field 22 counts clock ticks since boot.
@@ -46,8 +46,8 @@ pub fn started_at(pid: u32) -> Option<Millis> {
     boot_time()?.checked_add(Millis::try_from(since_boot).ok()?)
 }
 
-/// Returns how a process ended that its parent has not reaped yet; `None` where it runs, has gone,
-/// or is somebody else's: the kernel shows a 0 then.
+/// Returns how a process ended that its parent has not reaped yet; `None` where it runs, is gone,
+/// or belongs to another user (the kernel shows 0 then).
 #[must_use]
 pub fn exit_of_zombie(pid: u32) -> Option<Exit> {
     let stat = stat(pid)?;
@@ -56,7 +56,7 @@ pub fn exit_of_zombie(pid: u32) -> Option<Exit> {
     if stat.field(3)? != "Z" || !(ours.is_root() || owner == ours.as_raw()) {
         return None;
     }
-    // Field 52 is what wait(2) would tell.
+    // Field 52 is the status that wait(2) returns.
     let status: u32 = stat.field(52)?.parse().ok()?;
     let signal = u8::try_from(status & 0x7f).ok()?;
     Some(if signal == 0 {
@@ -75,19 +75,19 @@ pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.field(3), Some("T" | "t")))
 }
 
-/// What `/proc/PID/stat` says, by the field numbers of proc(5).
+/// The contents of `/proc/PID/stat`, by the field numbers of proc(5).
 struct Stat {
     text: String,
 }
 
 impl Stat {
-    /// Returns a field from 3 on. The name, field 2, may hold blanks and brackets.
+    /// Returns a field from 3 on. The name, field 2, may contain blanks and brackets.
     fn field(&self, number: usize) -> Option<&str> {
         let (_, fields) = self.text.rsplit_once(')')?;
         fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
     }
 
-    /// Returns the name of the program, cut by the kernel.
+    /// Returns the program's name, truncated by the kernel.
     #[cfg(target_os = "linux")]
     fn name(&self) -> &str {
         let name = self.text.split_once('(').map_or("", |(_, rest)| rest);
@@ -97,14 +97,14 @@ impl Stat {
 
 fn stat(pid: u32) -> Option<Stat> {
     let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
-    // Room for all of it: the kernel says it in one piece then.
+    // Room for all of it, so that the kernel returns it in one piece.
     let mut bytes = Vec::with_capacity(1024);
     file.read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     Some(Stat { text })
 }
 
-/// Returns when these processes started, for those of which the kernel tells.
+/// Returns when these processes started, for those that are known.
 #[must_use]
 pub fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
     pids.into_iter()
@@ -112,7 +112,8 @@ pub fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
         .collect()
 }
 
-/// When the system started. (`/proc/stat` says it too, and all about each interrupt with it.)
+/// Returns when the system started. `/proc/stat` contains it too, but with a row for each
+/// interrupt.
 #[cfg(target_os = "linux")]
 fn boot_time() -> Option<Millis> {
     let millis = |clock| -> Option<Millis> {
@@ -140,12 +141,12 @@ mod tests {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap();
         assert!(started >= boot_time().unwrap());
-        // The kernel counts ticks, of 10 ms as a rule.
+        // The kernel counts ticks, usually of 10 ms.
         assert!(started <= Millis::try_from(now.as_millis()).unwrap() + 20);
     }
 
     #[test]
-    fn nobody_started_never() {
+    fn an_unknown_pid_has_no_start() {
         assert_eq!(started_at(u32::MAX), None);
     }
 }

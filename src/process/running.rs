@@ -1,14 +1,14 @@
-//! Whether a process still runs, asked without waiting and whatever became of its number.
+//! Whether a process still runs, without waiting, and safe against reuse of its pid.
 
-/// A process that we can ask about: it is the one that had the number when this was made.
+/// A process that can be queried: the one that had the pid when this was created.
 #[derive(Debug)]
 pub struct Process {
     handle: system::Handle,
 }
 
 impl Process {
-    /// Returns the process that has this number now; `None` when there is none, or the system has
-    /// no room for another file.
+    /// Returns the process that has this pid now; `None` when there is none, or when the system is
+    /// out of descriptors.
     #[must_use]
     pub fn open(pid: u32) -> Option<Self> {
         let handle = system::Handle::open(pid)?;

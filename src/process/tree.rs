@@ -8,13 +8,13 @@ use super::cpu_activity::CpuActivity;
 use super::stat;
 use crate::model::text;
 
-/// More processes than this are not looked at: a build may have thousands.
+/// The maximum number of processes that are examined: a build may have thousands.
 const MOST_PROCESSES: usize = 64;
 
-/// More threads of one process than this are not looked at.
+/// The maximum number of threads of one process that are examined.
 const MOST_THREADS: usize = 256;
 
-/// The longest name of a program that is kept.
+/// The maximum length of a program's name, in characters.
 const NAME_CHARS: usize = 64;
 
 /// A process that tmux started in a pane, or a descendant.
@@ -25,24 +25,24 @@ pub(super) struct Process {
     pub(super) threads: Vec<u32>,
     parent: Option<u32>,
     group: Option<u32>,
-    /// The terminal that it belongs to, as the kernel numbers it; 0 for none.
+    /// The number of its terminal in the kernel; 0 for none.
     terminal: u32,
-    /// The group in the foreground of that terminal.
+    /// The foreground process group of that terminal.
     foreground: Option<u32>,
 }
 
-/// What is in the foreground of a pane.
+/// The foreground of a pane.
 #[derive(Debug)]
-pub(super) struct InFront {
-    /// The terminal that its programs have: the pane's, or one that a program like `script` has put
+pub(super) struct ForegroundGroup {
+    /// The terminal of its programs: the pane's, or one that a program such as `script` has opened
     /// behind it.
     pub(super) tty: PathBuf,
-    /// Its programs, by pid; never none.
+    /// Its programs, by pid; never empty.
     pub(super) members: Vec<Process>,
 }
 
-/// Programs that run another one for somebody, in a terminal of its own or without one, and add
-/// nothing of their own to what it shows.
+/// Programs that run another program for their caller, in a terminal of its own or without one, and
+/// add no output of their own.
 const WRAPPERS: &[&str] = &[
     "script",
     "su",
@@ -55,12 +55,15 @@ const WRAPPERS: &[&str] = &[
     "ttyrec",
 ];
 
-/// How many wrappers are looked through, one within the other.
+/// The maximum number of nested wrappers that are followed.
 const MOST_WRAPPERS: usize = 4;
 
-/// Returns what is in the foreground of the pane in which tmux started `pid`; `None` where that
-/// is not known.
-pub(super) fn in_front(mut processes: Vec<Process>, pid: u32, tty: &Path) -> Option<InFront> {
+/// Returns the foreground of the pane in which tmux started `pid`; `None` where that is not known.
+pub(super) fn in_front(
+    mut processes: Vec<Process>,
+    pid: u32,
+    tty: &Path,
+) -> Option<ForegroundGroup> {
     let own = processes.iter().find(|process| process.pid == pid)?;
     let mut terminal = own.terminal;
     let mut group = own.foreground?;
@@ -78,16 +81,16 @@ pub(super) fn in_front(mut processes: Vec<Process>, pid: u32, tty: &Path) -> Opt
         .filter(|process| process.terminal == 0)
         .map(|process| process.pid)
         .collect();
-    // Without a terminal of its own a process may read that of its wrapper, foreground or not.
+    // A process without a terminal of its own may read its wrapper's, foreground or not.
     processes.retain(|process| process.group == Some(group) || without.contains(&process.pid));
-    (!processes.is_empty()).then_some(InFront {
+    (!processes.is_empty()).then_some(ForegroundGroup {
         tty,
         members: processes,
     })
 }
 
-/// Returns the terminal, and its foreground group, that a wrapper in this group runs its program
-/// in; `None` without a wrapper, or where it has several.
+/// Returns the terminal in which a wrapper of this group runs its program, and that terminal's
+/// foreground group; `None` without a wrapper, or where it has several terminals.
 fn behind(processes: &[Process], group: u32, terminal: u32) -> Option<(PathBuf, u32, u32)> {
     let wrapper = processes
         .iter()
@@ -110,7 +113,7 @@ fn is_wrapper(process: &Process) -> bool {
     WRAPPERS.contains(&process.name.as_str())
 }
 
-/// Returns the descendants of a process, but for those below one that has another terminal.
+/// Returns the descendants of a process, except those below one with another terminal.
 fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> {
     let mut found: Vec<&Process> = Vec::new();
     let mut waiting = vec![pid];
@@ -127,7 +130,7 @@ fn descendants(processes: &[Process], pid: u32, terminal: u32) -> Vec<&Process> 
     found
 }
 
-/// Returns the path of a terminal by the kernel's number for it; only those of emulators have one
+/// Returns the path of a terminal by its number in the kernel. Only terminals of emulators have one
 /// here.
 fn path_of(terminal: u32) -> Option<PathBuf> {
     let major = terminal >> 8 & 0xfff;
@@ -137,8 +140,8 @@ fn path_of(terminal: u32) -> Option<PathBuf> {
         .then(|| PathBuf::from(format!("/dev/pts/{minor}")))
 }
 
-/// Returns this process and its descendants, by pid, those that have ended left out; and what
-/// tells whether they have run since.
+/// Returns this process and its descendants, by pid, without those that have ended; and whether
+/// they run from now on.
 pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
     let mut processes = Vec::new();
     let mut stillness = CpuActivity::default();
@@ -150,7 +153,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
             stillness.miss();
             break;
         }
-        // Counted first: what they do from here on shows.
+        // Counted first, so that everything they do from here on is noticed.
         let threads = threads(pid);
         for thread in &threads {
             stillness.count(pid, *thread);
@@ -159,7 +162,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
             stillness.miss();
             continue;
         };
-        // One that was made while they were counted is not among them.
+        // A thread that was created while they were counted is not included.
         if stat.field(20).and_then(|field| field.parse().ok()) != Some(threads.len()) {
             stillness.miss();
         }
@@ -277,7 +280,7 @@ mod tests {
             ],
             Some(("/dev/pts/9", &[12])),
         );
-        // What has terminals of its own for several programs shows them as it likes.
+        // Programs with terminals for several programs display them in their own way.
         check(
             &[
                 script,
@@ -302,7 +305,7 @@ mod tests {
             &[su, (11, 10, 11, 0, 0, "bash")],
             Some(("/dev/pts/7", &[10, 11])),
         );
-        // What others have sent to the background does not.
+        // Programs sent to the background do not count.
         check(
             &[(10, 1, 10, TTY, 10, "bash"), (11, 10, 11, 0, 0, "daemon")],
             Some(("/dev/pts/7", &[10])),

@@ -1,5 +1,5 @@
-//! Ansible's `pause`: its text stands above a fresh line, in raw mode, and may say anything. What
-//! tells is the name of the task: in the banner, and in brackets right below it.
+//! Ansible's `pause`: its text is above a fresh line, in raw mode, and may be anything. It is
+//! recognised by the name of the task: in the banner, and in brackets right below it.
 
 use super::cursor_context::is_blank;
 use super::drawn::{Drawn, text_rows};
@@ -7,14 +7,14 @@ use super::line;
 use super::secret;
 use crate::model::{PromptKind, Screen};
 
-/// How many rows the text of a pause may take.
+/// The maximum number of rows of a pause's text.
 const ROWS: usize = 12;
 
-/// Returns the pause that is the last thing on a screen.
+/// Returns the pause at the end of a screen.
 pub(super) fn drawn(screen: &Screen) -> Option<Drawn> {
     let (last, text) = text_rows(screen).next()?;
     let text = text.trim();
-    // A pause that ends by itself says how, and not with a colon.
+    // A pause that ends by itself says how, without a colon at the end.
     text.ends_with(':').then_some(())?;
     let first = (last.saturating_sub(ROWS)..last).rev().find(|row| {
         let row = screen.rows[*row].trim();

@@ -1,4 +1,4 @@
-//! The choices that a line offers: `[Y/n]`, `(yes/no/[fingerprint])`, `[はい/いいえ]`, `accept/quit:`.
+//! The choices at the end of a line: `[Y/n]`, `(yes/no/[fingerprint])`, `[はい/いいえ]`, `accept/quit:`.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use regex::Regex;
 use super::pattern::pattern;
 use crate::model::PromptKind;
 
-/// Words for yes and for no, in lower case. Two letters or more: a single one means too much by
-/// itself (see [`LETTER_PAIRS`]).
+/// Words for yes and for no, in lower case, of two letters or more. Single letters are too
+/// ambiguous (see [`LETTER_PAIRS`]).
 const YES: &[&str] = &[
     "yes",
     "yep",
@@ -83,7 +83,7 @@ const NO: &[&str] = &[
     "아니오",
 ];
 
-/// The letters that stand for yes and no, by language.
+/// The letters for yes and no, by language.
 const LETTER_PAIRS: &[(&str, &str)] = &[
     ("y", "n"),
     ("j", "n"),
@@ -105,7 +105,7 @@ const LETTER_PAIRS: &[(&str, &str)] = &[
 const OPENING: &str = "[(<（【［「";
 const CLOSING: &str = "])>）】］」";
 
-/// More than these and a yes among them is one choice of many.
+/// With more choices than this, a yes among them is one choice of many.
 const CONFIRM_AT_MOST: usize = 3;
 
 macro_rules! patterns {
@@ -134,15 +134,15 @@ patterns! {
     /// `(Y)es / (N)o / (A)lways`, `[y]es, [n]o`, each with the letter to type marked.
     LETTERS = r"[\[(]\p{L}[\])]\p{L}*.{0,20}[\[(]\p{L}[\])]\p{L}*.{0,60}[?:>.\])]\s*(?:[\[(][^\[\]()]{0,40}[\])])?\s*[?:]?$";
     LETTER = r"[\[(]\p{L}[\])]";
-    /// `Assume -R? [n]`, `Fix<y>?`, `[no] >>>`: the answer that is taken when none is typed.
+    /// `Assume -R? [n]`, `Fix<y>?`, `[no] >>>`: the answer used when none is typed.
     DEFAULT = concat!(
         r"(?:(?:^|[?？])\s*[\[(<]\s*(?P<asked>[\p{L}\p{M}]{1,12})\s*[\])>]\s*[?:：>]*",
         r"|[\[(<]\s*(?P<ended>[\p{L}\p{M}]{1,12})\s*[\])>]\s*[?:：>]+)$",
     );
 }
 
-/// Returns the kind of the choices that the line ends with, and whether the line alone says that
-/// they are choices: a path is written like some.
+/// Returns the kind of the choices at the end of the line, and whether the line alone shows that
+/// they are choices: paths are written alike.
 pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
     if let Some(found) = BRACKETS.captures(text) {
         let choices = &found["choices"];
@@ -194,7 +194,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
     })
 }
 
-/// Whether these two words are the answers to a question of yes or no.
+/// Whether these two words are the answers to a yes-or-no question.
 pub(super) fn is_yes_and_no(one: &str, other: &str) -> bool {
     kind_of(&format!("{one}/{other}")) == PromptKind::Confirm
 }
@@ -207,14 +207,14 @@ fn kind_of(choices: &str) -> PromptKind {
                 .to_lowercase()
         })
         .collect();
-    let place_of = |word: &str| words.iter().position(|other| other == word);
-    // Yes comes first, or the letters stand for something else: `n/s/q`. Only `y` is plain enough.
+    let position_of = |word: &str| words.iter().position(|other| other == word);
+    // Yes comes first, else the letters mean something else: `n/s/q`. Only `y` is unambiguous.
     let is_pair = |yes: &str, no: &str| {
-        place_of(yes)
-            .zip(place_of(no))
+        position_of(yes)
+            .zip(position_of(no))
             .is_some_and(|(yes_at, no_at)| yes_at < no_at || yes == "y")
     };
-    let is_confirm = YES.iter().any(|word| place_of(word).is_some())
+    let is_confirm = YES.iter().any(|word| position_of(word).is_some())
         || LETTER_PAIRS.iter().any(|(yes, no)| is_pair(yes, no));
     if is_confirm && words.len() <= CONFIRM_AT_MOST {
         PromptKind::Confirm
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_brackets_is_not_always_a_choice() {
+    fn text_in_brackets_is_not_always_a_choice() {
         for text in [
             "Done (3/4)",
             "checking for cc... [yes]",

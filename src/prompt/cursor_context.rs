@@ -1,4 +1,4 @@
-//! Where on a screen an answer would be typed, and which text stands before it.
+//! Where on a screen an answer would be typed, and which text is before it.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -11,7 +11,7 @@ const GAP: usize = 3;
 /// How many blank rows may lie between a question and the cursor below it.
 const BELOW: usize = 2;
 
-/// Where the cursor stands in relation to text.
+/// The cursor position in relation to text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CursorContext {
     /// Right behind the text of this row.
@@ -20,12 +20,12 @@ pub(super) enum CursorContext {
     On(usize),
     /// On a blank row; the nearest text above it, when it is near.
     Below(Option<usize>),
-    /// Nobody told; the last row with text.
+    /// The position is not known; the last row with text.
     Unknown(Option<usize>),
 }
 
 impl CursorContext {
-    /// Returns the cursor's place on this screen.
+    /// Returns the cursor's context on this screen.
     pub(super) fn of(screen: &Screen) -> Self {
         let last = screen.rows.iter().rposition(|row| !is_blank(row));
         let Some(cursor) = screen.cursor else {
@@ -51,7 +51,7 @@ impl CursorContext {
         }
     }
 
-    /// Returns the row of the text that stands where one would answer.
+    /// Returns the row of the text next to which an answer would be typed.
     pub(super) fn row(self) -> Option<usize> {
         match self {
             Self::Behind(row) | Self::On(row) => Some(row),
@@ -60,24 +60,24 @@ impl CursorContext {
     }
 }
 
-/// Whether a row shows nothing.
+/// Whether a row is blank.
 pub(super) fn is_blank(row: &str) -> bool {
     row.trim().is_empty()
 }
 
-/// What frames draw at their left and right.
+/// Characters at the left and right edges of frames.
 const FRAME: &[char] = &['│', '┃', '║', '╎', '┆', '▌', '▐', '|'];
 
-/// What stands before a question and is no part of it.
+/// Marks before a question that are not part of it.
 const MARKS: &[char] = &[
     '?', '◆', '◇', '△', '▲', '⚠', '❓', '●', '•', '»', '›', '❯', '✻', '✶', '▸', '▶',
 ];
 
-/// What a frame's upper edge begins with, and what it is drawn of.
+/// The corners at the start of a frame's upper edge, and the characters of the edge.
 const CORNERS: &[char] = &['┌', '╭', '┏', '╔'];
 const EDGE: &[char] = &['┌', '╭', '┏', '╔', '─', '━', '═', '┐', '╮', '┓', '╗', ' '];
 
-/// Returns the row without the frame around it; of an upper edge, the title in it.
+/// Returns the row without the frame around it; for an upper edge, its title.
 pub(super) fn unframed(row: &str) -> &str {
     if row.trim_start().starts_with(CORNERS) && row.trim_end().ends_with(EDGE) {
         return row.trim().trim_matches(EDGE);
@@ -86,19 +86,19 @@ pub(super) fn unframed(row: &str) -> &str {
         .trim_end_matches(|c: char| c.is_whitespace() || FRAME.contains(&c))
 }
 
-/// Whether the row is framed at its left.
+/// Whether the row has a frame on its left.
 pub(super) fn is_framed(row: &str) -> bool {
     row.trim_start().starts_with(FRAME)
 }
 
-/// Whether the row is framed at both sides.
+/// Whether the row has a frame on both sides.
 pub(super) fn is_boxed(row: &str) -> bool {
     let row = row.trim();
     let sides: &[char] = &['│', '┃', '║', '|', 'x'];
     row.starts_with(sides) && row.ends_with(sides) && row.chars().count() > 2
 }
 
-/// Whether what stands in brackets says which keys to use.
+/// Whether the text in brackets names keys to use.
 fn is_about_keys(inside: &str) -> bool {
     let inside = inside.to_lowercase();
     ["arrow", "<space>", "<enter>", "shortcuts", "to toggle"]
@@ -114,14 +114,14 @@ pub(super) fn question(row: &str) -> &str {
         .or_else(|| text.strip_prefix(MARKS))
         .filter(|rest| rest.starts_with(char::is_whitespace));
     let unmarked = unmarked.or_else(|| {
-        // A picture before the question.
+        // A pictogram before the question.
         let (mark, rest) = text.split_once(' ')?;
         let is_picture = mark.chars().all(|c| !c.is_ascii() && !c.is_alphanumeric());
         (is_picture && mark.chars().next().is_some_and(|c| c >= '\u{2600}')).then_some(rest)
     });
     let mut text = unmarked.unwrap_or(text).trim();
     for (open, close) in [('(', ')'), ('[', ']')] {
-        // A hint that goes on in the next row is not closed.
+        // A hint that continues in the next row is not closed.
         let hint = text.rfind(open).filter(|at| {
             let inside = &text[at + open.len_utf8()..];
             let is_last = inside.ends_with(close) || !inside.contains(close);
@@ -131,7 +131,7 @@ pub(super) fn question(row: &str) -> &str {
             text = text[..at].trim_end();
         }
     }
-    // The answer that would be taken, or what has been typed, stands behind such a mark.
+    // The default answer, or what has been typed, is behind such a mark.
     for mark in [" › ", " » ", " … ", " ‣ "] {
         if let Some((before, _)) = text.rsplit_once(mark)
             && before.chars().count() >= 4
@@ -141,27 +141,27 @@ pub(super) fn question(row: &str) -> &str {
     }
     let text = text.trim_end_matches([' ', '›', '»', '‣']);
     let text = secret::unmasked(text).unwrap_or(text);
-    // Such a mark alone invites to type; three dots behind a word go on with it.
+    // Such a mark alone asks for input; three dots behind a word continue it.
     text.strip_suffix(" …").map_or(text, str::trim_end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Cursor;
+    use crate::model::CursorPosition;
 
     #[track_caller]
     fn check(screen: &str, cursor: Option<(u32, u32)>, expected: CursorContext) {
         let screen = Screen {
             rows: screen.split('\n').map(str::to_owned).collect(),
-            cursor: cursor.map(|(x, y)| Cursor { x, y }),
+            cursor: cursor.map(|(x, y)| CursorPosition { x, y }),
             alternate: None,
         };
         assert_eq!(CursorContext::of(&screen), expected, "{screen:?}");
     }
 
     #[test]
-    fn the_cursor_stands_behind_on_or_below_text() {
+    fn the_cursor_is_behind_on_or_below_text() {
         check("Go?", Some((4, 0)), CursorContext::Behind(0));
         check("Go?", Some((3, 0)), CursorContext::Behind(0));
         check("Go?", Some((2, 0)), CursorContext::On(0));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_told_without_decoration() {
+    fn a_question_is_reported_without_decoration() {
         for (row, expected) in [
             ("? Use ESLint? › No / Yes", "Use ESLint?"),
             ("? Deploy? (Y/n)", "Deploy? (Y/n)"),

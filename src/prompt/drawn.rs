@@ -8,10 +8,10 @@ use super::cursor_context::{is_blank, question, unframed};
 use super::pattern::pattern;
 use crate::model::{PromptKind, Screen};
 
-/// How many of the last rows with text a list or a dialog may stand in.
+/// How many of the last rows with text may contain a list or a dialog.
 pub(super) const ROWS: usize = 24;
 
-/// What a drawn program waits for.
+/// What a full-screen program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Drawn {
     pub(super) kind: PromptKind,
@@ -43,7 +43,7 @@ pub(super) fn legend_marks(row: &str) -> usize {
     LEGEND.find_iter(row).count()
 }
 
-/// Whether a row says in brackets, or behind a dash, which keys to use.
+/// Whether a row names keys to use, in brackets or behind a dash.
 pub(super) fn is_hint(row: &str) -> bool {
     static KEYS: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
@@ -54,7 +54,7 @@ pub(super) fn is_hint(row: &str) -> bool {
     KEYS.is_match(row) || (lower.contains("arrow") && lower.contains(['(', '[', '-']))
 }
 
-/// The nearest row above that ends with a question mark, else the first of its block.
+/// Returns the nearest row above that ends with a question mark, else the first row of its block.
 pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
     let near = (below.saturating_sub(12)..below).rev();
     let says = |row: &usize| {

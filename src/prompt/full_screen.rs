@@ -1,4 +1,4 @@
-//! Programs that draw: pagers, editors, finders, and fields in frames or above hints.
+//! Programs that draw the screen: pagers, editors, finders, and fields in frames or above hints.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use super::pattern::pattern;
 use super::{ansible, choices, dialog, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
-/// Within so many characters from its start a row to search with bears its mark.
+/// A search row has its mark within this many characters from its start.
 const INPUT_MARK: usize = 24;
 
-/// Returns what a drawn program waits for.
+/// Returns what a full-screen program waits for.
 pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     editor(screen)
         .or_else(|| pager(screen, context))
@@ -36,7 +36,7 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         ))
     });
     let (row, text) = text_rows(screen).next()?;
-    // On a screen of its own a pager may leave the cursor where it likes.
+    // On the alternate screen a pager may leave the cursor anywhere.
     if screen.alternate != Some(true) && context.row().is_some_and(|at| at != row) {
         return None;
     }
@@ -58,7 +58,7 @@ fn editor(screen: &Screen) -> Option<Drawn> {
     });
     static KEYS: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?:^|\s)(?:\^[A-Z_\\/]|M-[A-Z])\s\p{L}"));
-    // Function keys, as Midnight Commander's editor has them.
+    // Function keys, as in Midnight Commander's editor.
     static FUNCTIONS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b1help\s+2save\s+3mark\b"));
     if screen.alternate == Some(false) {
         return None;
@@ -94,7 +94,7 @@ fn editor(screen: &Screen) -> Option<Drawn> {
     is_editor("rows behind the end of a text", row)
 }
 
-/// A fuzzy finder: a count of what matches beside the line in which to type.
+/// A fuzzy finder: the number of matches next to the line in which to type.
 fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     static COUNT: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"^[\s▌│┃]*(?:[⠀-⣿<>] ?)?\d+/\d+(?:\s\(\d+\))?(?:\s[+-][sST\d/]*)*\s*[─-]*[\s│┃]*$")
@@ -121,7 +121,7 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     })
 }
 
-/// A question in a frame that is drawn along the left and open at the bottom.
+/// A question in a frame that is drawn on the left and open at the bottom.
 fn framed_field(screen: &Screen) -> Option<Drawn> {
     let mut rows = text_rows(screen);
     let (end, text) = rows.next()?;
@@ -176,13 +176,13 @@ fn framed_toggle(screen: &Screen) -> Option<Drawn> {
     })
 }
 
-/// Whether two choices stand side by side, of which one is taken: `● Yes / ○ No`.
+/// Whether two choices are side by side, one of them selected: `● Yes / ○ No`.
 fn is_toggle(text: &str) -> bool {
     text.split_once(" / ")
         .is_some_and(|(one, other)| one.starts_with(['●', '○']) && other.starts_with(['●', '○']))
 }
 
-/// A field with hints below it, the cursor behind them: `Your name`, `> `, `(enter to confirm)`.
+/// A field with hints below it and the cursor behind them: `Your name`, `> `, `(enter to confirm)`.
 fn hinted_field(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     let CursorContext::Behind(last) = context else {
         return None;
@@ -208,7 +208,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     })
 }
 
-/// A last row that only tells which keys confirm and which move on.
+/// A last row that only names the keys to confirm and to move on.
 fn legend_alone(screen: &Screen) -> Option<Drawn> {
     let (last, text) =
         text_rows(screen).find(|(_, row)| unframed(row).chars().any(char::is_alphanumeric))?;

@@ -1,4 +1,4 @@
-//! What one line asks for, by its shape.
+//! What one line asks for, judged by its shape.
 
 use std::sync::LazyLock;
 
@@ -13,13 +13,13 @@ use crate::model::PromptKind;
 pub(super) struct Ask {
     pub(super) kind: PromptKind,
     pub(super) secret: bool,
-    /// Whether the line alone says so; else it takes a cursor that waits right behind it.
+    /// Whether the line alone shows it. Otherwise the cursor must be right behind it.
     pub(super) is_plain: bool,
-    /// What of the line says so, as `explain` names it.
+    /// Which part of the line shows it, as `explain` names it.
     pub(super) rule: &'static str,
 }
 
-/// The rule of lines that end with what one may answer.
+/// The rule of lines that end with the possible answers.
 pub(super) const CHOICES_RULE: &str = "choices behind the question";
 
 /// The rule of labels: `Host name:`.
@@ -36,23 +36,23 @@ patterns! {
         r"^\s*(?:\([\w.-]*(?:db|dbg|dlv|byebug|trepan\w*|rr|delve)\+*(?::\d+)?\)",
         r"|(?:i?pdb\+*|bpdb|gdb|lldb|jdb|rdb|rdbg|bashdb|zshdb|pudb|kdb|byebug|debug|db)\s?(?:[<(\[]+\d+[>)\]]+|:\d+)?>?|main\[\d+\])$",
     );
-    /// `Press Enter to continue`, `Hit any key`; single letters are hints of programs at work.
+    /// `Press Enter to continue`, `Hit any key`. Single letters are hints of programs at work.
     KEY = concat!(
         r"\b(?:press|hit|strike|tap|push)\b(?:\s+(?:the|a|an|any))*\s*[\[<(\x22'`]*",
         r"(?:enter|return|any key|key|space(?: ?bar)?|any other key)\b[^.:;]{0,8}",
     );
-    /// What a key of a program at work does: no question.
+    /// What a key of a program at work does: not a question.
     AT_WORK = r"\bto\s+(?:trigger|rerun|re-run|run|restart|reload|show|quit|exit|stop|toggle|interrupt|hide|pause|detach|refresh)\b";
     KEY_LINE = r"^\W*(?:please,?\s+)?(?:press|hit|strike|tap)\b.{0,80}$";
     /// `Type 'yes' to go on:`, `Press y|Y for Yes, any other key for No:`.
     TYPE_YES = r"\b(?:type|enter|press|answer)\b.{0,20}\b(?:y|yes)\b.{0,60}[:：>]$";
     REQUEST = r"^\W*(?:please\s+)?(?:paste|enter|type|input|provide)\b.{0,100}\b(?:below|here)\W*$";
     QUESTION = r"[\p{L}\d)\]'\x22’”»>*][\s\u{a0}]?[?？;]$|[？]$|^\?$|\p{L}[?？][:：]$";
-    /// A question and the answer that is taken when none is typed: `Is this OK? (yes)`.
+    /// A question and the answer used when none is typed: `Is this OK? (yes)`.
     DEFAULTED = r"[?？]\s*[\[(][^\[\]()]{1,60}[\])]\s*[:：>›]*$";
     DEFAULTED_FIELD = r"[:：]\s*[\[(][^\[\]()]{0,60}[\])]$";
     FIELD = r"[\p{L}\d)\]'\x22’»>?][\s\u{a0}]?[:：]$";
-    /// `Which port?` is not among them: it wants a choice only where there is a list.
+    /// `Which port?` is not included: it asks for a choice only where there is a list.
     CHOOSE = r"\b(?:select|selection|choose|choice|option|pick)\b";
     YES_OR_NO = concat!(
         r"^\W*(?:[\w.-]+: )?(?:are|is|do|does|did|would|will|should|shall|can|could|may|might|have|has|had|was|were|ok|okay",
@@ -60,18 +60,18 @@ patterns! {
         r"|launch|deploy|publish|send|save|commit|push|merge|retry|try|restart|start|stop|quit|exit|leave|confirm|set up|create|update|upgrade",
         r"|abort|cancel|ignore|skip|keep|include|really|allow|trust|enable|disable|want|use|fix|format|restore|reload)\b",
     );
-    /// `May I have your name?`: polite, and no answer of yes or no.
+    /// `May I have your name?`: polite, not a yes-or-no question.
     POLITE = r"^\W*(?:may|can|could|might|will|would)\s+(?:i|we|you)\s+(?:please\s+)?(?:have|get|know|ask|see|tell|give|enter|provide|specify|type|name|say|choose|select)\b";
     /// `< rm ... ./a > ?`, `rm a?...`: find and xargs ask whether to run a command.
     COMMAND = r"^< .+ > \?$|\?\.\.\.$";
-    /// Progress and logs leave the cursor behind a colon too.
+    /// Progress and logs also leave the cursor behind a colon.
     NO_FIELD = concat!(
         r"^\W*(?:\p{L}+ing\b|(?:error|warn(?:ing)?|info|debug|note|notice|trace|fatal|hint|usage|remote|stderr|stdout|output|result|status|time)\s*[\])]?:",
         r"|(?:progress|done|total|elapsed|eta|step \d|time (?:taken|elapsed|left|remaining|spent))\b)",
         r"|\d%|\d{2}:\d{2}:\d{2}|^\W*\d{4}-\d{2}-\d{2}|^\W*\{|level=|://[^\s'\x22]*:$",
     );
-    /// What a report begins or ends with before it gives a figure: `epoch 3 loss:`, `Took 3.2s:`,
-    /// `Server ready:`. A label names what is to be typed, and neither counts nor says how it went.
+    /// The start or end of a report before its figure: `epoch 3 loss:`, `Took 3.2s:`, `Server
+    /// ready:`. A label names what to type; it does not count and does not report a result.
     REPORT = concat!(
         r"^\W*(?:took|found|built|ran|got|wrote|spent|sent|saw|\p{L}+ed\s+(?:\d|in\b|at\b|to\b|from\b|with\b|on\b|by\b))",
         r"|\b(?:epoch|iter(?:ation)?|batch|round|phase|pass|attempt|try|run|case|worker|thread|job|chunk|layer|shard|rank|fold|trial|frame)s?\s*[#=]?\d",
@@ -79,11 +79,11 @@ patterns! {
         r"|\b(?:ready|complete|ok|done|success(?:ful)?|up|down|loss|acc|accuracy|perplexity|throughput|latency|fps|lr)\s*:$",
         r"|\b(?:[\p{L}]{2,}[^e\W]ed|\p{L}+ied)\s*:$",
     );
-    /// A word or two that invite to type, before a mark: `What now>`.
+    /// One or two words that ask for input, before a mark: `What now>`.
     INVITE = r"^\W{0,4}(?:what|which|who|where|when|how|why|enter|type|select|choose|pick|give|say|your|please|new)(?:\s+[\p{L}'’]+)+\s?[>›]$";
     /// `Enter selection (default: 1) [1..3]`.
     RANGE = r"^\W*(?:please\s+)?(?:enter|select|choose|type|pick)\b.*[\[(]\d+\s*(?:\.\.|-|–|/)[\d./-]*\d[\])]$";
-    /// What the usual lines end with that ask without any mark.
+    /// Common endings of lines that ask without a mark.
     UNMARKED = r"(?:\bconfirm|\bproceed|\bselect an option|\bchoice|\bare you sure)$";
 }
 
@@ -163,7 +163,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         } else {
             PromptKind::Text
         };
-        // `Choose a colour:` says so by itself.
+        // `Choose a colour:` shows it by itself.
         return if kind == PromptKind::Menu {
             ask(kind, "asks to choose")
         } else if REPORT.is_match(text) {
@@ -181,7 +181,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     None
 }
 
-/// Whether a line asks to type something on the next one: `paste the token below`.
+/// Whether a line asks for input on the next line: `paste the token below`.
 pub(super) fn is_request(text: &str) -> bool {
     REQUEST.is_match(text.trim())
 }
@@ -195,14 +195,17 @@ fn is_key(text: &str) -> bool {
     let Some(found) = KEY.find(text) else {
         return false;
     };
-    // What other keys do stands behind a comma or an `or`.
-    let said = &text[found.start()..];
-    let said = said.split([',', ';']).next().unwrap_or(said);
-    let said = said.split(" or ").next().unwrap_or(said);
-    !AT_WORK.is_match(said) && !text.trim_start().starts_with(['›', '>'])
+    // Other keys are named behind a comma or an `or`.
+    let rest_of_line = &text[found.start()..];
+    let rest_of_line = rest_of_line
+        .split([',', ';'])
+        .next()
+        .unwrap_or(rest_of_line);
+    let rest_of_line = rest_of_line.split(" or ").next().unwrap_or(rest_of_line);
+    !AT_WORK.is_match(rest_of_line) && !text.trim_start().starts_with(['›', '>'])
 }
 
-/// Returns the kind of answer that a question wants.
+/// Returns the kind of answer that a question expects.
 pub(super) fn kind_of_question(text: &str) -> PromptKind {
     if POLITE.is_match(text) {
         return PromptKind::Text;

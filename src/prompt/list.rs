@@ -1,4 +1,4 @@
-//! Lists to choose from: of rows of one kind, one is marked, or each bears a box.
+//! Lists to choose from: one row is marked, or each row has a box.
 
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
 use super::drawn::{Drawn, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
@@ -9,34 +9,34 @@ use crate::model::{PromptKind, Screen};
 /// How many rows without a legend may follow a list.
 const BELOW_LIST: usize = 2;
 
-/// Marks of the choice that Enter would take, and of those that it would not.
+/// Marks of the choice that Enter would select, and of the others.
 const POINTERS: &[char] = &[
     '❯', '»', '▸', '▶', '‣', '➤', '➜', '→', '>', '›', '●', '◉', '◆', '*',
 ];
 const OTHERS: &[char] = &['○', '◯', '◻', '◇', '☐', '□', '◌'];
 const TAKEN: &[char] = &['●', '◉', '◼', '☑', '☒', '■', '✔', '✓', '⬢', '⬡', '⊙'];
 
-/// What is drawn at the left of choices, and is not theirs.
+/// Characters drawn on the left of choices that do not belong to them.
 const SIDES: &str = "│┃║|";
 
-/// A row that bears the mark of a choice.
+/// A row with the mark of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Choice {
     /// The column of the mark.
     mark: usize,
-    /// The column of what stands behind the mark.
+    /// The column of the text behind the mark.
     text: usize,
-    /// Whether Enter would take it.
+    /// Whether Enter would select it.
     is_pointed: bool,
 }
 
-/// Whether this row could be one of a list.
+/// Whether this row could belong to a list.
 pub(super) fn is_choice(row: &str) -> bool {
     is_numbered(row) || choice(row).is_some()
 }
 
-/// Whether a row begins with the mark of the choice that Enter would take, however far behind it
-/// the choice stands.
+/// Whether a row starts with the mark of the choice that Enter would select, however far behind it
+/// the text is.
 pub(super) fn is_pointed(row: &str) -> bool {
     let mut chars = unframed(row).chars();
     chars.next().is_some_and(|c| POINTERS.contains(&c))
@@ -71,13 +71,13 @@ fn choice(row: &str) -> Option<Choice> {
     })
 }
 
-/// Whether a box to tick stands in this column: `◯`, `[x]`, `( )`.
+/// Whether there is a box to tick in this column: `◯`, `[x]`, `( )`.
 fn has_box(chars: &[char], column: usize) -> bool {
     let end = box_end(chars, column);
     end > column && chars.get(end).is_some_and(|c| c.is_whitespace())
 }
 
-/// Returns the column behind the box that stands here, or this one where there is none.
+/// Returns the column behind the box in this column, or this column where there is none.
 fn box_end(chars: &[char], column: usize) -> usize {
     match chars.get(column..) {
         Some([c, ..]) if OTHERS.contains(c) || TAKEN.contains(c) => column + 1,
@@ -93,7 +93,7 @@ fn box_end(chars: &[char], column: usize) -> usize {
     }
 }
 
-/// Returns the list that stands at the end of a screen.
+/// Returns the list at the end of a screen.
 pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     let pointed = text_rows(screen)
         .take(ROWS)
@@ -127,7 +127,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
                 .any(char::is_alphanumeric)
         })
         .filter(|row| row + 4 >= first);
-    // Boxes alone are also how progress is shown: somebody has to be in the midst of it.
+    // Boxes alone also show progress: the cursor has to be in the list.
     let is_at_list = match context {
         CursorContext::Behind(row) => row == last,
         CursorContext::On(row) => (first..=last).contains(&row),
@@ -138,7 +138,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     }
     let asks = above.filter(|row| is_asking(&screen.rows[*row]));
     let row = match asks {
-        // A hint in a row of its own stands below what is asked.
+        // A hint in its own row is below the question.
         Some(row) if question(&screen.rows[row]).starts_with(['(', '[']) => (0..row)
             .rev()
             .find(|above| !is_blank(&screen.rows[*above]))
@@ -162,8 +162,8 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     })
 }
 
-/// Choices without any mark but the cursor, which stands before one of them: below a question, and
-/// nothing below the last.
+/// Choices without any mark but the cursor, which is before one of them: below a question, with
+/// nothing below the last one.
 fn under_cursor(screen: &Screen) -> Option<Drawn> {
     let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
     let (at, x) = (
@@ -194,7 +194,7 @@ fn under_cursor(screen: &Screen) -> Option<Drawn> {
     })
 }
 
-/// Whether a row asks, or begins as questions do.
+/// Whether a row asks, or starts as questions do.
 fn heads_choices(row: &str) -> bool {
     let asked = question(row).to_lowercase();
     let mut words = asked.split_whitespace();
@@ -207,7 +207,7 @@ fn heads_choices(row: &str) -> bool {
         })
 }
 
-/// Whether the cursor stands on the mark of this row: only what is drawn leaves it there.
+/// Whether the cursor is on the mark of this row: only a program that draws leaves it there.
 fn is_under_cursor(screen: &Screen, row: usize) -> bool {
     let mark = choice(&screen.rows[row]).map(|choice| choice.mark);
     screen.cursor.is_some_and(|cursor| {
@@ -215,7 +215,7 @@ fn is_under_cursor(screen: &Screen, row: usize) -> bool {
     })
 }
 
-/// Whether a row heads a list of choices.
+/// Whether a row is the heading of a list of choices.
 fn is_asking(row: &str) -> bool {
     let asked = question(row);
     asked.ends_with(['?', '？', ':', '：'])
@@ -226,7 +226,7 @@ fn is_asking(row: &str) -> bool {
         || line::asks(asked).is_some_and(|ask| ask.is_plain)
 }
 
-/// Returns the first and the last row of the last run of rows that bear boxes.
+/// Returns the first and the last row of the last block of rows with boxes.
 fn ticked(screen: &Screen) -> Option<(usize, usize)> {
     let column = |row: usize| {
         let choice = choice(screen.rows.get(row)?)?;
@@ -242,7 +242,7 @@ fn ticked(screen: &Screen) -> Option<(usize, usize)> {
     (first < last).then_some((first, last))
 }
 
-/// Returns the first and the last row of the list that this row is the marked choice of.
+/// Returns the first and the last row of the list whose marked choice is this row.
 fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
     let Choice {
         mark,
@@ -253,7 +253,7 @@ fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
         return None;
     }
     let is_sibling = |row: &str| {
-        // A hint above the choices is none of them.
+        // A hint above the choices is not a choice.
         if row.trim_start().starts_with('(') && is_hint(row) {
             return false;
         }
@@ -265,7 +265,7 @@ fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
         let Some(first) = bare.chars().nth(start) else {
             return false;
         };
-        // `↓   Thursday`: there are more than are shown.
+        // `↓   Thursday`: more choices than are shown.
         let rest = bare
             .chars()
             .skip(start + 1)

@@ -1,7 +1,7 @@
-//! Questions that libraries mark: `? Which framework?`, below it what one chooses from.
+//! Questions that prompt libraries mark: `? Which framework?`, with the choices below.
 //!
-//! What stands below such a row is taken for a part of it where the cursor stands in it: programs
-//! that print leave the cursor behind what they have printed, and not in the midst of it.
+//! Rows below such a row belong to it if the cursor is within them: programs that print leave the
+//! cursor behind what they have printed, not inside it.
 
 use super::choices;
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
@@ -11,19 +11,19 @@ use super::list;
 use super::secret;
 use crate::model::{PromptKind, Screen};
 
-/// How many rows a question and its choices may take.
+/// The maximum number of rows of a question and its choices.
 const ROWS: usize = 24;
 
-/// A row at least this long may go on in the next one.
+/// A row at least this long may continue in the next one.
 const WRAPS_FROM: usize = 40;
 
-/// Returns what a marked question asks that the cursor stands in, or behind the end of.
+/// Returns what is asked by the marked question that the cursor is in, or behind the end of.
 pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     let (end, _) = text_rows(screen).next()?;
     let at = match context {
         CursorContext::Behind(row) | CursorContext::On(row) => row,
         CursorContext::Unknown(Some(row)) => row,
-        // A blank row of a list that is still drawn: within it, or in a row that was begun.
+        // A blank row of a list that is still drawn: within it, or in a row that was started.
         CursorContext::Below(near) => {
             let cursor = screen.cursor?;
             let y = usize::try_from(cursor.y).ok()?;
@@ -44,7 +44,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         return None;
     }
     let choices = body.iter().filter(|row| !is_help(row)).count();
-    // Somebody drew the rows below the cursor and went back to the question.
+    // A program drew the rows below the cursor and went back to the question.
     let is_above = at == row;
     if choices > 0 && !is_above && !are_choices(&screen.rows[row], &body) {
         return None;
@@ -66,8 +66,8 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     })
 }
 
-/// Whether these rows are the rest of a question that was too long for its row, then choices of
-/// which one at least bears a mark or a number, and hints.
+/// Whether these rows are the rest of a question too long for its row, then choices, at least one
+/// with a mark or a number, and hints.
 fn are_choices(first: &str, body: &[&str]) -> bool {
     let mut above = first;
     let mut rows = body
@@ -87,7 +87,7 @@ fn is_indented(row: &str) -> bool {
     row.starts_with(char::is_whitespace) || row.starts_with(['┌', '└', '╭', '╰', '│'])
 }
 
-/// Whether a row says how to answer.
+/// Whether a row explains how to answer.
 fn is_help(row: &str) -> bool {
     let text = row.trim_end();
     legend_marks(row) > 0
@@ -97,12 +97,12 @@ fn is_help(row: &str) -> bool {
         || text.to_lowercase().contains("filter")
 }
 
-/// Returns the kind of answer that is typed behind the question.
+/// Returns the kind of answer to type behind the question.
 fn kind_of_field(row: &str, asked: &str, below: &[&str]) -> PromptKind {
     let text = unframed(row);
     let typed = text.rsplit(['›', '»', '‣', '…']).next().unwrap_or_default();
     let is_masked = secret::unmasked(text).is_some() || secret::is_masked(typed.trim());
-    // They offer to show what has been typed.
+    // The library offers to show what was typed.
     let can_show = below
         .iter()
         .any(|row| row.contains("toggle") && row.contains("visib"));
@@ -120,9 +120,9 @@ fn kind_of_field(row: &str, asked: &str, below: &[&str]) -> PromptKind {
     glued_letters(asked).unwrap_or_else(|| line::kind_of_question(asked))
 }
 
-/// The letters that one may type, in brackets: `Conflict in a.txt (yaxH)`.
+/// The letters that may be typed, in brackets: `Conflict in a.txt (yaxH)`.
 fn glued_letters(asked: &str) -> Option<PromptKind> {
-    // The letter that Enter would take may stand behind them.
+    // The letter that Enter would select may follow them.
     let bare = asked.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let letters = if asked.len() - bare.len() <= 1 {
         bare.trim_end()
@@ -134,7 +134,7 @@ fn glued_letters(asked: &str) -> Option<PromptKind> {
     let is_each_once = letters
         .char_indices()
         .all(|(at, c)| c.is_ascii_alphabetic() && !letters[..at].contains(c));
-    // The last one is the help of all such lists.
+    // In all such lists the last letter shows help.
     ((2..=12).contains(&letters.len()) && is_each_once && letters.ends_with('h'))
         .then_some(PromptKind::Menu)
 }

@@ -1,9 +1,10 @@
-//! Does a task wait for a person, and for what?
+//! Decides whether a task waits for a person, and for what.
 //!
-//! Two sorts of signs are weighed: what the kernel knows of the terminal and its foreground
-//! programs, and what the screen shows. Where the kernel says that nobody reads, no text counts;
-//! where it says that somebody is blocked reading, any text does; between the two the text has to
-//! say so by its shape and stand where an answer would be typed. `docs/input.md` tells it in full.
+//! Two kinds of evidence are combined: what the kernel knows of the terminal and its foreground
+//! programs, and what the screen shows. Where the kernel says that no program reads, text does not
+//! count. Where it says that a program is blocked reading, any text counts. In between, the text
+//! must have the shape of a question and be where an answer would be typed. `docs/input.md` has the
+//! details.
 
 mod ansible;
 mod choices;
@@ -27,16 +28,16 @@ use crate::model::{Foreground, Prompt, PromptKind, Screen, TtyEvidence, TtyUse, 
 use cursor_context::{CursorContext, is_blank};
 use line::Ask;
 
-/// The longest prompt that is told, in characters.
+/// The maximum length of a reported prompt, in characters.
 const MAX_CHARS: usize = 300;
 
-/// How long a screen must have stood below which somebody is blocked reading keys: between two of
-/// them programs draw.
-const KEYS_STAND: Duration = Duration::from_secs(1);
+/// How long a screen must be unchanged while a program is blocked reading keys: between two keys
+/// programs draw.
+const KEYS_STILL: Duration = Duration::from_secs(1);
 
-/// The same on a screen of its own: what shows how a machine does reads keys as well, and draws
-/// again every few seconds.
-const DRAWN_KEYS_STAND: Duration = Duration::from_secs(5);
+/// The same on the alternate screen: system monitors read keys as well and redraw every few
+/// seconds.
+const DRAWN_KEYS_STILL: Duration = Duration::from_secs(5);
 
 /// Programs that show text page by page.
 const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat"];
@@ -47,48 +48,48 @@ const EDITORS: &[&str] = &[
     "kak", "joe", "jed", "ne", "mcedit", "tilde",
 ];
 
-/// A field below its question begins within so many cells.
+/// A field below its question begins within this many cells.
 const FIELD_INDENT: u32 = 8;
 
-/// How many rows above a prompt tell which sort of answer it wants.
+/// How many rows above a prompt are searched for the kind of answer it expects.
 const CONTEXT: usize = 12;
 
-/// A question on a screen and the row it stands on.
+/// A question on a screen, and its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct PromptMatch {
     /// What is asked.
     pub prompt: Prompt,
-    /// The index of its row in [`Screen::rows`].
+    /// The index of its row in [`Screen::rows`]; `usize::MAX` when no row asks.
     pub row: usize,
-    /// Whether its words ask by themselves, and not only because somebody reads.
-    pub is_asked: bool,
-    /// How long the screen must have stood at least.
-    pub stands_for: Duration,
+    /// Whether its words ask by themselves, and not only because a program reads.
+    pub is_question: bool,
+    /// How long the screen must be unchanged at least.
+    pub still_for: Duration,
 }
 
-/// What was decided of a screen, and why.
+/// What was decided about a screen, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is asked; `None` when nobody waits for a person.
-    pub found: Option<Found>,
+    /// What is asked; `None` when nothing is.
+    pub found: Option<PromptMatch>,
     /// The rule that decided.
     pub rule: &'static str,
-    /// The row that was looked at, where there was one.
+    /// The row that was examined, where there was one.
     pub row: Option<usize>,
-    /// Whether signs decided, and not that there were none.
+    /// Whether evidence decided, and not the absence of evidence.
     pub is_settled: bool,
 }
 
 impl Judgement {
-    fn with_found(mut self, change: impl FnOnce(&mut Found)) -> Self {
+    fn with_match(mut self, change: impl FnOnce(&mut PromptMatch)) -> Self {
         if let Some(found) = &mut self.found {
             change(found);
         }
         self
     }
 
-    /// Whether the task may wait or may work, for all that is known: nothing on its `screen`, which
-    /// was judged, and nothing in its terminal says the one or the other.
+    /// Whether it is open if the task waits or works: nothing on `screen`, which was judged, and
+    /// nothing in its terminal says either.
     #[must_use]
     pub fn leaves_open(&self, screen: &Screen) -> bool {
         let shown = self.row.and_then(|row| screen.rows.get(row));
@@ -98,21 +99,21 @@ impl Judgement {
     }
 }
 
-/// Returns whether this screen waits for a person, by all that is known.
+/// Returns whether this screen waits for a person, by all the evidence there is.
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &UserRules) -> Judgement {
-    let case = Case {
+    let evaluation = Evaluation {
         screen,
         context: CursorContext::of(screen),
         teaching,
     };
     let judgement = match terminal {
-        None => case.by_text(None, false),
-        Some(terminal) => case.by_terminal(terminal),
+        None => evaluation.by_text(None, false),
+        Some(terminal) => evaluation.by_terminal(terminal),
     };
     match &judgement.found {
         Some(found) if teaching.mutes_line(&found.prompt.text) => {
-            case.settled("muted by a pattern")
+            evaluation.settled("muted by a pattern")
         }
         Some(_) | None => judgement,
     }
@@ -120,24 +121,24 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &UserRul
 
 /// Returns what the screen asks, by its text alone.
 #[must_use]
-pub fn find(screen: &Screen) -> Option<Found> {
+pub fn find(screen: &Screen) -> Option<PromptMatch> {
     judge(screen, None, &UserRules::default()).found
 }
 
 /// A screen to judge.
-struct Case<'a> {
+struct Evaluation<'a> {
     screen: &'a Screen,
     context: CursorContext,
     teaching: &'a UserRules,
 }
 
-impl Case<'_> {
+impl Evaluation<'_> {
     fn by_terminal(&self, terminal: &TtyEvidence) -> Judgement {
         if terminal.foreground == Foreground::Idle {
             return self.settled("idle shell or interpreter");
         }
         match (terminal.canonical, terminal.reader) {
-            (Some(true) | None, TtyUse::Elsewhere) => self.settled("nobody reads the terminal"),
+            (Some(true) | None, TtyUse::Elsewhere) => self.settled("no program reads the terminal"),
             (Some(true), TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown)
                 if terminal.echo == Some(false) =>
             {
@@ -158,13 +159,13 @@ impl Case<'_> {
         }
     }
 
-    /// What is typed is a line that is not shown.
+    /// A line is read without echo.
     fn secret(&self) -> Judgement {
         let rule = "line input that is not shown";
         self.waits(self.context.row(), PromptKind::Password, true, rule)
     }
 
-    /// Somebody is blocked reading a line.
+    /// A program is blocked reading a line.
     fn by_reading(&self, programs: &[String]) -> Judgement {
         let Some(row) = self.context.row() else {
             if shell_prompts::has_hints(self.screen) {
@@ -188,9 +189,9 @@ impl Case<'_> {
         let ask = line::asks(line);
         let kind = ask.map_or(PromptKind::Text, |ask| ask.kind);
         let kind = self.kind_in_context(row, kind);
-        // It is shown as it is typed, so it is no password whatever it is called.
+        // It is echoed, so it is no password whatever it is called.
         let judgement = self.waits(Some(row), kind, false, "blocked reading a line");
-        judgement.with_found(|found| found.is_asked = ask.is_some_and(|ask| ask.is_plain))
+        judgement.with_match(|found| found.is_question = ask.is_some_and(|ask| ask.is_plain))
     }
 
     /// Whether the row is what one of these programs shows while it waits for a command.
@@ -202,10 +203,10 @@ impl Case<'_> {
             && self.question_above(row).is_none()
     }
 
-    /// Somebody is blocked reading keys.
+    /// A program is blocked reading keys.
     fn by_keys(&self, terminal: &TtyEvidence) -> Judgement {
         let by_text = self.by_text(Some(false), terminal.may_relay);
-        // What waits at the far side of a network, or of another terminal, is not seen.
+        // What waits on the other side of a network or of another terminal is not visible.
         if by_text.found.is_some() || by_text.is_settled || terminal.may_relay {
             return by_text;
         }
@@ -221,19 +222,19 @@ impl Case<'_> {
         let kind = kind.or_else(|| kind_of_program(&terminal.programs));
         let kind = kind.unwrap_or(PromptKind::Key);
         let judgement = self.waits(row, kind, false, "blocked reading keys");
-        judgement.with_found(|found| {
-            found.is_asked = ask.is_some_and(|ask| ask.is_plain);
-            found.stands_for = if self.screen.alternate == Some(true)
+        judgement.with_match(|found| {
+            found.is_question = ask.is_some_and(|ask| ask.is_plain);
+            found.still_for = if self.screen.alternate == Some(true)
                 && kind_of_program(&terminal.programs).is_none()
             {
-                DRAWN_KEYS_STAND
+                DRAWN_KEYS_STILL
             } else {
-                KEYS_STAND
+                KEYS_STILL
             };
         })
     }
 
-    /// Keys are polled for. Editors and pagers are known by their names, whatever they show.
+    /// A program polls for keys. Editors and pagers are recognised by name, whatever they show.
     fn by_name(&self, terminal: &TtyEvidence) -> Judgement {
         let by_text = self.by_text(Some(false), terminal.may_relay);
         let kind = kind_of_program(&terminal.programs)
@@ -242,17 +243,18 @@ impl Case<'_> {
             Some(kind) if by_text.found.is_none() && !by_text.is_settled => {
                 let last = self.screen.rows.iter().rposition(|row| !is_blank(row));
                 let judgement = self.waits(last, kind, false, "a program known by its name");
-                judgement.with_found(|found| {
-                    found.is_asked = false;
-                    found.stands_for = KEYS_STAND;
+                judgement.with_match(|found| {
+                    found.is_question = false;
+                    found.still_for = KEYS_STILL;
                 })
             }
             Some(_) | None => by_text,
         }
     }
 
-    /// By the text, where the terminal may or must say more: `canonical` is whether it gathers
-    /// lines, when that is known, and `may_relay` whether what reads it may be somewhere else.
+    /// By the text, where the terminal does not decide. `canonical` is whether the terminal is in
+    /// line mode, where that is known, and `may_relay` whether the program that really reads may be
+    /// elsewhere.
     fn by_text(&self, canonical: Option<bool>, may_relay: bool) -> Judgement {
         if let Some(row) = self.context.row()
             && self.teaching.asks(self.screen.rows[row].trim())
@@ -274,7 +276,7 @@ impl Case<'_> {
                 if text.starts_with("? ") || text.starts_with("[?] ") {
                     self.anchored(row, false)
                 } else {
-                    self.none("the cursor does not stand behind a question")
+                    self.none("the cursor is not behind a question")
                 }
             }
             CursorContext::Below(Some(row)) => {
@@ -286,7 +288,7 @@ impl Case<'_> {
                 if is_last_raw {
                     let ask = line::asks(line);
                     let kind = ask.map_or(PromptKind::Key, |ask| ask.kind);
-                    return self.waits(Some(row), kind, false, "keys are wanted below a question");
+                    return self.waits(Some(row), kind, false, "keys are read below a question");
                 }
                 if line::is_key_line(line) && !shell_prompts::has_hints(self.screen) {
                     return self.waits(Some(row), PromptKind::Key, false, "asks for a key");
@@ -299,7 +301,7 @@ impl Case<'_> {
                     let kind = line::asks(line).map_or(PromptKind::Text, |ask| ask.kind);
                     return self.waits(Some(row), kind, false, "a field below a question");
                 }
-                self.none("the cursor stands on a fresh line")
+                self.none("the cursor is on a fresh line")
             }
             CursorContext::Below(None) | CursorContext::Unknown(None) => {
                 self.none("no text by the cursor")
@@ -308,21 +310,22 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the cursor stands some blanks behind the begin of a blank row: who only ended a line
-    /// leaves it at the begin.
+    /// Whether the cursor is some cells behind the start of a blank row. A program that only ended
+    /// a line leaves it at the start.
     fn is_row_begun(&self) -> bool {
         let cursor = self.screen.cursor;
         cursor.is_some_and(|cursor| (1..=FIELD_INDENT).contains(&cursor.x))
             && !shell_prompts::has_hints(self.screen)
     }
 
-    /// The text of the row in which one would answer, `behind` which the cursor stands.
+    /// By the text of the row in which the answer would be typed. `behind` is whether the cursor is
+    /// behind that text.
     fn anchored(&self, row: usize, behind: bool) -> Judgement {
         let line = self.screen.rows[row].as_str();
         let text = cursor_context::unframed(line);
         let asked = cursor_context::question(line);
         let is_marked = text.starts_with("? ") || text.starts_with("[?] ");
-        // What is masked is no part of what is asked, and says how.
+        // Masked input is not part of the question, and shows that it is a secret.
         let ask = line::asks(text)
             .filter(|ask| ask.secret)
             .or_else(|| line::asks(asked))
@@ -346,11 +349,11 @@ impl Case<'_> {
         {
             return self.waits(Some(above), kind, false, "a mark below a question");
         }
-        self.none("the line asks nothing")
+        self.none("the line is not a question")
     }
 
-    /// Returns what the rows right above a bare mark ask, a question or a numbered list, and the
-    /// row that says so: of a list its heading, or the mark itself where it has none.
+    /// Returns what the rows right above a bare mark ask (a question or a numbered list) and the
+    /// row that says so: for a list its heading, or the mark itself where it has none.
     fn question_above(&self, row: usize) -> Option<(PromptKind, usize)> {
         let above = (0..row)
             .rev()
@@ -363,13 +366,13 @@ impl Case<'_> {
             let heading = heading.filter(|row| !is_blank(&rows[*row]));
             return Some((PromptKind::Menu, heading.unwrap_or(row)));
         }
-        // A label says so too: the mark below it is where to type.
+        // A label counts too: the mark below it is where to type.
         line::asks(line)
             .filter(|ask| ask.is_plain || ask.rule == line::LABEL_RULE)
             .map(|ask| (ask.kind, above))
     }
 
-    /// A line that wants any text may want a choice of what stands above it.
+    /// A line that asks for any text may ask for a choice from the rows above it.
     fn kind_in_context(&self, row: usize, kind: PromptKind) -> PromptKind {
         if kind != PromptKind::Text {
             return kind;
@@ -383,7 +386,7 @@ impl Case<'_> {
         if yes { PromptKind::Confirm } else { kind }
     }
 
-    /// Whether a list is one of hints, not of choices.
+    /// Whether a list shows hints instead of choices.
     fn is_hinted_list(&self) -> bool {
         self.screen.alternate != Some(true) && shell_prompts::has_hints(self.screen)
     }
@@ -399,15 +402,15 @@ impl Case<'_> {
         let asked = cursor_context::question(line);
         let shown = if asked.is_empty() { line } else { asked };
         Judgement {
-            found: Some(Found {
+            found: Some(PromptMatch {
                 prompt: Prompt {
                     text: text::one_line(shown.as_bytes(), MAX_CHARS),
                     kind,
                     secret,
                 },
                 row: row.unwrap_or(usize::MAX),
-                is_asked: row.is_some(),
-                stands_for: Duration::ZERO,
+                is_question: row.is_some(),
+                still_for: Duration::ZERO,
             }),
             rule,
             row,
@@ -415,7 +418,7 @@ impl Case<'_> {
         }
     }
 
-    /// It does not wait: something says so.
+    /// It does not wait, and evidence says so.
     fn settled(&self, rule: &'static str) -> Judgement {
         Judgement {
             is_settled: true,
@@ -423,7 +426,7 @@ impl Case<'_> {
         }
     }
 
-    /// Nothing says that it waits.
+    /// There is no evidence that it waits.
     fn none(&self, rule: &'static str) -> Judgement {
         Judgement {
             found: None,
@@ -434,7 +437,7 @@ impl Case<'_> {
     }
 }
 
-/// Returns what a program is known to be that takes a person: a pager or an editor.
+/// Returns the kind for pagers and editors, which always expect input.
 fn kind_of_program(programs: &[String]) -> Option<PromptKind> {
     let is_among = |names: &[&str]| {
         let mut programs = programs.iter();
@@ -447,7 +450,7 @@ fn kind_of_program(programs: &[String]) -> Option<PromptKind> {
     }
 }
 
-/// Whether a row is nothing but the mark behind which one types.
+/// Whether a row is nothing but a mark to type behind.
 fn is_bare_mark(text: &str) -> bool {
     matches!(
         text,
@@ -455,7 +458,7 @@ fn is_bare_mark(text: &str) -> bool {
     )
 }
 
-/// Whether a row begins with the number or letter of a choice: `1) Install`, ` 2. Quit`, `q) Quit`.
+/// Whether a row starts with the number or letter of a choice: `1) Install`, ` 2. Quit`, `q) Quit`.
 fn is_numbered(row: &str) -> bool {
     let row = row.trim_start();
     // Letters, as in `n) New remote`.

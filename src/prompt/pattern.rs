@@ -2,7 +2,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// A pattern that is compiled at its first use, whatever the case of the letters.
+/// Returns a case-insensitive pattern that is compiled at its first use.
 pub(super) fn pattern(text: &str) -> Regex {
     RegexBuilder::new(text)
         .case_insensitive(true)

@@ -1,4 +1,4 @@
-//! Does a line ask for something that must not be seen?
+//! Whether a line asks for a secret.
 
 use std::sync::LazyLock;
 
@@ -6,16 +6,16 @@ use regex::Regex;
 
 use super::pattern::pattern;
 
-/// What programs show in place of what is typed.
+/// What programs show in place of typed characters.
 const MASKS: &[char] = &['*', '•', '●', '▪', '∗', '⁎', '▮', '■'];
 
-/// Nouns for what must not be seen.
+/// Nouns for secrets.
 const NOUN: &str = concat!(
     r"(?:\bpass(?:word|phrase|code|wd)?\b|\bpass phrase\b|\bpin\b|\bsecret(?: key)?\b|\btoken\b|\botp\b|\bone-time (?:code|password)\b|\bmfa code\b",
     r"|\bmot de passe\b|\bphrase (?:de passe|secrète)\b|passwort|kennwort|passphrase|contraseña|\bclave\b|\bsenha\b|\bhasło\b|wachtwoord|lösenord|adgangskode|salasana|parola|jelszó|heslo|şifre|пароль|密码|密碼|パスワード|암호|비밀번호)",
 );
 
-/// Whether the line ends with a label that names a secret, or says that what is typed is hidden.
+/// Whether the line ends with a label that names a secret, or says that input is hidden.
 pub(super) fn is_label(text: &str) -> bool {
     static LABEL: LazyLock<Regex> = LazyLock::new(|| {
         let end = concat!(
@@ -28,8 +28,8 @@ pub(super) fn is_label(text: &str) -> bool {
     LABEL.is_match(text)
 }
 
-/// Whether a question of a library, which needs no colon, asks for a secret: it ends with the
-/// word for one, and does not ask for its name, its place, or whether to use it.
+/// Whether the question of a prompt library, which needs no colon, asks for a secret: it ends with
+/// a word for one, and does not ask for its name, its location, or whether to use it.
 pub(super) fn is_question(text: &str) -> bool {
     static QUESTION: LazyLock<Regex> = LazyLock::new(|| {
         pattern(&format!(
@@ -52,7 +52,7 @@ pub(super) fn unmasked(text: &str) -> Option<&str> {
     (masks >= 2 && before.ends_with(char::is_whitespace)).then(|| before.trim_end())
 }
 
-/// Whether the text is nothing but what a masked field shows.
+/// Whether the text is only what a masked field shows.
 pub(super) fn is_masked(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| MASKS.contains(&c))
 }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_is_no_part_of_the_question() {
+    fn masked_input_is_not_part_of_the_question() {
         assert_eq!(unmasked("Password: ****"), Some("Password:"));
         assert_eq!(unmasked("Enter your token •••"), Some("Enter your token"));
         for text in ["a ** b", "Press *", "TASK [x] x****", "****"] {

@@ -1,5 +1,5 @@
-//! What looks like a question and is none: prompts of shells and interpreters that wait for
-//! commands, and hints of programs that work on while they listen for keys.
+//! Text that looks like a question and is none: prompts of shells and interpreters that wait for
+//! commands, and key hints of programs that are working.
 
 use std::sync::LazyLock;
 
@@ -13,13 +13,13 @@ use crate::model::programs::{CommandReader, command_reader, without_version};
 /// How many of the last rows with text are searched for hints.
 const HINT_ROWS: usize = 10;
 
-/// Whether one of these programs shows what is written to a file, and polls the terminal only to
-/// learn that it has gone: it reads none, whatever the file says.
+/// Whether one of these programs follows a file and polls the terminal only to notice that it is
+/// closed. It reads no input, whatever the file contains.
 pub(super) fn follows_a_file(programs: &[String]) -> bool {
     programs.iter().any(|program| program == "tail")
 }
 
-/// Whether the line is what an interpreter shows while it waits for a command: one word or none,
+/// Whether the line is what an interpreter shows while it waits for a command: at most one word,
 /// and a mark.
 pub(super) fn is_idle_prompt(line: &str) -> bool {
     static IDLE: LazyLock<Regex> = LazyLock::new(|| {
@@ -33,8 +33,8 @@ pub(super) fn is_idle_prompt(line: &str) -> bool {
     IDLE.is_match(line.trim())
 }
 
-/// Whether an interpreter among these programs would show this line while it waits for a
-/// command: it is known for such prompts, or the prompt bears its name.
+/// Whether an interpreter among these programs would show this line while it waits for a command:
+/// it is known for such prompts, or the prompt contains its name.
 pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
     let line = line.trim().to_lowercase();
     programs
@@ -49,7 +49,7 @@ pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
         })
 }
 
-/// Whether the last rows tell which keys a program listens to while it works on.
+/// Whether the last rows name the keys that a program accepts while it works.
 pub(super) fn has_hints(screen: &Screen) -> bool {
     static HINT: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(

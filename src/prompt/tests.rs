@@ -55,7 +55,7 @@ fn statements_are_not_questions() {
     }
 }
 
-/// A screen in which `▮` marks the cursor; none means that nobody told where it is.
+/// A screen in which `▮` marks the cursor; without it the cursor position is unknown.
 fn with_cursor(text: &str, alternate: bool) -> Screen {
     use unicode_width::UnicodeWidthStr;
 
@@ -63,7 +63,7 @@ fn with_cursor(text: &str, alternate: bool) -> Screen {
     let mut rows = Vec::new();
     for (y, row) in text.split('\n').enumerate() {
         if let Some((before, _)) = row.split_once('▮') {
-            cursor = Some(crate::model::Cursor {
+            cursor = Some(crate::model::CursorPosition {
                 x: u32::try_from(before.width()).unwrap(),
                 y: u32::try_from(y).unwrap(),
             });
@@ -283,7 +283,7 @@ fn what_programs_at_work_and_idle_shells_show_is_no_prompt() {
         "[nodemon] watching path(s): *.*\n[nodemon] starting `node a.js`\n[nodemon] clean exit - waiting for changes before restart\n▮",
         "[nodemon] to restart at any time, enter `rs`\n▮",
         "webpack 5.1 compiled successfully in 312 ms\n▮",
-        "10:00:00 AM - Found 0 errors. Watching for file changes.\n▮",
+        "10:00:00 AM - PromptMatch 0 errors. Watching for file changes.\n▮",
         "  ➜  Local:   http://localhost:5173/\n  ➜  press h + enter to show help\n▮",
         "Press CTRL+C to quit\n▮",
         " * Running on http://127.0.0.1:5000\nPress CTRL+C to quit\n▮",

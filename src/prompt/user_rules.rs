@@ -1,4 +1,4 @@
-//! What users have taught about prompts.
+//! The user's own rules about prompts.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,25 @@ use regex::Regex;
 
 use crate::model::{Prompt, PromptKind, Task};
 
-/// Patterns of a user's own, and what is not to be told.
+/// Additional patterns, and what is muted.
 #[derive(Debug, Clone, Default)]
 pub struct UserRules {
-    /// Lines that ask, besides those that are known by themselves.
+    /// Patterns of lines that ask, in addition to the built-in ones.
     pub asks: Vec<Regex>,
-    /// Lines that do not ask, whatever else says so.
+    /// Patterns of lines that do not ask, whatever else says so.
     pub mutes: Vec<Regex>,
-    /// Names of tasks whose waiting is not told.
+    /// Names of tasks whose waiting is not reported.
     pub muted_tasks: BTreeSet<String>,
-    /// Kinds of prompts that are not told.
+    /// Kinds of prompts that are not reported.
     pub muted_kinds: BTreeSet<PromptKind>,
 }
 
 impl UserRules {
-    /// Returns what these texts of a user's teach: regular expressions for lines that ask and for
-    /// lines that do not, tasks and kinds to be silent about.
-    ///
+    /// Returns the rules: regular expressions for lines that ask and for lines that do not, and
+    /// tasks and kinds to mute.
     /// # Errors
     ///
-    /// When an expression is none.
+    /// When one of the texts is not a regular expression.
     pub fn new(
         asks: &[String],
         mutes: &[String],
@@ -45,18 +44,18 @@ impl UserRules {
         self.asks.iter().any(|pattern| pattern.is_match(line))
     }
 
-    /// Whether this line is taken for no prompt.
+    /// Whether one of the user's patterns says that this line does not ask.
     pub(super) fn mutes_line(&self, line: &str) -> bool {
         self.mutes.iter().any(|pattern| pattern.is_match(line))
     }
 
-    /// Whether nobody wants to hear that this task waits, whatever for.
+    /// Whether the user has muted all prompts of this task.
     #[must_use]
     pub fn mutes_task(&self, task: &Task) -> bool {
         self.muted_tasks.contains(&task.name) || self.muted_tasks.contains(&task.window.to_string())
     }
 
-    /// Whether nobody wants to hear that this task waits for this.
+    /// Whether the user has muted this prompt of this task.
     #[must_use]
     pub fn mutes(&self, task: &Task, prompt: &Prompt) -> bool {
         self.mutes_task(task)

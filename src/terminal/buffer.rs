@@ -4,7 +4,7 @@ use super::line::{Line, Stamp};
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     text: String,
-    /// Where each run of bytes with the same stamp ends, and that stamp.
+    /// The end of each run of bytes with the same stamp, and that stamp.
     runs: Vec<(usize, Stamp)>,
 }
 
@@ -36,7 +36,7 @@ impl Buffer {
         }
     }
 
-    /// Appends the last `limit` bytes of another text, or a little less than cuts no character.
+    /// Appends at most the last `limit` bytes of another text, cut between characters.
     pub(super) fn push_end_of(&mut self, other: &Buffer, limit: usize) {
         let start = end_part(&other.text, limit);
         let mut from = start;
@@ -48,7 +48,7 @@ impl Buffer {
         }
     }
 
-    /// Drops all but the last `limit` bytes, or a little less than cuts no character.
+    /// Drops all but at most the last `limit` bytes, cut between characters.
     pub(super) fn keep_end(&mut self, limit: usize) {
         let start = end_part(&self.text, limit);
         self.text.drain(..start);
@@ -64,7 +64,7 @@ impl Buffer {
     }
 }
 
-/// Where the last `limit` bytes of a text begin.
+/// Returns where the last `limit` bytes of a text start.
 fn end_part(text: &str, limit: usize) -> usize {
     text.ceil_char_boundary(text.len().saturating_sub(limit))
 }

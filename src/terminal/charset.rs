@@ -1,30 +1,30 @@
-/// Which characters a program writes: text, or lines to draw with (`ESC ( 0`, `ESC ) 0` and SO).
+/// The character sets in use: text, or line drawing (`ESC ( 0`, `ESC ) 0` and SO).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Charsets {
-    /// Whether each of the two sets draws.
+    /// For each of the two sets, whether it is line drawing.
     draws: [bool; 2],
-    /// The set in use.
+    /// The index of the set in use.
     used: usize,
 }
 
 impl Charsets {
-    /// Assigns a set, the first or the second.
+    /// Assigns the first or the second set.
     pub(super) fn assign(&mut self, set: usize, draws: bool) {
         self.draws[set] = draws;
     }
 
-    /// Turns to a set.
+    /// Selects a set.
     pub(super) fn turn_to(&mut self, set: usize) {
         self.used = set;
     }
 
-    /// Whether this character is one to draw with.
+    /// Whether this character is a line-drawing one in the set in use.
     pub(super) fn draws(self, c: char) -> bool {
         self.draws[self.used] && drawn(c) != c
     }
 }
 
-/// Returns what a character is drawn as, as tmux does it on a terminal that knows Unicode.
+/// Returns the drawn form of a character, as tmux shows it on a terminal that supports Unicode.
 pub(super) fn drawn(c: char) -> char {
     match c {
         '+' => '→',

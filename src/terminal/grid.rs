@@ -5,15 +5,14 @@ use super::buffer::Buffer;
 use super::charset::Charsets;
 use super::row::Row;
 
-/// The screen: what a terminal remembers, and the questions about it. [`super::writer::Writer`]
-/// changes it.
+/// The state of a terminal's screen, and queries on it. [`super::writer::Writer`] changes it.
 #[derive(Debug)]
 pub(super) struct Grid {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Always `height` of them.
+    /// Always `height` rows.
     pub(super) rows: VecDeque<Row>,
-    /// What scrolled off the line that the first row continues.
+    /// The scrolled-off start of the line that the first row continues.
     pub(super) head: Head,
     /// At most `width`, where the next character wraps.
     pub(super) column: usize,
@@ -26,23 +25,23 @@ pub(super) struct Grid {
     pub(super) charsets: Charsets,
     /// What `ESC 7` saved.
     pub(super) saved: Saved,
-    pub(super) screen: Screen,
-    /// Where mode 1049 leaves the cursor when the alternate screen is left.
+    pub(super) screen: ActiveScreen,
+    /// Where mode 1049 puts the cursor when the alternate screen is left.
     pub(super) cursor_of_main: Option<(usize, usize)>,
     pub(super) scrolled: u64,
     /// Whether the cursor was moved, other than by writing, since the last character.
     pub(super) jumped: bool,
-    /// What REP repeats: the last character, when nothing came after it.
+    /// The character that REP repeats: the last one, when nothing came after it.
     pub(super) last: Option<char>,
 }
 
-/// The beginning of a line whose end is still on the screen.
+/// The start of a line whose end is still on the screen.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) buffer: Buffer,
-    /// Holds a row that was written to since it was told as complete.
+    /// Whether it contains a row that was written to since it was reported as complete.
     pub(super) open: bool,
-    /// Holds a row that changed since it was told.
+    /// Whether it contains a row that changed since it was reported.
     pub(super) changed: bool,
 }
 
@@ -53,14 +52,14 @@ impl Head {
         self.changed = false;
     }
 
-    /// Takes the row that leaves the screen.
+    /// Appends the row that leaves the screen.
     pub(super) fn take(&mut self, row: &Row) {
         row.render(&mut self.buffer);
         self.open |= row.open;
         self.changed |= row.changed;
     }
 
-    /// Forgets all but what the next piece of the line overlaps with.
+    /// Drops all but the part that the next piece of the line overlaps with.
     pub(super) fn shorten(&mut self) {
         self.buffer.keep_end(LINE_OVERLAP);
     }
@@ -70,7 +69,7 @@ impl Head {
 pub(super) struct Modes {
     pub(super) wrap: bool,
     pub(super) insert: bool,
-    /// Whether rows are counted from the scroll region's first.
+    /// Whether rows are counted from the first row of the scroll region.
     pub(super) origin: bool,
 }
 
@@ -90,18 +89,18 @@ pub(super) struct Saved {
     pub(super) charsets: Charsets,
 }
 
-/// Which screen the rows are.
+/// Which screen the rows belong to.
 #[derive(Debug)]
-pub(super) enum Screen {
+pub(super) enum ActiveScreen {
     Main,
     /// The main screen, of which only what was written since is known.
     Guess,
-    /// The alternate screen; the main one is behind it.
+    /// The alternate screen, with the main screen behind it.
     Alternate {
         main: VecDeque<Row>,
         head: Head,
     },
-    /// The alternate screen; what is behind it was never seen.
+    /// The alternate screen; the main screen behind it was never captured.
     AlternateOfUnknown,
 }
 
@@ -119,7 +118,7 @@ impl Grid {
             modes: Modes::NEW,
             charsets: Charsets::default(),
             saved: Saved::default(),
-            screen: Screen::Main,
+            screen: ActiveScreen::Main,
             cursor_of_main: None,
             scrolled: 0,
             jumped: false,
@@ -128,11 +127,11 @@ impl Grid {
     }
 
     pub(super) fn enter_unknown_alternate(&mut self) {
-        self.screen = Screen::AlternateOfUnknown;
+        self.screen = ActiveScreen::AlternateOfUnknown;
         self.cursor_of_main = Some((0, self.height - 1));
     }
 
-    /// Shows a capture. The cursor's line stays open if it was.
+    /// Shows a capture. The cursor's line stays open if it was open.
     pub(super) fn show(&mut self, texts: &[String], (column, row): (usize, usize)) {
         let open = self.rows.get(self.row).is_some_and(|row| row.open);
         let texts = texts.iter().map(String::as_str);
@@ -144,8 +143,8 @@ impl Grid {
         self.row = row.min(self.height - 1);
         self.rows[self.row].open = open;
         self.jumped = true;
-        if let Screen::Guess = self.screen {
-            self.screen = Screen::Main;
+        if let ActiveScreen::Guess = self.screen {
+            self.screen = ActiveScreen::Main;
         }
     }
 
@@ -153,7 +152,7 @@ impl Grid {
         if width != self.width {
             self.tabs = usual_tabs(width);
         }
-        if let Screen::Alternate { main, head } = &mut self.screen {
+        if let ActiveScreen::Alternate { main, head } = &mut self.screen {
             main.resize(height, Row::default());
             for row in main.iter_mut() {
                 row.truncate(width);
@@ -167,13 +166,13 @@ impl Grid {
 
     pub(super) fn is_alternate(&self) -> bool {
         match self.screen {
-            Screen::Main | Screen::Guess => false,
-            Screen::Alternate { .. } | Screen::AlternateOfUnknown => true,
+            ActiveScreen::Main | ActiveScreen::Guess => false,
+            ActiveScreen::Alternate { .. } | ActiveScreen::AlternateOfUnknown => true,
         }
     }
 
     pub(super) fn is_guess(&self) -> bool {
-        matches!(self.screen, Screen::Guess)
+        matches!(self.screen, ActiveScreen::Guess)
     }
 
     pub(super) fn cursor(&self) -> (usize, usize) {
@@ -194,7 +193,7 @@ impl Grid {
         texts.collect()
     }
 
-    /// The first and last row of the line that a row belongs to.
+    /// Returns the first and last row of the line that a row belongs to.
     pub(super) fn line_around(&self, row: usize) -> (usize, usize) {
         let mut first = row;
         while first > 0 && self.rows[first - 1].is_joined() {

@@ -1,22 +1,22 @@
 use std::ops::Range;
 
-/// Which chunk of output wrote a cell. 0 is what stood there at the beginning.
+/// Which chunk of output wrote a cell. 0 marks cells that were there at the beginning.
 pub type Stamp = u64;
 
-/// A logical line, as it stands at one moment: rows that wrapped into each other are one line.
+/// A logical line at one moment: rows that wrapped into each other are one line.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// With the blanks that were written at its end.
+    /// The text, including blanks written at its end.
     full: &'a str,
-    /// How long `full` is without them.
+    /// The length of `full` without them, in bytes.
     trimmed: usize,
-    /// Where each run of bytes with the same stamp ends, and that stamp.
+    /// The end of each run of bytes with the same stamp, and that stamp.
     runs: &'a [(usize, Stamp)],
     complete: bool,
 }
 
 impl<'a> Line<'a> {
-    /// Returns a line of this text, of which each run of bytes that ends where `runs` says has its
+    /// Returns a line of this text. Each entry of `runs` is the end of a run of bytes, and its
     /// stamp.
     #[must_use]
     pub fn new(full: &'a str, runs: &'a [(usize, Stamp)], complete: bool) -> Self {
@@ -28,20 +28,20 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line without trailing blanks.
+    /// Returns the line without trailing blanks.
     #[must_use]
     pub fn text(&self) -> &'a str {
         &self.full[..self.trimmed]
     }
 
-    /// The line with the blanks that a program wrote at its end, as it does after a question.
+    /// Returns the line with the blanks that a program wrote at its end, as after a question.
     #[must_use]
     pub fn text_with_blanks(&self) -> &'a str {
         self.full
     }
 
-    /// Whether any character of this byte range was written with a stamp greater than `since`.
-    /// Cells that were skipped or erased were not written.
+    /// Whether any character in this byte range was written with a stamp greater than `since`.
+    /// Cells that were skipped or erased do not count as written.
     #[must_use]
     pub fn is_fresh(&self, range: Range<usize>, since: Stamp) -> bool {
         let first = self.runs.partition_point(|&(end, _)| end <= range.start);
@@ -58,7 +58,7 @@ impl<'a> Line<'a> {
         false
     }
 
-    /// Whether the line was ended, by a line feed or by scrolling off the screen.
+    /// Whether the line was ended by a line feed or by scrolling off the screen.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete

@@ -5,25 +5,25 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::line::{Line, Stamp};
 
-/// How large a compiled pattern may be, in bytes.
+/// The maximum size of a compiled pattern, in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
-/// How many bytes of old matches of one line are looked into for newer ones that begin within
-/// them. Beyond it the search goes on behind each match, so that a pattern like `a.*b` cannot
-/// take the square of a line's length.
+/// How many bytes of old matches of one line are searched for newer matches that start within them.
+/// Beyond it the search continues behind each match, so that a pattern like `a.*b` cannot take
+/// quadratic time.
 const OVERLAP_BUDGET: usize = 1 << 20;
 
-/// What is looked for in lines.
+/// A text or regular expression to find in lines.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// Literal texts too: the regex crate looks for those as fast as one can.
+    /// Literal texts as well: the regex crate searches for them just as fast.
     regex: Regex,
 }
 
-/// Why a text is no pattern.
+/// Why a text is not a valid pattern.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// It is not written as a regular expression is.
+    /// It is not a regular expression.
     #[error("`{pattern}` is not a regular expression")]
     Syntax {
         /// The text.
@@ -32,8 +32,7 @@ pub enum PatternError {
         #[source]
         source: regex::Error,
     },
-    /// No line has what it asks for: tabs are blanks to a reader, and nothing else of the kind is
-    /// shown.
+    /// No line can match it: tabs are shown as blanks, and other control characters not at all.
     #[error("{pattern:?} can never match: a line has no line ends, tabs or control characters")]
     NeverMatches {
         /// The text.
@@ -48,14 +47,14 @@ pub enum PatternError {
 }
 
 impl Pattern {
-    /// Returns a pattern as somebody gave it, a text or a regular expression.
+    /// Returns the pattern for a user's text: a literal text or a regular expression.
     ///
     /// # Errors
     ///
-    /// The text is no regular expression, needs too much memory or can never match.
+    /// When the text is not a regular expression, needs too much memory or can never match.
     pub fn parse(text: &str, is_regex: bool, ignore_case: bool) -> Result<Self, PatternError> {
         let can_match = if is_regex {
-            // What is no regular expression is told by those who build it.
+            // Invalid expressions are reported by `build`.
             regex_syntax::parse(text).map_or(true, |parsed| can_match_a_line(&parsed))
         } else {
             !text.contains(char::is_control)
@@ -72,8 +71,8 @@ impl Pattern {
         }
     }
 
-    /// Returns a pattern that finds a text. One that is too large to look for regardless of case
-    /// (tens of thousands of characters) is looked for as it is written.
+    /// Returns a pattern that finds a text. With `ignore_case`, a text too large to compile (tens
+    /// of thousands of characters) is searched case-sensitively.
     #[must_use]
     pub fn literal(text: &str, ignore_case: bool) -> Self {
         let escaped = regex::escape(text);
@@ -84,12 +83,11 @@ impl Pattern {
         }
     }
 
-    /// Returns a pattern that finds what a regular expression of the regex crate's syntax
-    /// matches.
+    /// Returns a pattern for a regular expression in the regex crate's syntax.
     ///
     /// # Errors
     ///
-    /// The text is no regular expression or one that needs too much memory.
+    /// When the text is not a regular expression or needs too much memory.
     pub fn regex(text: &str, ignore_case: bool) -> Result<Self, PatternError> {
         match build(text, ignore_case) {
             Ok(regex) => Ok(Self { regex }),
@@ -103,10 +101,10 @@ impl Pattern {
         }
     }
 
-    /// Finds the first match that contains a cell written after `since`, and that is not empty.
+    /// Returns the first non-empty match that contains a cell written after `since`.
     ///
-    /// Matches that begin within an older one are tried too. Trailing blanks that were written
-    /// are part of the line for a pattern that needs them, but the range is always one of
+    /// Matches that start within an older one are found too. Trailing blanks that were written
+    /// belong to the line for a pattern that needs them, but the range is always within
     /// [`Line::text`].
     #[must_use]
     pub fn find(&self, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {

@@ -2,8 +2,8 @@ use vte::{Params, Perform};
 
 use super::writer::Writer;
 
-/// What control characters and sequences do. Those that tmux ignores are not here, nor those
-/// that change no text.
+/// The effects of control characters and sequences. Those that tmux ignores, and those that change
+/// no text, are missing.
 impl Perform for Writer<'_> {
     fn print(&mut self, c: char) {
         if c != '\x7f' {
@@ -152,8 +152,8 @@ fn private_mode(writer: &mut Writer<'_>, numbers: &Numbers<'_>, action: char) {
     }
 }
 
-/// The numbers of a control sequence. One that is missing is 0, one that is not a plain number
-/// makes tmux ignore the sequence.
+/// The numbers of a control sequence. A missing one is 0; one that is not a plain number makes tmux
+/// ignore the sequence.
 struct Numbers<'a>(&'a Params);
 
 impl Numbers<'_> {

@@ -4,14 +4,15 @@ use super::buffer::Buffer;
 use super::charset::drawn;
 use super::line::Stamp;
 
-/// How many bytes of marks a cell takes; tmux has about that much room for a whole character.
+/// The maximum size of a cell's combining marks, in bytes; tmux has about that much room for a
+/// whole character.
 const MARKS_LIMIT: usize = 32;
 
 /// One cell of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     stamp: Stamp,
-    /// What was combined with the character.
+    /// Characters combined with it.
     marks: Option<Box<str>>,
     content: Content,
 }
@@ -21,7 +22,7 @@ enum Content {
     /// Never written, or erased.
     Blank,
     Narrow(char),
-    /// A character that lines are drawn with, by its letter.
+    /// A line-drawing character, by its letter.
     Drawn(char),
     Wide(char),
     /// The right half of a wide character.
@@ -40,13 +41,13 @@ impl Cell {
     }
 }
 
-/// Whether a row goes on in the next one.
+/// Whether a row continues in the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Wrap {
     #[default]
     No,
-    /// The cursor wrapped here, which a backspace can undo, but the row's end was erased since:
-    /// to a reader the next row is another line.
+    /// The cursor wrapped here, which a backspace can undo, but the end of the row was erased
+    /// since. To a reader the next row is another line.
     Erased,
     Joined,
 }
@@ -57,17 +58,17 @@ pub(super) struct Row {
     /// Up to the last cell that was written; blank beyond it.
     cells: Vec<Cell>,
     pub(super) wrap: Wrap,
-    /// Written to since it was told as complete.
+    /// Whether it was written to since it was reported as complete.
     pub(super) open: bool,
-    /// Changed since it was told.
+    /// Whether it changed since it was reported.
     pub(super) changed: bool,
-    /// Whether it ever held something since it was cleared as a whole: tmux moves such rows into
-    /// the history when the screen is cleared.
+    /// Whether it ever had contents since it was cleared as a whole. tmux moves such rows into the
+    /// history when the screen is cleared.
     pub(super) used: bool,
 }
 
 impl Row {
-    /// Returns a row that shows a text from before the beginning.
+    /// Returns a row with captured text, stamp 0.
     pub(super) fn captured(text: &str, width: usize) -> Self {
         let mut row = Self::default();
         let mut at = 0;
@@ -96,7 +97,7 @@ impl Row {
         self.used = false;
     }
 
-    /// The column after the last cell in use.
+    /// Returns the column after the last cell in use.
     pub(super) fn end(&self) -> usize {
         self.cells.len()
     }
@@ -144,7 +145,7 @@ impl Row {
         }
     }
 
-    /// Writes a character that lines are drawn with, by its letter.
+    /// Writes a line-drawing character, by its letter.
     pub(super) fn put_drawn(&mut self, at: usize, letter: char, stamp: Stamp) {
         self.put(at, letter, 1, stamp);
         if let Some(cell) = self.cells.get_mut(at) {
@@ -152,7 +153,7 @@ impl Row {
         }
     }
 
-    /// Blanks the halves that stay of wide characters when these columns are written.
+    /// Blanks the remaining halves of wide characters when these columns are written.
     fn break_characters(&mut self, at: usize, columns: usize) {
         let mut first = at;
         while first > 0 && self.cells[first].is_padding() {
@@ -168,7 +169,7 @@ impl Row {
         }
     }
 
-    /// Adds a mark to the character before a column. There is none at the left edge.
+    /// Adds a combining mark to the character before a column. At the left edge there is none.
     pub(super) fn combine(&mut self, at: usize, mark: char, stamp: Stamp) {
         let Some(mut before) = at.checked_sub(1) else {
             return;
@@ -207,8 +208,8 @@ impl Row {
         self.changed = !self.cells.is_empty();
     }
 
-    /// Makes room for `count` columns; what is pushed beyond the width is lost. As in tmux, room
-    /// that nothing can be moved out of is not made, or only in part.
+    /// Inserts `count` columns; what moves beyond the width is lost. As in tmux, fewer columns are
+    /// inserted where nothing can be moved.
     pub(super) fn insert(&mut self, at: usize, count: usize, width: usize) {
         if at + 1 == width {
             self.erase(at, width, width);
@@ -232,7 +233,7 @@ impl Row {
         self.changed = true;
     }
 
-    /// Takes columns out; what is right of them moves to the left.
+    /// Deletes columns; those to the right move to the left.
     pub(super) fn delete(&mut self, at: usize, count: usize, width: usize) {
         self.used |= at + count < width;
         let end = self.cells.len();
@@ -246,12 +247,13 @@ impl Row {
         self.cells.truncate(width);
     }
 
-    /// Appends the row's text as a person reads it, without blanks at its end that nobody wrote.
+    /// Appends the row's text as a person reads it, without trailing blanks that were never
+    /// written.
     pub(super) fn render(&self, buffer: &mut Buffer) {
         self.render_with(buffer, drawn);
     }
 
-    /// The same as a capture has it: what draws lines as its letters.
+    /// Appends the row's text as in a capture: line drawing as letters.
     pub(super) fn render_as_captured(&self, buffer: &mut Buffer) {
         self.render_with(buffer, |letter| letter);
     }
@@ -274,13 +276,14 @@ impl Row {
     }
 }
 
-/// How many columns a row of text takes.
+/// Returns how many columns a row of text takes.
 #[must_use]
 pub fn columns_of(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
 
-/// Splits a row of text at a column: what begins before it comes first.
+/// Splits a row of text at a column. A character that starts before the column belongs to the first
+/// part.
 #[must_use]
 pub fn split_at_column(text: &str, column: usize) -> (&str, &str) {
     let mut at = 0;
@@ -292,7 +295,7 @@ pub fn split_at_column(text: &str, column: usize) -> (&str, &str) {
     text.split_at(end.map_or(text.len(), |(end, _)| end))
 }
 
-/// How many columns a character takes: none for one that is combined with the one before it.
+/// Returns how many columns a character takes: 0 for one that combines with the one before it.
 pub(super) fn width_of(c: char) -> usize {
     match c {
         ' '..='~' => 1,

@@ -1,18 +1,18 @@
-/// Where output stands between text and the strings that carry no text.
+/// Whether output is text or part of a string that carries no text.
 ///
-/// The parser behind this knows such strings too, but not as tmux does: tmux ends a DCS string
-/// only by `ESC \`, knows `ESC k` titles, and stops waiting for an end. They are taken out
-/// before the parser sees them; in it, their beginning cancels what was open.
+/// The parser behind this knows such strings too, but differs from tmux: tmux ends a DCS string
+/// only at `ESC \`, supports `ESC k` titles, and stops waiting for an end after a while. Strings
+/// are removed before the parser gets them; their start cancels an open sequence in the parser.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strings {
-    /// Text, or within a sequence that the parser knows.
+    /// Text, or within a sequence that the parser handles.
     #[default]
     Outside,
-    /// After an `ESC` that the parser has seen.
+    /// After an `ESC` that the parser has got.
     Escape,
     /// In an OSC string, which BEL ends too.
     Osc,
-    /// In an APC, PM or SOS string, a title, or a DCS string that tmux does not understand.
+    /// In an APC, PM or SOS string, a title, or a DCS string that tmux does not interpret.
     Ignored,
     /// In a DCS string, before its final character.
     DcsHead,
@@ -27,7 +27,7 @@ const CANCEL: u8 = 0x18;
 const SUBSTITUTE: u8 = 0x1a;
 
 impl Strings {
-    /// Hands on what is no string.
+    /// Passes on what is not part of a string.
     pub(super) fn feed(&mut self, mut bytes: &[u8], mut text: impl FnMut(&[u8])) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if *self == Self::Outside {
@@ -88,7 +88,7 @@ fn after_escape(byte: u8, text: &mut impl FnMut(&[u8])) -> Strings {
             text(&[byte]);
             return match byte {
                 CANCEL | SUBSTITUTE | 0x20..=0x7e => Strings::Outside,
-                _ => Strings::Escape, // Done, but the sequence goes on.
+                _ => Strings::Escape, // Finished, but the sequence continues.
             };
         }
     };

@@ -1,17 +1,17 @@
-/// Splits a stream of UTF-8 between characters: a character that is cut between two calls is handed
-/// on whole.
+/// Splits a stream of UTF-8 between characters: a character cut between two calls is passed on
+/// whole.
 ///
-/// The parser can join characters too, but vte 0.15 loses an ASCII character that comes after a cut
-/// one and before another cut one.
+/// The parser can join characters too, but vte 0.15 loses an ASCII character between two that are
+/// cut.
 #[derive(Debug, Default)]
 pub struct Utf8Splitter {
-    /// The beginning of a character.
+    /// The start of a character.
     held: Vec<u8>,
 }
 
 impl Utf8Splitter {
-    /// Hands on the bytes, without the beginning of a character at their end, which is held until
-    /// the next call. Bytes that are no UTF-8 are handed on as they are.
+    /// Passes on the bytes, except for an incomplete character at their end, which is kept for the
+    /// next call. Bytes that are not UTF-8 are passed on unchanged.
     pub fn pass(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
         if !self.held.is_empty() {
             while incomplete_tail(&self.held) > 0 {
@@ -35,7 +35,7 @@ impl Utf8Splitter {
     }
 }
 
-/// Returns how many bytes at the end are the beginning of a character.
+/// Returns how many bytes at the end are the start of a character.
 fn incomplete_tail(bytes: &[u8]) -> usize {
     // A character has four bytes at most.
     let tail = &bytes[bytes.len().saturating_sub(3)..];
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// What is handed on, piece by piece, and what is held at the end.
+    /// Returns what is passed on, piece by piece, and what is kept at the end.
     fn pieces(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Vec<u8>) {
         let mut splitter = Utf8Splitter::default();
         let mut pieces = Vec::new();

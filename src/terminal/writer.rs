@@ -3,11 +3,11 @@ use std::ops::Range;
 use super::LINE_LIMIT;
 use super::buffer::Buffer;
 use super::charset::Charsets;
-use super::grid::{Grid, Head, Modes, Saved, Screen, blank_rows, usual_tabs};
+use super::grid::{ActiveScreen, Grid, Head, Modes, Saved, blank_rows, usual_tabs};
 use super::line::{Line, Stamp};
 use super::row::{Wrap, width_of};
 
-/// One call's changes to a screen, which tells each line before it changes.
+/// The changes of one call to a screen. Reports each line before it changes.
 pub(super) struct Writer<'a> {
     grid: &'a mut Grid,
     stamp: Stamp,
@@ -15,12 +15,12 @@ pub(super) struct Writer<'a> {
     buffer: Buffer,
 }
 
-/// What of a line is to be told.
+/// Which part of a line is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tell {
-    /// What changed since it was told.
+enum LinePart {
+    /// What changed since it was reported.
     Changed,
-    /// What was written since it was told as complete.
+    /// What was written since it was reported as complete.
     Complete,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Writer<'a> {
         }
         let fits = self.grid.column + columns <= width;
         if !fits && !modes.wrap {
-            return; // tmux drops it rather than half of it.
+            return; // tmux drops it instead of showing half of it.
         }
         if modes.insert && self.grid.column < width {
             self.before_overwriting();
@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
         self.grid.column = last.min(column + columns);
     }
 
-    /// Tells the cursor's line when writing here replaces or precedes what was not told yet.
+    /// Reports the cursor's line when writing here replaces or precedes something not yet reported.
     fn before_overwriting(&mut self) {
         if !self.grid.jumped {
             return;
@@ -85,11 +85,11 @@ impl<'a> Writer<'a> {
         self.grid.jumped = false;
         let (column, row) = self.grid.cursor();
         if column < self.grid.rows[row].end() {
-            self.tell(row, Tell::Changed);
+            self.report(row, LinePart::Changed);
         }
     }
 
-    /// What a program writes from here on is of this set.
+    /// Returns the character sets for what is written from here on.
     pub(super) fn charsets(&mut self) -> &mut Charsets {
         &mut self.grid.charsets
     }
@@ -105,7 +105,7 @@ impl<'a> Writer<'a> {
 
     // Moving.
 
-    /// Puts the cursor somewhere; a column one beyond the last is where the next character wraps.
+    /// Puts the cursor somewhere. A column one beyond the last is where the next character wraps.
     fn set_cursor(&mut self, column: usize, row: usize) {
         let grid = &mut *self.grid;
         grid.jumped = true;
@@ -116,7 +116,7 @@ impl<'a> Writer<'a> {
         grid.row = row.min(grid.height - 1);
     }
 
-    /// Goes to a column or row, counted from 0.
+    /// Moves to a column or row, counted from 0.
     pub(super) fn go_to(&mut self, column: Option<usize>, row: Option<usize>) {
         let (top, bottom) = self.grid.region;
         let row = row.map(|row| match self.grid.modes.origin {
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         self.set_cursor(column.saturating_sub(count), row);
     }
 
-    /// Goes back one column, over the edge where the line wrapped.
+    /// Moves back one column, over the edge where the line wrapped.
     pub(super) fn backspace(&mut self) {
         let (column, row) = self.grid.cursor();
         if column > 0 {
@@ -227,10 +227,10 @@ impl<'a> Writer<'a> {
         self.go_to_absolute(Some(saved.column), Some(saved.row));
     }
 
-    // Going up and down, and scrolling for it.
+    // Moving up and down, and scrolling.
 
     pub(super) fn line_feed(&mut self) {
-        self.tell(self.grid.row, Tell::Complete);
+        self.report(self.grid.row, LinePart::Complete);
         self.go_down();
     }
 
@@ -252,27 +252,27 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Moves the region's rows up. tmux keeps what leaves the main screen's region in its
-    /// history, wherever the region begins.
+    /// Moves the rows of the region up. tmux puts what leaves the main screen's region into its
+    /// history, wherever the region starts.
     pub(super) fn scroll_up(&mut self, count: usize) {
         let (top, bottom) = self.grid.region;
         self.grid.jumped = true;
         if top == bottom && self.grid.is_alternate() {
-            return; // So tmux does it, where it has no history.
+            return; // As tmux does where there is no history.
         }
         for _ in 0..count.min(bottom - top + 1) {
             if top > 0 {
-                self.tell_leaving(top);
+                self.report_leaving(top);
                 self.grid.rows[top - 1].break_wrap();
             } else if self.grid.rows[0].is_joined() {
                 self.take_into_head();
             } else {
-                self.tell_leaving(0);
+                self.report_leaving(0);
                 self.grid.head.clear();
             }
             self.move_row(top, bottom);
             if top + 1 == bottom && self.grid.is_alternate() {
-                self.grid.rows[top].wrap = Wrap::No; // As tmux does, for no reason.
+                self.grid.rows[top].wrap = Wrap::No; // As tmux does.
             }
             self.count_scrolled(1);
         }
@@ -298,16 +298,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Inserts below or above the scroll region as tmux does: rows that would have to move
-    /// beyond the bottom stay where they are, unless others replace them.
+    /// Inserts below or above the scroll region as tmux does: rows that would move beyond the
+    /// bottom stay where they are, unless others replace them.
     fn insert_rows_outside(&mut self, top: usize, count: usize) {
         let moved = self.grid.height.saturating_sub(top + count);
         if moved == 0 {
             return;
         }
-        self.tell_all_changed();
+        self.report_all_changed();
         self.break_before(top);
-        self.break_after(top + count - 1); // tmux forgets it when it moves the row.
+        self.break_after(top + count - 1); // tmux forgets the wrap when it moves the row.
         for from in (top..top + moved).rev() {
             self.grid.rows.swap(from, from + count);
         }
@@ -326,25 +326,25 @@ impl<'a> Writer<'a> {
         self.break_before(top);
         let count = count.min(bottom - top + 1);
         for _ in 0..count {
-            self.tell(top, Tell::Changed);
+            self.report(top, LinePart::Changed);
             self.move_row(top, bottom);
         }
         if bottom - top >= count {
-            self.break_after(bottom - count); // What it went on in stays behind.
+            self.break_after(bottom - count); // Its continuation stays behind.
         }
     }
 
     fn insert_rows(&mut self, top: usize, bottom: usize, count: usize) {
         let count = count.min(bottom - top + 1);
         self.break_before(top);
-        self.break_after(top + count - 1); // tmux forgets it when it moves the row.
+        self.break_after(top + count - 1); // tmux forgets the wrap when it moves the row.
         for _ in 0..count {
-            self.tell(bottom, Tell::Changed);
+            self.report(bottom, LinePart::Changed);
             self.move_row(bottom, top);
         }
     }
 
-    /// Takes a row out and puts it back elsewhere, blank.
+    /// Removes a row and inserts it elsewhere, blank.
     fn move_row(&mut self, from: usize, to: usize) {
         if let Some(mut row) = self.grid.rows.remove(from) {
             row.clear();
@@ -420,7 +420,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn erase_history(&mut self) {
         if self.grid.head.changed {
-            self.tell(0, Tell::Changed);
+            self.report(0, LinePart::Changed);
         }
         self.grid.head.clear();
     }
@@ -431,7 +431,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Blanks columns of a row. A row that is blanked as a whole no longer continues another.
+    /// Blanks columns of a row. A row that is blanked as a whole no longer continues another one.
     fn erase(&mut self, row: usize, columns: Range<usize>) {
         let width = self.grid.width;
         let end = columns.end.min(width);
@@ -439,7 +439,7 @@ impl<'a> Writer<'a> {
             return;
         }
         if columns.start < self.grid.rows[row].end() {
-            self.tell(row, Tell::Changed);
+            self.report(row, LinePart::Changed);
             self.grid.rows[row].erase(columns.start, end, width);
         } else if end == width {
             self.grid.rows[row].break_wrap();
@@ -455,7 +455,7 @@ impl<'a> Writer<'a> {
         match row {
             0 => {
                 if self.grid.head.changed {
-                    self.tell(0, Tell::Changed);
+                    self.report(0, LinePart::Changed);
                 }
                 self.grid.head.clear();
             }
@@ -465,17 +465,17 @@ impl<'a> Writer<'a> {
 
     fn break_after(&mut self, row: usize) {
         if self.grid.rows[row].is_joined() {
-            self.tell(row, Tell::Changed);
-            self.grid.rows[row].changed = true; // It is a line of its own after that.
+            self.report(row, LinePart::Changed);
+            self.grid.rows[row].changed = true; // It is a separate line from now on.
         }
         self.grid.rows[row].wrap = Wrap::No;
     }
 
-    /// Clears the main screen as tmux does: what stands there, down to the last row in use, goes
-    /// into the history.
+    /// Clears the main screen as tmux does: the rows down to the last one in use go into the
+    /// history.
     fn clear_into_history(&mut self) {
         for row in 0..self.grid.height {
-            self.tell_leaving(row);
+            self.report_leaving(row);
         }
         let used = self.grid.rows.iter().rposition(|row| row.used);
         self.count_scrolled(used.map_or(0, |last| last + 1));
@@ -489,7 +489,7 @@ impl<'a> Writer<'a> {
         let (column, row) = self.grid.cursor();
         let width = self.grid.width;
         if column < width {
-            self.tell(row, Tell::Changed);
+            self.report(row, LinePart::Changed);
             self.grid.rows[row].insert(column, count, width);
         }
     }
@@ -499,7 +499,7 @@ impl<'a> Writer<'a> {
         if column == 0 && count >= self.grid.width {
             self.erase_line();
         } else if column < self.grid.width {
-            self.tell(row, Tell::Changed);
+            self.report(row, LinePart::Changed);
             self.grid.rows[row].delete(column, count, self.grid.width);
         }
     }
@@ -510,7 +510,7 @@ impl<'a> Writer<'a> {
         &mut self.grid.modes
     }
 
-    /// Forgets the character that could be repeated.
+    /// Forgets the character that REP would repeat.
     pub(super) fn forget_last(&mut self) {
         self.grid.last = None;
     }
@@ -526,14 +526,14 @@ impl<'a> Writer<'a> {
         if save_cursor {
             self.grid.cursor_of_main = Some(self.grid.cursor());
         }
-        self.tell_all_changed();
+        self.report_all_changed();
         let main = std::mem::replace(&mut self.grid.rows, blank_rows(self.grid.height));
         let head = std::mem::take(&mut self.grid.head);
         self.grid.screen = match self.grid.screen {
-            Screen::Guess => Screen::AlternateOfUnknown,
-            Screen::Main | Screen::Alternate { .. } | Screen::AlternateOfUnknown => {
-                Screen::Alternate { main, head }
-            }
+            ActiveScreen::Guess => ActiveScreen::AlternateOfUnknown,
+            ActiveScreen::Main
+            | ActiveScreen::Alternate { .. }
+            | ActiveScreen::AlternateOfUnknown => ActiveScreen::Alternate { main, head },
         };
         self.grid.jumped = true;
     }
@@ -543,20 +543,20 @@ impl<'a> Writer<'a> {
             self.set_cursor(column, row);
         }
         if self.grid.is_alternate() {
-            self.tell_all_changed();
+            self.report_all_changed();
         }
-        let shown = match std::mem::replace(&mut self.grid.screen, Screen::Main) {
-            Screen::Main => Screen::Main,
-            Screen::Guess => Screen::Guess,
-            Screen::Alternate { main, head } => {
+        let shown = match std::mem::replace(&mut self.grid.screen, ActiveScreen::Main) {
+            ActiveScreen::Main => ActiveScreen::Main,
+            ActiveScreen::Guess => ActiveScreen::Guess,
+            ActiveScreen::Alternate { main, head } => {
                 self.grid.rows = main;
                 self.grid.head = head;
-                Screen::Main
+                ActiveScreen::Main
             }
-            Screen::AlternateOfUnknown => {
+            ActiveScreen::AlternateOfUnknown => {
                 self.grid.rows = blank_rows(self.grid.height);
                 self.grid.head = Head::default();
-                Screen::Guess
+                ActiveScreen::Guess
             }
         };
         self.grid.screen = shown;
@@ -579,32 +579,32 @@ impl<'a> Writer<'a> {
 
     // Telling.
 
-    pub(super) fn tell_all_changed(&mut self) {
+    pub(super) fn report_all_changed(&mut self) {
         if self.grid.head.changed {
-            self.tell(0, Tell::Changed);
+            self.report(0, LinePart::Changed);
         }
         for row in 0..self.grid.height {
             if self.grid.rows[row].changed {
-                self.tell(row, Tell::Changed);
+                self.report(row, LinePart::Changed);
             }
         }
     }
 
-    /// Tells the line of a row that goes into the history.
-    fn tell_leaving(&mut self, row: usize) {
-        self.tell(row, Tell::Complete);
-        self.tell(row, Tell::Changed);
+    /// Reports the line of a row that goes into the history.
+    fn report_leaving(&mut self, row: usize) {
+        self.report(row, LinePart::Complete);
+        self.report(row, LinePart::Changed);
     }
 
-    /// Tells the line that a row belongs to, if there is something to tell: the rows that
-    /// `what` is about and, up to the limit, what is before and after them.
-    fn tell(&mut self, row: usize, what: Tell) {
+    /// Reports the line that a row belongs to, if there is something to report: the rows selected
+    /// by `part` and, up to the limit, what is before and after them.
+    fn report(&mut self, row: usize, part: LinePart) {
         let grid = &mut *self.grid;
         let (first, last) = grid.line_around(row);
         let has_head = first == 0 && grid.head.buffer.len() > 0;
-        let wanted = |open: bool, changed: bool| match what {
-            Tell::Changed => changed,
-            Tell::Complete => open,
+        let wanted = |open: bool, changed: bool| match part {
+            LinePart::Changed => changed,
+            LinePart::Complete => open,
         };
         let head_wanted = has_head && wanted(grid.head.open, grid.head.changed);
         let mut rows =
@@ -636,7 +636,7 @@ impl<'a> Writer<'a> {
             row.render(&mut self.buffer);
             row.changed = false;
         }
-        if what == Tell::Complete {
+        if part == LinePart::Complete {
             for row in grid.rows.range_mut(first..=last) {
                 row.open = false;
             }
@@ -644,9 +644,9 @@ impl<'a> Writer<'a> {
                 grid.head.open = false;
             }
         }
-        let told = self.buffer.line(what == Tell::Complete);
-        if !told.text().is_empty() {
-            (self.line)(&told);
+        let line = self.buffer.line(part == LinePart::Complete);
+        if !line.text().is_empty() {
+            (self.line)(&line);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::banner::drop_banner;
 use super::tabs;
-use crate::model::{Cursor, PaneId, Screen, WindowId};
+use crate::model::{CursorPosition, PaneId, Screen, WindowId};
 use crate::protocol::Command;
 
 /// How many rows of history and screen are kept of a pane.
@@ -196,7 +196,7 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Scre
         .and_then(|y| y.checked_sub(over))
         .filter(|y| *y < rows.len())
         .and_then(|y| u32::try_from(y).ok())
-        .map(|y| Cursor {
+        .map(|y| CursorPosition {
             x: shape.cursor_x,
             y,
         });

@@ -1,8 +1,8 @@
-//! A place in a run's output to come back to.
+//! A position in a run's output to return to.
 //!
-//! Rows are counted from the beginning of a run: those in the history and those on the screen. A
-//! history that is full drops its oldest tenth at once, so the text of the row is kept with its
-//! number, and must be found again where it can be after so many drops.
+//! Rows are counted from the start of a run, over history and screen. A full history drops its
+//! oldest tenth at once, so a hash of the row's text is kept with its number, and the row is
+//! searched where it can be after any number of drops.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,31 +10,31 @@ use std::str::FromStr;
 use crate::model::{SessionLife, WindowId};
 use crate::terminal::split_at_column;
 
-/// A place in the output of one run of one task.
+/// A position in the output of one run of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
-    /// Which life of which server's session, as a short hash.
+    /// A short hash of the life of the session.
     pub life: String,
-    /// The task.
+    /// The task's window.
     pub window: WindowId,
-    /// Its run.
+    /// The number of the run.
     pub run: u32,
-    /// Where in its output.
+    /// The position in its output.
     pub anchor: Anchor,
 }
 
-/// A place in the rows of history and screen.
+/// A position in the rows of history and screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchor {
     /// The row, counted from the top of the history.
     pub row: usize,
-    /// The column; what stands before it is old.
+    /// The column. Text before it is old.
     pub column: usize,
     /// A hash of the row's old text and of the row above it.
     pub text: u64,
 }
 
-/// Why a text is no cursor.
+/// The text is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CursorError;
 
@@ -98,15 +98,15 @@ impl FromStr for Cursor {
 }
 
 impl Anchor {
-    /// The beginning of a run.
+    /// The start of a run.
     pub const START: Self = Self {
         row: 0,
         column: 0,
         text: 0,
     };
 
-    /// Returns the anchor at this place of history and screen, of which `rows` are those from the
-    /// number `first` on: the row itself and the one above it must be among them.
+    /// Returns the anchor at this position of history and screen. `rows` are those from number
+    /// `first` on; the row itself and the one above it must be among them.
     #[must_use]
     pub fn at(rows: &[String], first: usize, row: usize, column: usize) -> Self {
         if (row, column) == (0, 0) {
@@ -125,15 +125,15 @@ impl Anchor {
 pub enum Located {
     /// At this row.
     At(usize),
-    /// It has gone, or it cannot be told where it is.
+    /// It is gone, or its position is ambiguous.
     Lost,
 }
 
-/// Finds an anchor again in rows of history and screen. `limit` is the pane's history limit and
-/// `history` how many of the rows are history.
+/// Finds an anchor in rows of history and screen. `limit` is the pane's history limit, and
+/// `history` is how many of the rows are history.
 #[must_use]
 pub fn locate(anchor: &Anchor, rows: &[String], history: usize, limit: usize) -> Located {
-    // tmux drops a tenth when the limit is reached; below that, nothing was ever dropped.
+    // tmux drops a tenth when the limit is reached; below that, nothing was dropped.
     let drop = (limit / 10).max(1);
     let may_have_dropped = history + drop >= limit;
     if *anchor == Anchor::START {
@@ -160,7 +160,7 @@ pub fn locate(anchor: &Anchor, rows: &[String], history: usize, limit: usize) ->
     }
 }
 
-/// Returns a hash of what stood before the column and of the row above.
+/// Returns a hash of the text before the column and of the row above.
 fn fingerprint(rows: &[String], row: usize, column: usize) -> u64 {
     let above = row
         .checked_sub(1)

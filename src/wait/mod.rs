@@ -1,7 +1,7 @@
-//! Waits: a condition, what is seen of a task, and what it prints, become one outcome.
+//! Waits: conditions, snapshots of a task and its output become one outcome.
 //!
-//! Waits look at levels, the snapshot, where events are edges: a wait for something that holds
-//! already is over at once.
+//! Waits look at states (the snapshot), events at changes: a wait for something that holds already
+//! ends at once.
 
 mod cursor;
 
@@ -13,7 +13,7 @@ pub use cursor::{Anchor, Cursor, CursorError, Located, locate};
 use crate::model::{Exit, Now, Prompt, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
-/// What ends a wait well.
+/// What a wait is for.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// The run ends.
@@ -24,14 +24,14 @@ pub enum Condition {
     Change,
     /// The bell rings.
     Bell,
-    /// The task waits for a person.
+    /// The task waits for a person's input.
     Input,
     /// Nothing is written for this long.
     Idle(Duration),
 }
 
 impl Condition {
-    /// Returns the condition's name, as the command line has it.
+    /// Returns the condition's name on the command line.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Condition {
         }
     }
 
-    /// Whether it needs to hear what the task prints.
+    /// Whether the task's output has to be followed.
     #[must_use]
     pub fn needs_output(&self) -> bool {
         match self {
@@ -54,21 +54,21 @@ impl Condition {
     }
 }
 
-/// What a wait asks for.
+/// What a wait was asked for.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The first that holds ends the wait.
+    /// The first one that holds ends the wait.
     pub conditions: Vec<Condition>,
-    /// A line that matches one of these ends the wait badly.
+    /// A line that matches one of these ends the wait without success.
     pub stops: Vec<Pattern>,
-    /// The longest time to wait.
+    /// The time limit.
     pub timeout: Option<Duration>,
-    /// Whether a wait for the end of the run goes on while the task asks for input.
+    /// Whether a wait for the end of the run continues while the task asks for input.
     pub through_prompts: bool,
 }
 
 impl Spec {
-    /// Returns the texts that are waited for.
+    /// Returns the texts that end the wait, with success or without.
     pub fn texts(&self) -> impl Iterator<Item = &Pattern> {
         self.conditions
             .iter()
@@ -82,13 +82,13 @@ impl Spec {
             })
     }
 
-    /// Whether it needs to know which texts the task prints.
+    /// Whether the text of the task's output is needed.
     #[must_use]
     pub fn needs_text(&self) -> bool {
         !self.stops.is_empty() || self.texts().next().is_some()
     }
 
-    /// Whether it needs to hear what the task prints.
+    /// Whether the task's output has to be followed.
     #[must_use]
     pub fn needs_output(&self) -> bool {
         !self.stops.is_empty() || self.conditions.iter().any(Condition::needs_output)
@@ -106,39 +106,40 @@ pub enum Outcome {
     Changed,
     /// The bell rang.
     Bell,
-    /// The task waits for a person: that was waited for, or its end, which cannot come before.
+    /// The task waits for input: that was the condition, or the end of the run, which cannot come
+    /// before it is answered.
     Input,
-    /// Nothing was written for the time asked for.
+    /// Nothing was written for the requested time.
     Idle,
-    /// The time is over.
+    /// The time limit was reached.
     Timeout,
-    /// The run ended, and something else was waited for.
+    /// The run ended, and the condition was another one.
     Died(Exit),
-    /// Another run took the place of this one, whose end nobody knows.
+    /// Another run replaced this one, and how this one ended is not known.
     Respawned {
-        /// The process of the run that was waited on.
+        /// The pid of the run that was waited for.
         old_pid: Option<u32>,
-        /// The process that has its place.
+        /// The pid of the run that replaced it.
         new_pid: Option<u32>,
     },
-    /// The window has gone, or its session, or its server.
+    /// The window is gone, or its session, or its server.
     Disappeared,
-    /// A text was written that ends the wait.
+    /// A stop text was written.
     Stopped,
-    /// Some of the output is missing: whether the text was in it is not known.
+    /// Part of the output is missing, so that the text may have been missed.
     AnchorLost,
 }
 
-/// How a wait ended, and by what.
+/// How a wait ended, and because of what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// How.
     pub outcome: Outcome,
-    /// The name of the condition that held; `stop` for a text that ends the wait badly.
+    /// The name of the condition that held; `stop` for a stop text.
     pub condition: Option<&'static str>,
     /// The line that matched, or the prompt.
     pub line: Option<String>,
-    /// Which of the texts, or of the stops, matched, from 0.
+    /// The index of the text, or of the stop text, that matched, from 0.
     pub index: Option<usize>,
     /// What the task asks for.
     pub prompt: Option<Prompt>,
@@ -170,20 +171,20 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict on a wait of which output is missing.
+    /// Returns the verdict on a wait for which output is missing.
     #[must_use]
     pub fn anchor_lost() -> Self {
         Self::of(Outcome::AnchorLost)
     }
 }
 
-/// One wait under way.
+/// A wait in progress.
 #[derive(Debug)]
 pub struct Wait {
     spec: Spec,
-    /// The run that is waited on, as it was at entry.
+    /// The run that is waited for, as it was when the wait began.
     entry: Arc<Task>,
-    /// What was written with this stamp or before it is old.
+    /// Output with this stamp or a smaller one is old.
     since: Stamp,
     deadline: Option<Instant>,
     last_output: Instant,
@@ -193,8 +194,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Begins a wait on the run that `entry` shows. Output counts when its stamp is later than
-    /// `since`.
+    /// Begins a wait for the run in `entry`. Output counts when its stamp is greater than `since`.
     #[must_use]
     pub fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
         Self {
@@ -209,38 +209,38 @@ impl Wait {
         }
     }
 
-    /// Returns the window that is waited on.
+    /// Returns the window that is waited for.
     #[must_use]
     pub fn window(&self) -> WindowId {
         self.entry.window
     }
 
-    /// Returns the run that is waited on, as it was at entry.
+    /// Returns the run that is waited for, as it was when the wait began.
     #[must_use]
     pub fn entry(&self) -> &Task {
         &self.entry
     }
 
-    /// Returns what is waited for.
+    /// Returns what the wait was asked for.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Whether anything was written since entry.
+    /// Whether anything was written since the wait began.
     #[must_use]
     pub fn saw_output(&self) -> bool {
         self.saw_output
     }
 
-    /// Takes a line that was written. What it means is said by [`Wait::heard`], for all lines that
-    /// came together.
+    /// Processes a line that was written. [`Wait::heard`] gives the result for all lines that came
+    /// together.
     pub fn line(&mut self, line: &Line<'_>) {
         self.judge(line, self.since);
     }
 
-    /// Takes a line that was written before entry and counts all the same, for it was written
-    /// behind the cursor that the wait begins at: all its cells but those of stamp 0.
+    /// Processes a line that was written before the wait began but counts, because it is behind the
+    /// cursor that the wait starts at: all its cells except those with stamp 0.
     pub fn line_since(&mut self, line: &Line<'_>) {
         self.judge(line, 0);
     }
@@ -268,7 +268,7 @@ impl Wait {
         }
     }
 
-    /// Takes note that output came, after its lines were given; a stop wins over a match in it.
+    /// Processes the arrival of output, after its lines. A stop text wins over a match in it.
     pub fn heard(&mut self, now: Now) -> Option<Verdict> {
         self.saw_output = true;
         self.last_output = now.mono;
@@ -282,7 +282,7 @@ impl Wait {
             })
     }
 
-    /// Takes a look. All output that came before it has been given.
+    /// Processes a look. All output before it must have been processed.
     pub fn look(&mut self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
         let window = self.entry.window;
         let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
@@ -326,13 +326,13 @@ impl Wait {
         if let Some(exit) = task.exit() {
             return Some(self.ended(exit));
         }
-        // The run does not end before somebody answers.
+        // The run does not end before the question is answered.
         prompt
             .filter(|_| self.waits_for_exit() && !self.spec.through_prompts)
             .map(|prompt| Verdict::of(Outcome::Input).asked(prompt))
     }
 
-    /// Returns the verdict that time brings.
+    /// Returns the verdict when a time limit is reached.
     #[must_use]
     pub fn tick(&self, now: Now) -> Option<Verdict> {
         if self.idle_at().is_some_and(|at| at <= now.mono) {
@@ -342,7 +342,7 @@ impl Wait {
         is_over.then(|| Verdict::of(Outcome::Timeout))
     }
 
-    /// Returns when [`Wait::tick`] has something to say.
+    /// Returns when [`Wait::tick`] may return a verdict.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.idle_at().into_iter().chain(self.deadline).min()

@@ -60,7 +60,7 @@ fn wait(conditions: Vec<Condition>) -> Wait {
     Wait::begin(spec, task(Life::Alive, 1), 5, now())
 }
 
-/// Gives the wait a line of which the first `old` bytes were there at entry.
+/// Writes a line whose first `old` bytes were there when the wait began.
 fn say(wait: &mut Wait, line: &str, old: usize) -> Option<Verdict> {
     let runs = [(old, 5), (line.len(), 6)];
     wait.line(&Line::new(line, &runs, true));
@@ -106,7 +106,7 @@ fn a_match_that_begins_in_old_text_and_ends_in_new_counts() {
 }
 
 #[test]
-fn the_first_of_several_texts_is_told_by_its_place() {
+fn the_first_of_several_texts_is_reported_by_its_index() {
     let mut several = wait(vec![text("one"), Condition::Exit, text("two")]);
     assert_eq!(say(&mut several, "it is two", 0).unwrap().index, Some(1));
 }
@@ -171,7 +171,7 @@ fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
 }
 
 #[test]
-fn another_run_ends_the_wait_with_what_is_known_of_the_first() {
+fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
     let known = look(vec![task(Life::Alive, 2)], vec![task(dead(4), 1)]);
     check_look(
         Condition::Exit,
@@ -225,7 +225,7 @@ fn a_bell_is_one_that_rang_after_entry() {
     check_look(Condition::Bell, &rung(Some(1)), None, Some(Outcome::Bell));
 }
 
-/// The end cannot come before somebody answers, whoever waits for it.
+/// The end cannot come before the question is answered.
 #[test]
 fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
     let seen = look(vec![task(Life::Alive, 1)], vec![]);
@@ -251,7 +251,7 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
             assert_eq!(verdict.line.as_deref(), Some("Name?"));
         }
     }
-    // What has ended asks nothing any more.
+    // A run that has ended asks nothing.
     let over = look(vec![task(dead(3), 1)], vec![]);
     check_look(
         Condition::Exit,
@@ -262,7 +262,7 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
 }
 
 #[test]
-fn a_prompt_that_stands_is_input_at_once() {
+fn a_reported_prompt_is_input_at_once() {
     let alive = look(vec![task(Life::Alive, 1)], vec![]);
     check_look(Condition::Input, &alive, Some("Go?"), Some(Outcome::Input));
     check_look(Condition::Input, &alive, None, None);

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Cursor, Exit, Life, Millis, PaneId, Screen, Signal, Task, WindowId, text};
+use crate::model::{
+    CursorPosition, Exit, Life, Millis, PaneId, Screen, Signal, Task, WindowId, text,
+};
 
 /// The most rows of a preview; a full-screen program's screen may have [`ALTERNATE_ROWS`].
 const PREVIEW_ROWS: usize = 20;
@@ -160,7 +162,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
     }
     let first = u32::try_from(first).unwrap_or(u32::MAX);
     let cursor = screen.cursor.and_then(|cursor| {
-        Some(Cursor {
+        Some(CursorPosition {
             x: cursor.x,
             y: cursor.y.checked_sub(first)?,
         })
@@ -235,7 +237,7 @@ impl TaskFields {
                 cursor: self
                     .cursor_x
                     .zip(self.cursor_y)
-                    .map(|(x, y)| Cursor { x, y }),
+                    .map(|(x, y)| CursorPosition { x, y }),
                 alternate: self.alternate_on,
             },
         })

@@ -250,7 +250,7 @@ fn previews_are_bounded_and_the_cursor_moves_along() {
         task.screen.rows = (0..rows).map(|n| format!("{n:0>width$}")).collect();
         task.screen.alternate = Some(alternate);
         let y = u32::try_from(rows - 1).unwrap();
-        task.screen.cursor = Some(crate::model::Cursor { x: 0, y });
+        task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
         TaskFields::from(&task)
     };
     let lines = |fields: &TaskFields| fields.output_preview.lines().count();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use divan::{Bencher, counter::BytesCount, counter::ItemsCount};
 use tmux_task::diff::diff;
 use tmux_task::model::{
-    Cursor, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
+    CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
 };
 use tmux_task::observe::{Evidence, Observer};
 use tmux_task::protocol::Parser;
@@ -112,7 +112,7 @@ fn look(windows: u32, turn: u32) -> Look {
             in_mode: false,
             screen: Screen {
                 rows: vec![ROW.to_owned(); ROWS].into(),
-                cursor: Some(Cursor { x: 0, y: 23 }),
+                cursor: Some(CursorPosition { x: 0, y: 23 }),
                 alternate: Some(false),
             },
         };

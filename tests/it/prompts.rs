@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use serde::Deserialize;
-use tmux_task::model::{Cursor, Foreground, Screen, TtyEvidence, TtyUse, text};
+use tmux_task::model::{CursorPosition, Foreground, Screen, TtyEvidence, TtyUse, text};
 use tmux_task::prompt::{self, Judgement, UserRules};
 
 /// One screen of the corpus.
@@ -43,7 +43,7 @@ impl Row {
             cursor: self
                 .cursor_x
                 .zip(self.cursor_row.and_then(|row| u32::try_from(row).ok()))
-                .map(|(x, y)| Cursor { x, y }),
+                .map(|(x, y)| CursorPosition { x, y }),
             alternate: Some(self.alt),
         }
     }

@@ -1,20 +1,20 @@
 mod patterns;
 mod properties;
+mod reporting;
 mod sequences;
 mod speed;
-mod telling;
 mod tmux;
 
 use super::*;
 
-/// What is told of `chunks`, each of them one call with the next stamp, the first being 1. A
+/// The lines reported for `chunks`, each of them one call with the next stamp, starting at 1. A
 /// complete line ends with `⏎`.
-fn told(terminal: &mut Terminal, chunks: &[&[u8]]) -> Vec<String> {
-    let mut told = Vec::new();
+fn reported(terminal: &mut Terminal, chunks: &[&[u8]]) -> Vec<String> {
+    let mut reported = Vec::new();
     for (stamp, chunk) in (1..).zip(chunks) {
-        terminal.write(chunk, stamp, &mut |line| told.push(describe(line)));
+        terminal.write(chunk, stamp, &mut |line| reported.push(describe(line)));
     }
-    told
+    reported
 }
 
 fn describe(line: &Line<'_>) -> String {

@@ -1,4 +1,4 @@
-//! What of the told lines matches.
+//! Which of the reported lines match.
 
 use super::*;
 
@@ -9,8 +9,8 @@ enum Kind {
     Regex,
 }
 
-/// Shows `old`, with the cursor at the end of its last row, then writes chunks. `expected` is
-/// what was found first.
+/// Shows `old`, with the cursor at the end of its last row, then writes chunks. `expected` is the
+/// first match.
 #[track_caller]
 fn check(kind: Kind, pattern: &str, old: &[&str], chunks: &[&str], expected: Option<&str>) {
     let compiled = match kind {
@@ -118,7 +118,7 @@ fn an_old_match_hides_no_new_one() {
     check(Literal, "aba", &["ab"], &["aba"], Some("aba"));
     check(Literal, "aa", &["aaa"], &["a"], Some("aa"));
     check(Regex, "ab|bc", &["ab"], &["c"], Some("bc"));
-    check(Literal, "日日", &["日"], &["日"], None); // The cursor stood within the old one.
+    check(Literal, "日日", &["日"], &["日"], None); // The cursor was within the old one.
 }
 
 #[test]

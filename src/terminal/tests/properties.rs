@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes in which much of what a terminal knows happens.
+/// Bytes that exercise most of what a terminal does.
 pub(super) fn output() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![Just(String::new()), (0..12u16).prop_map(|n| n.to_string())];
     let sequence = (
@@ -26,9 +26,9 @@ pub(super) fn output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn complete(terminal: &mut Terminal, chunks: &[&[u8]]) -> Vec<String> {
-    let mut told = told(terminal, chunks);
-    told.retain(|line| line.ends_with('⏎'));
-    told
+    let mut reported = reported(terminal, chunks);
+    reported.retain(|line| line.ends_with('⏎'));
+    reported
 }
 
 proptest! {
@@ -81,14 +81,14 @@ proptest! {
     }
 
     #[test]
-    fn the_screen_at_the_end_of_a_call_was_told(bytes in output()) {
+    fn the_screen_at_the_end_of_a_call_was_reported(bytes in output()) {
         let mut terminal = Terminal::new(11, 5);
         terminal.write(b"\x1b[?1049h", 1, &mut |_| {});
-        let mut told = Vec::new();
-        terminal.write(&bytes, 2, &mut |line| told.push(line.text().to_owned()));
+        let mut reported = Vec::new();
+        terminal.write(&bytes, 2, &mut |line| reported.push(line.text().to_owned()));
         prop_assume!(terminal.is_alternate());
         for row in terminal.rows().into_iter().filter(|row| !row.is_empty()) {
-            prop_assert!(told.iter().any(|line| line.contains(&row)), "{row:?} {told:?}");
+            prop_assert!(reported.iter().any(|line| line.contains(&row)), "{row:?} {reported:?}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What single sequences do to the screen, where the random mixes against tmux are too coarse
-//! to show it.
+//! Effects of single sequences, for which the random mixes against tmux are too coarse.
 
 use super::*;
 
@@ -59,7 +58,7 @@ fn a_capture_is_shown_as_it_was() {
     let rows = ["a\tb", "0123456789", "日本"].map(String::from);
     let mut terminal = Terminal::seeded(10, 3, &rows, (10, 1), false);
     assert_eq!(terminal.rows(), ["a       b", "0123456789", "日本"]);
-    assert_eq!(told(&mut terminal, &[b"x"]), ["0123456789x 本"]);
+    assert_eq!(reported(&mut terminal, &[b"x"]), ["0123456789x 本"]);
     terminal.resize(4, 2, &["abcdef".into(), "gh".into(), "ij".into()], (9, 9));
     assert_eq!(terminal.rows(), ["abcd", "gh"]);
     assert_eq!(terminal.cursor(), (4, 1));
@@ -69,11 +68,11 @@ fn a_capture_is_shown_as_it_was() {
 fn a_string_that_never_ends_can_be_given_up() {
     let mut terminal = Terminal::new(10, 3);
     assert_eq!(
-        told(&mut terminal, &[b"\x1b]0;never\r\nREADY"]),
+        reported(&mut terminal, &[b"\x1b]0;never\r\nREADY"]),
         Vec::<String>::new()
     );
     assert!(terminal.is_in_string());
     terminal.abandon_string();
     assert!(!terminal.is_in_string());
-    assert_eq!(told(&mut terminal, &[b"READY"]), ["READY"]);
+    assert_eq!(reported(&mut terminal, &[b"READY"]), ["READY"]);
 }

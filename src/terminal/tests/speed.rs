@@ -31,15 +31,15 @@ fn megabytes_in_a_second() {
     let pattern = Pattern::literal("listening on", false);
     for (name, bytes) in cases {
         let mut terminal = Terminal::new(200, 50);
-        let (mut told, mut found) = (0, 0);
+        let (mut reported, mut found) = (0, 0);
         let start = Instant::now();
         for (stamp, chunk) in (1..).zip(bytes.chunks(16 * 1024)) {
             terminal.write(chunk, stamp, &mut |line| {
-                told += 1;
+                reported += 1;
                 found += usize::from(pattern.find(line, 0).is_some());
             });
         }
         let speed = bytes.len() as f64 / 1e6 / start.elapsed().as_secs_f64();
-        eprintln!("{name:9} {speed:6.1} MB/s, {told} lines told, {found} found");
+        eprintln!("{name:9} {speed:6.1} MB/s, {reported} lines reported, {found} found");
     }
 }

@@ -1,8 +1,8 @@
 //! The same output in a real tmux and here gives the same screen.
 //!
-//! `TERMINAL_SEEDS=1000` tries more mixes than usual. A handful then differ in the corners where
-//! tmux's own accounts break: a wide character with wrapping off in a pane of two columns, or
-//! half overwritten in the first column.
+//! `TERMINAL_SEEDS=1000` tries more mixes than usual. A handful then differ where tmux's own
+//! bookkeeping breaks: a wide character with wrapping off in a pane of two columns, or half
+//! overwritten in the first column.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,12 +12,12 @@ use super::*;
 
 const DONE: &str = "all-was-read";
 
-/// A server of its own, with nothing of ours or of the person who runs the tests.
-struct Private {
+/// A private tmux server without any user configuration.
+struct PrivateServer {
     dir: tempfile::TempDir,
 }
 
-impl Private {
+impl PrivateServer {
     fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("it-").tempdir();
         Self { dir: dir.unwrap() }
@@ -46,7 +46,7 @@ impl Private {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts a pane that prints `bytes`, and says so in its title afterwards.
+    /// Starts a pane that prints `bytes` and then sets its title.
     fn print(&self, name: &str, width: usize, height: usize, bytes: &[u8]) {
         let file = self.path().join(name);
         let done = format!("\x1b]2;{DONE}\x1b\\");
@@ -57,8 +57,8 @@ impl Private {
         self.asks(&[&start[..], &[&command]].concat());
     }
 
-    /// What the pane shows: rows, cursor, rows in the history.
-    fn shown(&self, name: &str) -> Shown {
+    /// What the pane shows: rows, cursor, number of rows in the history.
+    fn shown(&self, name: &str) -> PaneState {
         let target = format!("={name}:");
         let deadline = Instant::now() + Duration::from_secs(20);
         while self
@@ -75,7 +75,7 @@ impl Private {
             .map(|n| n.parse().unwrap())
             .collect();
         let rows = self.asks(&["capture-pane", "-p", "-t", &target]);
-        Shown {
+        PaneState {
             rows: rows.lines().map(str::to_owned).collect(),
             cursor: (numbers[0], numbers[1]),
             scrolled: numbers[2] as u64,
@@ -84,13 +84,13 @@ impl Private {
     }
 }
 
-impl Drop for Private {
+impl Drop for PrivateServer {
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
     }
 }
 
-impl Shown {
+impl PaneState {
     /// Whether `here` shows the same. Newer versions of tmux show a tab as one, whatever its width.
     fn is_shown_by(&self, here: &Self) -> bool {
         let rows = self.rows.iter().zip(&here.rows);
@@ -117,17 +117,17 @@ fn is_same_row(there: &str, here: &str) -> bool {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct PaneState {
     rows: Vec<String>,
     cursor: (usize, usize),
     scrolled: u64,
     alternate: bool,
 }
 
-fn shown_here(width: usize, height: usize, bytes: &[u8]) -> Shown {
+fn shown_here(width: usize, height: usize, bytes: &[u8]) -> PaneState {
     let mut terminal = Terminal::new(width, height);
     terminal.write(bytes, 1, &mut |_| {});
-    Shown {
+    PaneState {
         rows: terminal.rows(),
         cursor: terminal.cursor(),
         scrolled: terminal.scrolled(),
@@ -135,7 +135,7 @@ fn shown_here(width: usize, height: usize, bytes: &[u8]) -> Shown {
     }
 }
 
-/// Numbers that are the same on every run.
+/// Numbers that are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -152,7 +152,7 @@ impl Dice {
     }
 }
 
-/// A mix of the sequences that are done the tmux way.
+/// A mix of sequences that are emulated as in tmux.
 fn mix(dice: &mut Dice, width: u64, height: u64) -> String {
     let mut bytes = String::new();
     for _ in 0..150 {
@@ -220,7 +220,7 @@ fn random_mixes_show_what_tmux_shows() {
         .ok()
         .and_then(|seeds| seeds.parse().ok());
     let seeds: u64 = seeds.unwrap_or(40);
-    let private = Private::new();
+    let private = PrivateServer::new();
     let mut cases = Vec::new();
     for seed in 0..seeds {
         let mut dice = Dice(seed);

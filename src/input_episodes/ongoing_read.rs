@@ -1,44 +1,46 @@
-//! The call of `read` in which a terminal is read: since when, and whether it was told.
+//! Follows the call of `read` that a program is blocked in: since when, and whether it was
+//! reported.
 
 use std::sync::Arc;
 
 use crate::model::{ReadCall, Screen, Task, TtyEvidence};
-use crate::prompt::Found;
+use crate::prompt::PromptMatch;
 
-/// A call that goes on.
+/// A call that has not returned.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct OngoingRead {
     read: ReadCall,
-    /// The task as it was first seen while this call went on for certain. A look shows the screen
-    /// first and then who reads, so the call may be younger than the screen that it is first
-    /// seen with; `None` until then.
+    /// The task at the first look at which this call certainly had begun before the screen was
+    /// read; `None` until then. A look reads the screen first and the process second, so the call
+    /// may be younger than the screen at which it was first observed.
     during: Option<Arc<Task>>,
-    /// The task as it was when the call was first seen.
+    /// The task as it was when the call was first observed.
     task: Arc<Task>,
-    /// Whether it was told as waiting.
-    pub(super) is_told: bool,
+    /// Whether it was reported as waiting for input.
+    pub(super) is_reported: bool,
 }
 
-impl Call {
-    /// Whether the prompt that `screen` shows was not asked by who reads in this call: the call was
-    /// told already, or the prompt was printed after the call had begun and does not ask by itself.
-    pub(super) fn was_not_asked(&self, found: &Found, screen: &Screen) -> bool {
-        let is_later = |during: &Arc<Task>| !found.is_asked && !during.screen.has_rows_of(screen);
-        self.is_told || self.during.as_ref().is_some_and(is_later)
+impl OngoingRead {
+    /// Whether the prompt on `screen` does not belong to this call: the call was reported already,
+    /// or the prompt was printed after the call had begun and is not a question by itself.
+    pub(super) fn does_not_own(&self, found: &PromptMatch, screen: &Screen) -> bool {
+        let is_later =
+            |during: &Arc<Task>| !found.is_question && !during.screen.has_rows_of(screen);
+        self.is_reported || self.during.as_ref().is_some_and(is_later)
     }
 
-    /// Returns the call, if the last look's screen was shown while it went on for certain.
+    /// Returns the call, if it certainly had begun before the last look's screen was read.
     pub(super) fn for_certain(&self) -> Option<ReadCall> {
         self.during.is_some().then_some(self.read)
     }
 }
 
-/// Returns the call that this look shows; where it could not be asked for, the one `before`.
+/// Returns the call at this look; where there is no evidence, the one `before`.
 pub(super) fn follow(
-    before: Option<&Call>,
+    before: Option<&OngoingRead>,
     task: &Arc<Task>,
     evidence: Option<&TtyEvidence>,
-) -> Option<Call> {
+) -> Option<OngoingRead> {
     let before = before.filter(|before| !task.is_new_run_after(&before.task));
     let Some(evidence) = evidence else {
         return before.cloned();
@@ -46,26 +48,26 @@ pub(super) fn follow(
     let read = evidence.read?;
     let same = before.filter(|before| read.goes_on_from(&before.read));
     Some(match same {
-        Some(same) => Call {
+        Some(same) => OngoingRead {
             during: same.during.clone().or_else(|| Some(Arc::clone(task))),
             ..same.clone()
         },
-        None => Call {
+        None => OngoingRead {
             read,
             during: None,
             task: Arc::clone(task),
-            is_told: false,
+            is_reported: false,
         },
     })
 }
 
-/// Whether both are known and one and the same.
+/// Whether both are known and the same call.
 pub(super) fn is_same(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
     let both = before.zip(after);
     both.is_some_and(|(before, after)| after.goes_on_from(&before))
 }
 
-/// Whether a call has ended without anything read, and the same thread reads again.
+/// Whether a call has ended without reading anything, and the same thread reads again.
 pub(super) fn was_interrupted(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
     let both = before.zip(after);
     both.is_some_and(|(before, after)| {
@@ -104,25 +106,25 @@ mod tests {
         look
     }
 
-    /// What these looks tell, so much time apart.
-    fn told(every: Duration, looks: &[Snapshot]) -> Vec<String> {
+    /// The events of these looks, `every` apart.
+    fn events_of(every: Duration, looks: &[Snapshot]) -> Vec<String> {
         let mut now = Now {
             mono: Instant::now(),
             wall: 0,
         };
         let mut episodes = Episodes::default();
-        let mut told = Vec::new();
+        let mut described = Vec::new();
         for look in looks {
             now = now.after(every);
             let events = episodes.admit(look, Duration::from_millis(200), now);
-            told.extend(events.iter().map(describe));
+            described.extend(events.iter().map(describe));
         }
-        told
+        described
     }
 
     const QUIET: Duration = Duration::from_millis(250);
 
-    /// Each look twice: a screen has to stand through two.
+    /// Each look twice, because a screen has to be unchanged at two looks.
     fn twice(looks: &[Snapshot]) -> Vec<Snapshot> {
         looks
             .iter()
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_while_a_thread_reads_asks_nothing() {
+    fn text_printed_during_a_read_is_not_a_question() {
         let looks = [
             reads("@1 a running cursor=0,1 : listening|", 3, 50),
             reads("@1 a running cursor=0,2 : listening|one has joined|", 3, 50),
@@ -144,7 +146,7 @@ mod tests {
             snapshot("@1 a running cursor=0,2 : one left|saved|"),
             reads("@1 a running cursor=0,2 : one left|saved|", 3, 50),
         ];
-        assert_eq!(told(QUIET, &twice(&looks)), ["input @1: listening"]);
+        assert_eq!(events_of(QUIET, &twice(&looks)), ["input @1: listening"]);
         // It took the command.
         let answered = [
             &looks[..],
@@ -156,7 +158,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            told(QUIET, &twice(&answered)),
+            events_of(QUIET, &twice(&answered)),
             [
                 "input @1: listening",
                 "resolved @1: listening",
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_began_before_the_words_is_told_when_they_ask_by_themselves() {
+    fn a_question_printed_during_a_read_is_reported_if_it_asks_by_itself() {
         let looks = |line: &str| {
             vec![
                 reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
@@ -177,12 +179,15 @@ mod tests {
                 reads(&format!("@1 a running : {line}|{line}"), 3, 50),
             ]
         };
-        assert_eq!(told(QUIET, &looks("saved")), [""; 0]);
-        assert_eq!(told(QUIET, &looks("Go? [y/n]")), ["input @1: Go? [y/n]"]);
+        assert_eq!(events_of(QUIET, &looks("saved")), [""; 0]);
+        assert_eq!(
+            events_of(QUIET, &looks("Go? [y/n]")),
+            ["input @1: Go? [y/n]"]
+        );
     }
 
     #[test]
-    fn the_same_question_is_told_again_once_it_was_answered() {
+    fn the_same_question_is_reported_again_after_an_answer() {
         let looks = [
             reads("@1 a running : Go? [y/n]", 3, 50),
             reads("@1 a running : Go? [y/n] n|no|Go? [y/n]", 4, 52),
@@ -194,7 +199,7 @@ mod tests {
         ];
         let once = ["resolved @1: Go? [y/n]", "input @1: Go? [y/n]"];
         let expected = [&once[1..], &once, &once].concat();
-        assert_eq!(told(QUIET, &twice(&looks)), expected);
+        assert_eq!(events_of(QUIET, &twice(&looks)), expected);
         let by_screen: Vec<Snapshot> = looks
             .into_iter()
             .map(|look| Snapshot {
@@ -202,15 +207,15 @@ mod tests {
                 ..look
             })
             .collect();
-        assert_eq!(told(QUIET, &twice(&by_screen)), expected);
+        assert_eq!(events_of(QUIET, &twice(&by_screen)), expected);
     }
 
     #[test]
-    fn a_call_may_be_younger_than_the_screen_that_it_is_first_seen_with() {
+    fn a_call_may_be_younger_than_the_screen_it_is_first_observed_with() {
         let looks = [
             reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
             reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
-            // The answer is echoed, and before it is asked who reads the next question stands.
+            // The answer is echoed, and the next question is there before the process is examined.
             reads("@1 a running cursor=1,1 : Enter a name|x", 4, 52),
             reads(
                 "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
@@ -224,7 +229,7 @@ mod tests {
             ),
         ];
         assert_eq!(
-            told(QUIET, &looks),
+            events_of(QUIET, &looks),
             [
                 "input @1: Enter a name",
                 "resolved @1: Enter a name",
@@ -239,10 +244,13 @@ mod tests {
         let looks = |then: &str| [asks("Enter a name", 3), asks(then, 4)];
         // A child of the shell has printed, and its end was signalled.
         let printed = looks("Enter a name built|done");
-        assert_eq!(told(QUIET, &twice(&printed)), ["input @1: Enter a name"]);
+        assert_eq!(
+            events_of(QUIET, &twice(&printed)),
+            ["input @1: Enter a name"]
+        );
         let gave_up = looks("Enter a name|Use the default? [y/n]");
         assert_eq!(
-            told(QUIET, &twice(&gave_up)),
+            events_of(QUIET, &twice(&gave_up)),
             [
                 "input @1: Enter a name",
                 "resolved @1: Enter a name",
@@ -256,19 +264,19 @@ mod tests {
         let asks = reads("@1 a running cursor=0,1 : Enter your name|", 3, 50);
         let scrolls = snapshot("@1 a running cursor=0,1 : Enter your name|");
         let looks = [asks.clone(), asks.clone(), scrolls.clone(), scrolls, asks];
-        assert_eq!(told(QUIET, &looks), ["input @1: Enter your name"]);
+        assert_eq!(events_of(QUIET, &looks), ["input @1: Enter your name"]);
     }
 
     #[test]
-    fn who_reads_keys_is_told_after_a_second() {
+    fn a_program_that_reads_keys_is_reported_after_a_second() {
         let menu = || with("@1 a running cursor=0,1 : a) one|", false, Some((3, 50)));
         let menus = |n: usize| vec![menu(); n];
-        assert_eq!(told(QUIET, &menus(4)), [""; 0]);
-        assert_eq!(told(QUIET, &menus(6)), ["input @1: a) one"]);
+        assert_eq!(events_of(QUIET, &menus(4)), [""; 0]);
+        assert_eq!(events_of(QUIET, &menus(6)), ["input @1: a) one"]);
         let works = with("@1 a running cursor=0,1 : a) one|", false, None);
         let then = [menus(6), vec![works]].concat();
         assert_eq!(
-            told(QUIET, &then),
+            events_of(QUIET, &then),
             ["input @1: a) one", "resolved @1: a) one"]
         );
     }

@@ -1,27 +1,28 @@
-//! Tells what a terminal echoes of an answer from what a program asks.
+//! Distinguishes the echo of an answer from a question.
 //!
-//! Whoever answers leaves the answer behind the question, and the cursor in the next row. A program
-//! that reads on without a word seems to ask with the last text above the cursor, which is the answer.
+//! Typing an answer leaves it behind the question, and the cursor in the next row. If the program
+//! then reads on without printing, the last text above the cursor seems to be the question, but it
+//! is the answer.
 
 use crate::model::{Screen, Task, TtyEvidence, TtyUse};
 use crate::prompt::Judgement;
 
-/// How many rows above a place must be the same for it to be the same place.
+/// How many rows above a position must be equal for it to be the same position.
 const CONTEXT: usize = 5;
 
-/// Where an answer would be typed.
+/// The position where an answer would be typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerPlace {
     run: Option<u32>,
     /// The rows above it.
     above: Vec<String>,
-    /// What stood in its row before anything was typed.
+    /// The text in its row before anything was typed.
     text: String,
 }
 
 impl AnswerPlace {
-    /// Returns the place at the cursor; `None` where nobody tells, or where programs draw as they
-    /// like.
+    /// Returns the position at the cursor; `None` where it is not known, or on the alternate
+    /// screen.
     fn at_cursor(task: &Task) -> Option<Self> {
         let screen = &task.screen;
         let row = cursor_row(screen)?;
@@ -43,7 +44,7 @@ impl AnswerPlace {
             && above.ends_with(&self.above)
     }
 
-    /// Whether an answer stands in this row, sent off: the cursor is below it.
+    /// Whether this row contains an answer that was submitted: the cursor is below it.
     fn is_answered_in(&self, screen: &Screen, row: usize) -> bool {
         cursor_row(screen).is_some_and(|cursor| cursor > row)
             && self.is(screen, row)
@@ -51,7 +52,8 @@ impl AnswerPlace {
     }
 }
 
-/// Takes an answer out of what was judged to be asked; returns where the next one would be typed.
+/// Removes an echoed answer from the judgement. Returns the position where the next answer would be
+/// typed.
 pub(super) fn follow(
     before: Option<&AnswerPlace>,
     task: &Task,
@@ -68,20 +70,20 @@ pub(super) fn follow(
     {
         judgement.row = None;
         if terminal.is_some_and(|terminal| terminal.reader == TtyUse::Reading) {
-            // It reads on, and says nothing to that.
+            // The program reads on without having printed anything.
             found.prompt.text.clear();
             found.row = usize::MAX;
-            found.is_asked = false;
+            found.is_question = false;
         } else {
             judgement.found = None;
-            judgement.rule = "the answer to what was asked";
+            judgement.rule = "the echo of the answer";
         }
     }
     let asks = judgement.found.is_some();
     let is_kept = before.is_some_and(|before| {
         cursor_row(&task.screen).is_some_and(|row| before.is(&task.screen, row))
     });
-    // Who types moves the cursor, not the place.
+    // Typing moves the cursor, not the position.
     if asks && !is_kept {
         AnswerPlace::at_cursor(task)
     } else {
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_text_alone_decides_is_no_answer_either() {
+    fn an_answer_is_no_question_by_its_text_alone_either() {
         check(
             TtyUse::Polling,
             &[

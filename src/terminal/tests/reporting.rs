@@ -1,23 +1,23 @@
-//! Which lines are told, and when.
+//! Which lines are reported, and when.
 
 use super::*;
 
 #[track_caller]
 fn check(width: usize, height: usize, bytes: &str, expected: &[&str]) {
     let mut terminal = Terminal::new(width, height);
-    let told = told(&mut terminal, &[bytes.as_bytes()]);
-    assert_eq!(told, expected, "{bytes:?}");
+    let reported = reported(&mut terminal, &[bytes.as_bytes()]);
+    assert_eq!(reported, expected, "{bytes:?}");
 }
 
 #[track_caller]
 fn check_chunks(width: usize, height: usize, chunks: &[&str], expected: &[&str]) {
     let chunks: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
     let mut terminal = Terminal::new(width, height);
-    assert_eq!(told(&mut terminal, &chunks), expected, "{chunks:?}");
+    assert_eq!(reported(&mut terminal, &chunks), expected, "{chunks:?}");
 }
 
 #[test]
-fn lines_are_told_when_they_end_or_the_call_does() {
+fn lines_are_reported_at_their_end_or_the_end_of_the_call() {
     check(20, 5, "", &[]);
     check(20, 5, "one\r\ntwo", &["one⏎", "two"]);
     check(20, 5, "one\r\n\r\n  \r\ntwo\r\n", &["one⏎", "two⏎"]);
@@ -78,16 +78,16 @@ fn utf8_is_put_together() {
     for cut in 0..text.len() {
         let (before, after) = text.as_bytes().split_at(cut);
         let mut terminal = Terminal::new(20, 5);
-        let told = told(&mut terminal, &[before, after]);
-        assert_eq!(told.last().map(String::as_str), Some(text), "{cut}");
+        let reported = reported(&mut terminal, &[before, after]);
+        assert_eq!(reported.last().map(String::as_str), Some(text), "{cut}");
     }
     let mut terminal = Terminal::new(20, 5);
-    let told = told(&mut terminal, &[b"a\xff\xe2\x82", b"b\xe2\x82\x1b[mc\x9b"]);
-    assert_eq!(told, ["a\u{fffd}", "a\u{fffd}\u{fffd}b\u{fffd}c"]);
+    let reported = reported(&mut terminal, &[b"a\xff\xe2\x82", b"b\xe2\x82\x1b[mc\x9b"]);
+    assert_eq!(reported, ["a\u{fffd}", "a\u{fffd}\u{fffd}b\u{fffd}c"]);
 }
 
 #[test]
-fn every_state_of_a_rewritten_line_is_told() {
+fn every_state_of_a_rewritten_line_is_reported() {
     let mut bytes = String::new();
     let mut expected = Vec::new();
     for percent in 0..1000 {
@@ -97,7 +97,7 @@ fn every_state_of_a_rewritten_line_is_told() {
     bytes += "\rdone    \r\n";
     expected.push("done⏎".into());
     let mut terminal = Terminal::new(20, 5);
-    assert_eq!(told(&mut terminal, &[bytes.as_bytes()]), expected);
+    assert_eq!(reported(&mut terminal, &[bytes.as_bytes()]), expected);
 
     check(
         20,
@@ -140,7 +140,7 @@ fn a_run_is_one_change_and_a_gap_is_none() {
 }
 
 #[test]
-fn a_line_is_told_whole_before_its_rows_part() {
+fn a_line_is_reported_whole_before_its_rows_part() {
     check(5, 4, "0123456789\x1b[2;1H\x1b[M", &["0123456789", "01234"]);
     check(
         5,
@@ -158,7 +158,7 @@ fn a_line_is_told_whole_before_its_rows_part() {
 }
 
 #[test]
-fn a_painted_screen_is_told_row_by_row() {
+fn a_painted_screen_is_reported_row_by_row() {
     check(
         20,
         3,
@@ -191,7 +191,10 @@ fn the_alternate_screen_has_lines_of_its_own() {
     terminal.write(b"one\r\ntwo\x1b[?1049h", 1, &mut |_| {});
     assert!(terminal.is_alternate());
     assert_eq!(terminal.rows(), ["", ""]);
-    assert_eq!(told(&mut terminal, &[b"\r\n\r\n\r\nx\x1b[?1049l"]), ["x"]);
+    assert_eq!(
+        reported(&mut terminal, &[b"\r\n\r\n\r\nx\x1b[?1049l"]),
+        ["x"]
+    );
     assert!(!terminal.is_alternate());
     assert_eq!(terminal.rows(), ["one", "two"]);
     assert_eq!(terminal.cursor(), (3, 1));
@@ -202,11 +205,11 @@ fn the_alternate_screen_has_lines_of_its_own() {
 fn an_alternate_screen_at_the_beginning_hides_what_is_not_known() {
     let mut terminal = Terminal::seeded(20, 3, &["painted".into()], (0, 0), true);
     assert!(terminal.is_alternate() && !terminal.is_guess());
-    assert_eq!(told(&mut terminal, &[b"\x1b[?1049lREADY"]), ["READY"]);
+    assert_eq!(reported(&mut terminal, &[b"\x1b[?1049lREADY"]), ["READY"]);
     assert!(!terminal.is_alternate() && terminal.is_guess());
     terminal.resize(20, 3, &["$ READY".into()], (7, 0));
     assert!(!terminal.is_guess());
-    assert_eq!(told(&mut terminal, &[b"\r\n"]), ["$ READY⏎"]);
+    assert_eq!(reported(&mut terminal, &[b"\r\n"]), ["$ READY⏎"]);
 }
 
 #[test]
@@ -217,12 +220,12 @@ fn scroll_regions_scroll_lines_off() {
         "top\r\n\x1b[2;3r\x1b[2;1Hone\r\ntwo\r\nthree\r\nfour\x1b[4;1Hbar",
         &["top⏎", "one⏎", "two⏎", "three⏎", "four", "bar"],
     );
-    // A row that no line feed ended is told as complete when it scrolls off.
+    // A row that no line feed ended is reported as complete when it scrolls off.
     check(20, 2, "\x1b[1;1Hone\x1b[2;1Htwo\n\n", &["two⏎", "one⏎"]);
 }
 
 #[test]
-fn each_of_many_lines_is_told_once() {
+fn each_of_many_lines_is_reported_once() {
     let mut bytes = Vec::new();
     for number in 0..50_000 {
         bytes.extend_from_slice(format!("line {number}\r\n").as_bytes());
@@ -246,7 +249,7 @@ fn each_of_many_lines_is_told_once() {
 }
 
 #[test]
-fn a_line_without_end_is_told_in_pieces_that_overlap() {
+fn a_line_without_end_is_reported_in_pieces_that_overlap() {
     let mut terminal = Terminal::new(80, 24);
     let mut bytes: String = (0..40_000).map(|number| format!("{number} ")).collect();
     bytes += "\r\n";
@@ -272,12 +275,12 @@ fn a_line_without_end_is_told_in_pieces_that_overlap() {
     }
 }
 
-/// As box drawing programs of old write them; `tput smacs`, ncurses without Unicode.
+/// As old box-drawing programs write them; `tput smacs`, ncurses without Unicode.
 #[test]
-fn lines_that_are_drawn_with_letters_are_told_as_they_are_drawn() {
+fn lines_that_are_drawn_with_letters_are_reported_as_they_are_drawn() {
     let check = |bytes: &[u8], expected: &str| {
         let mut terminal = Terminal::new(20, 3);
-        assert_eq!(told(&mut terminal, &[bytes]), [expected], "{bytes:?}");
+        assert_eq!(reported(&mut terminal, &[bytes]), [expected], "{bytes:?}");
     };
     check(b"\x1b(0lqqk\x1b(B ok", "┌──┐ ok");
     check(b"\x1b)0x\x0exx\x0fx", "x││x");
@@ -285,8 +288,8 @@ fn lines_that_are_drawn_with_letters_are_told_as_they_are_drawn() {
     check(b"\x1b(0\x1b7\x1b(B\x1b8q", "─");
     check(b"\x1b(0\x1bcq", "q");
     check("\x1b(0A1é\x1b(B".as_bytes(), "A1é");
-    // As captures have it: tmux keeps the letters.
+    // In captures tmux keeps the letters.
     let mut terminal = Terminal::new(20, 1);
-    told(&mut terminal, &[b"\x1b(0lqqk"]);
+    reported(&mut terminal, &[b"\x1b(0lqqk"]);
     assert_eq!(terminal.rows(), ["lqqk"]);
 }
