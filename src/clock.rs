@@ -1,4 +1,4 @@
-//! The edge to time: the one place that reads the clocks.
+//! The edge to time: the only module that reads the clocks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::model::{Millis, Now};
 
-/// Reads both clocks. The monotonic one is tokio's, so that a paused test steers it.
+/// Reads both clocks. The monotonic one is tokio's, so that tests with paused time control it.
 #[must_use]
 pub fn now() -> Now {
     let since_1970 = SystemTime::now()
@@ -18,7 +18,7 @@ pub fn now() -> Now {
     }
 }
 
-/// Returns for how long this thread has been on a processor.
+/// Returns how long this thread has been on a processor.
 #[must_use]
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

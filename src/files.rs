@@ -1,9 +1,9 @@
-//! Files and folders of this user and of nobody else.
+//! Opens files and folders that belong to this user alone.
 //!
-//! Whoever may write to a folder can put a link, a pipe or a file of their own where we expect
-//! ours. So nothing is opened here before its folder is known to be ours, links are not followed in
-//! the last two parts of a path, and what was opened is used only if it is a regular file of ours.
-//! Nothing is truncated and no mode is changed before that is known.
+//! Whoever may write to a folder can put a link, a pipe or their own file where we expect ours. So
+//! nothing is opened before its folder is known to be ours, links are not followed in the last two
+//! components of a path, and an opened file is used only if it is a regular file of ours. Nothing
+//! is truncated and no mode is changed before that is known.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Read, Write};
@@ -15,12 +15,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 /// Mode bits that let other users write.
 pub const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Mode bits that let other users do anything.
+/// Mode bits that give other users any access.
 pub const OPEN_TO_OTHERS: u32 = 0o077;
 
 const STICKY: u32 = 0o1000;
 
-/// A file or folder that is not used, and why.
+/// A file or folder that is refused, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} {fault}", .path.display())]
 pub struct Refused {
@@ -33,19 +33,19 @@ pub struct Refused {
 /// What is wrong with a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It would lead elsewhere.
+    /// A symbolic link, which leads elsewhere.
     #[error("is a symbolic link")]
     Link,
     /// A folder, a pipe, a socket or a device.
     #[error("is not a regular file")]
     NotAFile,
-    /// Something other than a folder.
+    /// Anything but a folder.
     #[error("is not a folder")]
     NotAFolder,
-    /// Another user made it.
+    /// Another user owns it.
     #[error("belongs to uid {0}")]
     Owner(u32),
-    /// Other users can change what is in it.
+    /// Other users can change its contents.
     #[error("can be written to by other users (mode {0:04o})")]
     Writable(u32),
 }
@@ -56,13 +56,13 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// Whether a file was refused, and not merely impossible to open.
+/// Whether the error is a refusal, and not a failure to open.
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Refused>())
 }
 
-/// Returns the user that files we make belong to.
+/// Returns the user id that owns the files we create.
 #[must_use]
 pub fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -77,7 +77,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDONLY)
 }
 
-/// Opens a file of ours for reading and writing, and makes it if it is missing.
+/// Opens a file of ours for reading and writing. Creates it if it is missing.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDWR | OFlags::CREATE)
 }
 
-/// Opens a file of ours for appending, and makes it if it is missing.
+/// Opens a file of ours for appending. Creates it if it is missing.
 ///
 /// # Errors
 ///
@@ -95,16 +95,16 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
-/// Makes a new file of ours.
+/// Creates a new file of ours.
 ///
 /// # Errors
 ///
-/// As [`open`], and when there is anything of that name.
+/// As [`open`], and when the name is taken.
 pub fn create_new(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
 }
 
-/// Returns what is in a file of ours.
+/// Returns the contents of a file of ours.
 ///
 /// # Errors
 ///
@@ -115,13 +115,13 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns what is in a file that the user or the system's administrator wrote, as a configuration
-/// is: links are followed. An empty device, such as `/dev/null`, is an empty file.
+/// Returns the contents of a file written by the user or the administrator, such as a
+/// configuration: links are followed. An empty device such as `/dev/null` counts as an empty file.
 ///
 /// # Errors
 ///
-/// When it cannot be read, when it is not a regular file, or when another user can change it. Of
-/// more than `limit` bytes nothing is read.
+/// When it cannot be read, is not a regular file, can be changed by another user, or is longer than
+/// `limit` bytes.
 pub fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);
@@ -145,11 +145,12 @@ pub fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file of ours in one step; until then the bytes are in the file `fresh` beside it.
+/// Replaces a file of ours in one step. Before that the bytes are written to the file `fresh`
+/// beside it.
 ///
 /// # Errors
 ///
-/// As [`open`]; what was there before stays.
+/// As [`open`]. The old file stays.
 pub fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_to_write(fresh)?;
     file.set_len(0)?;
@@ -157,12 +158,12 @@ pub fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(fresh, path)
 }
 
-/// Makes a folder and those above it, for this user alone, and closes one that other users have
-/// rights to by the bits of `open`.
+/// Creates a folder and its parents, for this user alone. Removes the rights in `open` from an
+/// existing folder.
 ///
 /// # Errors
 ///
-/// When it cannot be made, when it is not ours, or when it is meant for many users, as `/tmp` is.
+/// When it cannot be created, is not ours, or is meant for many users, such as `/tmp`.
 pub fn make_folder(path: &Path, open: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let folder = open_folder(path)?;
@@ -176,12 +177,11 @@ pub fn make_folder(path: &Path, open: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes sure that a folder is ours and that nobody else can change what is in it. What is wrong
-/// is left as it is.
+/// Checks that a folder is ours and that no other user can change its contents. Changes nothing.
 ///
 /// # Errors
 ///
-/// When it cannot be looked at, or is not as it should be.
+/// When it cannot be examined, or fails the check.
 pub fn check_folder(path: &Path) -> io::Result<()> {
     let found = open_folder(path)?.metadata()?;
     if found.mode() & WRITABLE_BY_OTHERS != 0 {
@@ -190,17 +190,17 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes sure that a folder is ours, and no link to one.
+/// Checks that a folder is ours and not a link to one.
 ///
 /// # Errors
 ///
-/// When it cannot be looked at, is no folder, or is not ours.
+/// When it cannot be examined, is not a folder, or is not ours.
 pub fn check_owner_of_folder(path: &Path) -> io::Result<()> {
     open_folder(path).map(drop)
 }
 
-/// Returns the nearest folder at or above this path that is there, with its owner. Links count as
-/// what they lead to.
+/// Returns the nearest existing folder at or above this path, with its owner. Links count as their
+/// targets.
 #[must_use]
 pub fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
     path.ancestors().find_map(|folder| {
@@ -230,7 +230,7 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
         (_, _) => return Err(refused(path, Fault::NotAFile)),
     };
     let folder = open_folder(folder)?;
-    // A pipe that nobody has at the other end must not keep us waiting.
+    // A pipe without a process at the other end must not block.
     let safely = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(&folder, name, flags | safely, Mode::from_raw_mode(0o600)) {
         Ok(file) => File::from(file),
@@ -252,7 +252,7 @@ fn check_owner(path: &Path, found: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Says what an error that the kernel gives for links, pipes and sockets is about.
+/// Explains an error that the kernel returns for links, pipes and sockets.
 fn explain(path: &Path, error: io::Error, otherwise: Fault) -> io::Error {
     let Ok(found) = fs::symlink_metadata(path) else {
         return error;
@@ -287,7 +287,7 @@ mod tests {
         inner.downcast::<Refused>().unwrap().fault
     }
 
-    /// Every way to open the file is refused for this reason, and none waits.
+    /// Checks that every way to open the file is refused for this reason, and that none blocks.
     #[track_caller]
     fn check_refused(path: &Path, expected: Fault) {
         assert_eq!(fault(open(path)), expected);

@@ -1,4 +1,4 @@
-//! Asking the daemon: connect to its socket, ask one thing, or subscribe.
+//! Client of the daemon's socket: sends requests and subscribes.
 
 mod start;
 
@@ -16,13 +16,13 @@ pub use start::{READY, Start, StartError, connect_or_start, start};
 use crate::files;
 use crate::wire::{Filter, ReaderStart, Refusal, Request, Response, request_line};
 
-/// Why the daemon did not answer as asked.
+/// Why the daemon did not answer a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens: no daemon runs for this task session.
+    /// Nothing listens: no daemon runs for this task session.
     #[error("no daemon runs")]
     NoDaemon,
-    /// The socket's folder, or what listens there, is another user's.
+    /// The socket's folder, or the process that listens there, is another user's.
     #[error("refused to talk to what listens at {}: {why}", .path.display())]
     NotOurs {
         /// The daemon's socket.
@@ -39,20 +39,20 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// The daemon left before it answered.
+    /// The daemon ended before it answered.
     #[error("the daemon ended before it answered")]
     Left,
-    /// The answer makes no sense, as another version's might.
+    /// The answer cannot be parsed; it may come from another version.
     #[error("could not read the daemon's answer")]
     Answer {
         /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// The daemon declined.
+    /// The daemon refused the request.
     #[error("{}", .0.message)]
     Refused(Refusal),
-    /// The daemon gave another answer than the request asks for.
+    /// The daemon gave an answer of another kind than the request expects.
     #[error("the daemon's answer does not fit the request")]
     Unexpected,
 }
@@ -61,13 +61,13 @@ pub enum ClientError {
 #[derive(Debug)]
 pub struct Client {
     path: PathBuf,
-    /// The daemon's process, as the kernel tells.
+    /// The daemon's pid, where the kernel reports it.
     pid: Option<u32>,
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
 }
 
-/// When to try again to connect to a daemon whose queue is full.
+/// How long to wait before connecting again to a daemon whose queue is full.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Client {
@@ -75,13 +75,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoDaemon`] when nobody does, [`ClientError::NotOurs`] when another user may
-    /// listen there: nothing was said to them then.
+    /// [`ClientError::NoDaemon`] when nothing listens, [`ClientError::NotOurs`] when another user
+    /// may listen there; nothing is sent then.
     pub async fn connect(path: &Path) -> Result<Self, ClientError> {
         check_folder(path)?;
         let connected = loop {
             match UnixStream::connect(path).await {
-                // More than it has taken yet want to talk to it.
+                // More clients are connecting than it has accepted.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(TRY_AGAIN).await,
                 connected => break connected,
             }
@@ -114,23 +114,24 @@ impl Client {
         })
     }
 
-    /// Returns the daemon's process, where the kernel tells.
+    /// Returns the daemon's pid, where the kernel reports it.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Asks one thing. A connection serves as many requests as one likes, one after the other.
+    /// Sends a request and returns the answer. A connection can be used for many requests, one
+    /// after the other.
     ///
     /// # Errors
     ///
-    /// When the daemon declines, leaves or makes no sense.
+    /// When the daemon refuses, ends or cannot be understood.
     pub async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         self.send(request).await?;
         self.answer().await
     }
 
-    /// Reads a further answer to what was asked.
+    /// Reads a further answer to the last request.
     ///
     /// # Errors
     ///
@@ -144,11 +145,11 @@ impl Client {
         }
     }
 
-    /// Begins to read a task's output; [`Client::line`] gives it, a JSON string a line.
+    /// Subscribes to a task's output. [`Client::line`] returns it, one JSON string per line.
     ///
     /// # Errors
     ///
-    /// When the daemon declines, leaves or makes no sense.
+    /// When the daemon refuses, ends or cannot be understood.
     pub async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
         self.send(&Request::Follow { window, raw }).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
@@ -159,11 +160,12 @@ impl Client {
         }
     }
 
-    /// Subscribes; returns the stream's first line, after which [`Client::line`] gives the rest.
+    /// Subscribes to the feed and returns the stream's first line. [`Client::line`] returns the
+    /// others.
     ///
     /// # Errors
     ///
-    /// When the daemon declines, leaves or makes no sense.
+    /// When the daemon refuses, ends or cannot be understood.
     pub async fn subscribe(
         &mut self,
         start: ReaderStart,
@@ -178,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Returns the next line; `None` when the daemon has left.
+    /// Returns the next line; `None` when the daemon has ended.
     ///
     /// # Cancel safety
     ///
@@ -202,7 +204,7 @@ impl Client {
         let line = request_line(request);
         match self.writer.write_all(&line).await {
             Ok(()) => Ok(()),
-            // A daemon that turns us away says why before it hears what we want.
+            // A daemon that refuses connections says why before it reads the request.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(source) => Err(ClientError::Io {
                 path: self.path.clone(),
@@ -212,7 +214,7 @@ impl Client {
     }
 }
 
-/// Makes sure that nobody else can have put the socket there.
+/// Checks that no other user can have put the socket there.
 fn check_folder(socket: &Path) -> Result<(), ClientError> {
     let path = socket.to_owned();
     match files::check_folder(socket.parent().unwrap_or(socket)) {
@@ -226,7 +228,7 @@ fn check_folder(socket: &Path) -> Result<(), ClientError> {
     }
 }
 
-/// Makes sure that the process on the other side is this user's, whatever the folder says.
+/// Checks that the process on the other side is this user's, whatever the folder says.
 fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), ClientError> {
     let path = socket.to_owned();
     match stream.peer_cred() {

@@ -1,4 +1,4 @@
-//! Starting a daemon that outlives us.
+//! Starts a daemon that outlives the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep};
 
 use super::{Client, ClientError};
 
-/// How long a daemon that another one has just started may take until it listens.
+/// How long a daemon that was just started by another command may take until it listens.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);
 
-/// How a daemon is started: our own program with the arguments that name its task session.
+/// How to start a daemon: our own program with the arguments that select the task session.
 #[derive(Debug, Clone)]
 pub struct Start {
     /// The program.
@@ -33,22 +33,23 @@ pub enum StartError {
     Spawn {
         /// Our own program.
         program: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The daemon gave up, and said why.
-    #[error("the daemon did not start: {said}")]
+    /// The daemon gave up and gave a reason.
+    #[error("the daemon did not start: {reason}")]
     GaveUp {
-        /// Its words.
-        said: String,
+        /// The reason.
+        reason: String,
     },
-    /// It runs but does not listen, or does not answer.
+    /// It runs but does not listen or answer.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// Connects to the daemon; starts one when none runs. The baseline is taken when this returns.
+/// Connects to the daemon and starts it first if none runs. The baseline has been taken when this
+/// returns.
 ///
 /// # Errors
 ///
@@ -59,7 +60,7 @@ pub async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
         other => return Ok(other?),
     }
     start(how).await?;
-    // Of two that start at once, one waits here for the other's to listen.
+    // If two commands start it at once, one waits here for the other's daemon to listen.
     let deadline = Instant::now() + LISTENING_WITHIN;
     loop {
         match Client::connect(&how.socket).await {
@@ -71,11 +72,11 @@ pub async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
     }
 }
 
-/// Starts a daemon and waits until it is ready; returns what it says of itself, if anything.
+/// Starts a daemon and waits until it is ready. Returns what it printed, if anything.
 ///
 /// # Errors
 ///
-/// When it gives up, with the words it says.
+/// When it gives up; the error contains its reason.
 pub async fn start(how: &Start) -> Result<String, StartError> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)
@@ -91,11 +92,11 @@ pub async fn start(how: &Start) -> Result<String, StartError> {
     let mut stderr = child.stderr.take().expect("stderr is piped");
     // The daemon closes both when it is ready or has given up.
     let mut ready = String::new();
-    let mut said = String::new();
+    let mut reason = String::new();
     let mut stdout = BufReader::new(stdout);
     let (read_ready, read_said) = tokio::join!(
         stdout.read_line(&mut ready),
-        stderr.read_to_string(&mut said)
+        stderr.read_to_string(&mut reason)
     );
     let failed = |source| StartError::Spawn {
         program: how.program.clone(),
@@ -103,14 +104,18 @@ pub async fn start(how: &Start) -> Result<String, StartError> {
     };
     read_ready.map_err(failed)?;
     read_said.map_err(failed)?;
-    let said = said.trim().to_owned();
+    let reason = reason.trim().to_owned();
     if ready.trim() == READY {
-        return Ok(said);
+        return Ok(reason);
     }
-    let said = said.strip_prefix("tmux-task: ").unwrap_or(&said);
-    let said = said.lines().next().unwrap_or("it said nothing").to_owned();
-    Err(StartError::GaveUp { said })
+    let reason = reason.strip_prefix("tmux-task: ").unwrap_or(&reason);
+    let reason = reason
+        .lines()
+        .next()
+        .unwrap_or("it said nothing")
+        .to_owned();
+    Err(StartError::GaveUp { reason })
 }
 
-/// What a detached daemon prints once it listens and has its baseline.
+/// The text a detached daemon prints once it listens and has its baseline.
 pub const READY: &str = "ready";

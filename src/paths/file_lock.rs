@@ -1,9 +1,9 @@
-//! One at a time, among all that we run for this user.
+//! Locks among all processes of this program that one user runs.
 //!
-//! The lock of a tmux server keeps attaching apart from making and ending sessions: tmux 3.3a, and
-//! perhaps others, crashes with all its sessions when a session is made or ended in the very moment
-//! in which a control client connects. The lock of a task session keeps launches apart, so that
-//! each run has been seen before the next one takes its place.
+//! The lock of a tmux server separates attaching from creating and ending sessions: tmux 3.3a, and
+//! possibly other versions, crashes with all its sessions when a session is created or ended at the
+//! moment in which a control client connects. The lock of a task session separates launches, so
+//! that each run has been observed before the next one replaces it.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,21 +14,22 @@ use tokio::time::{Instant, sleep};
 use super::Paths;
 use crate::files;
 
-/// Who waits longer goes on without: better a small risk than a tool that hangs.
+/// A process that waits longer continues without the lock: a small risk is better than a tool that
+/// hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the lock is tried.
+/// How often to try to get the lock.
 const TRY_EVERY: Duration = Duration::from_millis(2);
 
-/// A lock that is held until this is dropped, or the process ends.
+/// A lock that is held until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct FileLock {
-    /// `None` when it could not be had.
+    /// `None` when the lock was not available.
     _file: Option<File>,
 }
 
 impl Paths {
-    /// Waits for the lock of the tmux server, for a few seconds at most.
+    /// Waits for the lock of the tmux server, at most for a few seconds.
     pub async fn lock_server(&self) -> FileLock {
         FileLock::hold(
             &self
@@ -38,8 +39,8 @@ impl Paths {
         .await
     }
 
-    /// Waits for the lock under which tasks of this session are launched, for a few seconds at
-    /// most.
+    /// Waits for the lock under which tasks of this session are launched, at most for a few
+    /// seconds.
     pub async fn lock_launches(&self) -> FileLock {
         FileLock::hold(&self.runtime.join(format!("{}.launch", self.key))).await
     }
@@ -57,7 +58,7 @@ impl FileLock {
         let deadline = Instant::now() + PATIENCE;
         while file.try_lock().is_err() {
             if Instant::now() >= deadline {
-                tracing::warn!(path = %path.display(), "somebody keeps a lock");
+                tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
                 return Self { _file: None };
             }
             sleep(TRY_EVERY).await;

@@ -1,7 +1,7 @@
-//! Where the files of a task session are: its state, its socket, its lock.
+//! The files of a task session: its state, its socket, its lock.
 //!
-//! A task session is one session name on one tmux server. Both are in the key of its folders, so
-//! that sessions of one name on two servers never meet.
+//! A task session is a session name on a tmux server. The key of its folders contains both, so that
+//! sessions of the same name on two servers are separate.
 
 mod file_lock;
 
@@ -17,24 +17,24 @@ pub use file_lock::FileLock;
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, Refused, WRITABLE_BY_OTHERS, our_uid};
 
-/// How an environment variable is looked up: given, so that nothing below reads the environment.
+/// Looks up an environment variable. Passed in, so that nothing below reads the environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
 
 const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 
-/// The name of the file of the saved snapshot.
+/// The file name of the saved snapshot.
 const SAVED: &str = "session.json";
 
-/// The longest path that a socket may have on every system (macOS has room for 104 bytes with the
+/// The longest socket path that works on every system (macOS has room for 104 bytes with the
 /// closing NUL, Linux for 108).
 const MAX_SOCKET_PATH: usize = 103;
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PathsError {
-    /// The folder cannot be made or looked at.
+    /// The folder cannot be created or examined.
     #[error("could not use the folder {}", .path.display())]
     Io {
         /// The folder.
@@ -43,30 +43,31 @@ pub enum PathsError {
         #[source]
         source: io::Error,
     },
-    /// The folder, or one above it, is another user's or leads elsewhere.
+    /// The folder, or one above it, is another user's or a link.
     #[error("{refused}; {}", advice(.variable, .path, .refused))]
     NotOurs {
         /// What is wrong.
         refused: Refused,
-        /// The folder that was to be used.
+        /// The folder to be used.
         path: PathBuf,
-        /// The variable that can name another folder.
+        /// The variable that can select another folder.
         variable: &'static str,
     },
-    /// A variable of ours must name a folder whatever the directory is that a command runs in.
+    /// A variable of ours must be an absolute path, so that it does not depend on the working
+    /// directory.
     #[error("{variable} must be an absolute path, found `{}`", .value.escape_debug())]
     Relative {
         /// The variable.
         variable: &'static str,
-        /// What it is set to.
+        /// Its value.
         value: String,
     },
-    /// There is no home folder to put state in.
+    /// There is no home folder for the state.
     #[error("no folder for state: neither TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME is set")]
     NoHome,
 }
 
-/// Says what to do about a folder that is not used.
+/// Returns what to do about a folder that cannot be used.
 fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
     let set = format!("set {variable} to a folder of yours");
     let is_owned = matches!(refused.fault, Fault::Owner(_));
@@ -79,38 +80,37 @@ fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
     }
 }
 
-/// Returns what a session is asked for by when the place of its name belongs to another session,
-/// which had that name first. tmux allows no `:` in a name, so no session is named like this.
+/// Returns the key for a session whose name was first used by another session that still exists
+/// under a new name. tmux allows no `:` in a name, so no session has this name.
 #[must_use]
 pub fn asked_by_id(name: &str, id: impl fmt::Display) -> String {
     format!("{name}:{id}")
 }
 
-/// Returns the name in what a session is asked for by.
+/// Returns the session's name in such a key.
 #[must_use]
 pub fn name_in(asked: &str) -> &str {
     asked.split_once(':').map_or(asked, |(name, _)| name)
 }
 
-/// The files of one task session. Making this creates nothing.
+/// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// What the session's daemon is asked for by: the name that the session had at first, or what
-    /// [`asked_by_id`] makes of it.
+    /// The session as its daemon was asked for: the name that it had at first, or the result of
+    /// [`asked_by_id`].
     pub asked: String,
-    /// What tells this task session from all others, usable as a file name.
+    /// Identifies this task session. Can be used as a file name.
     pub key: String,
-    /// The folder of everything that lasts.
+    /// The folder of persistent files.
     pub state: PathBuf,
-    /// The folder of what lives with the daemon; shared by all task sessions of a user.
+    /// The folder of sockets and locks, shared by all task sessions of a user.
     pub runtime: PathBuf,
-    /// What tells the tmux server from others.
+    /// Identifies the tmux server.
     server_key: String,
 }
 
 impl Paths {
-    /// Returns the place of the session that is asked for by this on the tmux server at
-    /// `server_socket`.
+    /// Returns the files of the session `asked` on the tmux server at `server_socket`.
     ///
     /// # Errors
     ///
@@ -139,8 +139,8 @@ impl Paths {
         self.state.join(SAVED)
     }
 
-    /// Returns the files of the saved snapshots of all task sessions of the user, this one's
-    /// included, whether they exist or not; in no order.
+    /// Returns the files of the saved snapshots of all task sessions of the user, including this
+    /// one, whether they exist or not, in no order.
     #[must_use]
     pub fn all_saved(&self) -> Vec<PathBuf> {
         let root = self.state.parent().and_then(|root| root.read_dir().ok());
@@ -148,7 +148,7 @@ impl Paths {
         folders.map(|folder| folder.path().join(SAVED)).collect()
     }
 
-    /// Returns the folder of the output that was kept of runs that ended.
+    /// Returns the folder with the output of ended runs.
     #[must_use]
     pub fn runs(&self) -> PathBuf {
         self.state.join("runs")
@@ -160,19 +160,19 @@ impl Paths {
         self.state.join("daemon.log")
     }
 
-    /// Returns the file whose time of change tells when somebody last read the live feed.
+    /// Returns the file whose modification time is when the live feed was last read.
     #[must_use]
     pub fn last_reader(&self) -> PathBuf {
         self.state.join("last-reader")
     }
 
-    /// Returns the daemon's lock, which holds its pid.
+    /// Returns the daemon's lock file, which contains its pid.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.runtime_file("lock")
     }
 
-    /// Returns the second lock of the daemon, which stays when the folder of the first is deleted.
+    /// Returns the daemon's second lock file, which survives if the folder of the first is deleted.
     #[must_use]
     pub fn state_lock(&self) -> PathBuf {
         self.state.join("daemon.lock")
@@ -184,8 +184,8 @@ impl Paths {
         self.runtime_file("sock")
     }
 
-    /// The key alone is short; a runtime folder too deep for a socket gets a stand-in of its own
-    /// under the per-user folder in `/tmp`.
+    /// The key is short. If the runtime folder is too long a path for a socket, the per-user folder
+    /// in `/tmp` is used instead.
     fn runtime_file(&self, extension: &str) -> PathBuf {
         let path = self.runtime.join(format!("{}.{extension}", self.key));
         if path.as_os_str().len() <= MAX_SOCKET_PATH {
@@ -195,11 +195,11 @@ impl Paths {
         tmp_root().join(format!("{stand_in}.{extension}"))
     }
 
-    /// Makes the state folder, for the user alone.
+    /// Creates the state folder, for the user alone.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, or when another user could change what is in it.
+    /// When it cannot be created, or when another user could change its contents.
     pub fn create_state(&self) -> Result<(), PathsError> {
         if let Some(root) = self.state.parent() {
             check_above(root).map_err(|error| place_error(root, STATE_DIR, error))?;
@@ -208,11 +208,11 @@ impl Paths {
             .map_err(|error| place_error(&self.state, STATE_DIR, error))
     }
 
-    /// Makes the folder of socket and lock, for the user alone, and makes sure that it is theirs.
+    /// Creates the folder of socket and lock, for the user alone, and checks that it is theirs.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, or when another user could change what is in it.
+    /// When it cannot be created, or when another user could change its contents.
     pub fn create_runtime(&self) -> Result<(), PathsError> {
         let socket = self.socket();
         let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
@@ -220,7 +220,7 @@ impl Paths {
             .into_iter()
             .flatten()
         {
-            // One of the system's, such as root might name, may be open for reading.
+            // A folder of the system, which root may have configured, may be readable by others.
             let is_of_system = folder.parent().is_none_or(|above| above.parent().is_none());
             let open = if is_of_system {
                 WRITABLE_BY_OTHERS
@@ -247,9 +247,9 @@ fn place_error(path: &Path, variable: &'static str, source: io::Error) -> PathsE
     }
 }
 
-/// Makes sure that nobody else can swap the folders that we make below this one. The system's own
-/// folders will do, `/tmp` for one. What root makes in another user's home could not be removed by
-/// that user: with sudo, `HOME` may be theirs.
+/// Checks that no other user can replace the folders that we create below this one. The system's
+/// own folders, such as `/tmp`, are accepted. Folders of another user's home are not: with sudo,
+/// `HOME` may be theirs, and they could not remove what root creates there.
 fn check_above(root: &Path) -> io::Result<()> {
     let Some((path, owner)) = files::nearest_folder(root) else {
         return Ok(());
@@ -293,7 +293,7 @@ pub fn hex(bytes: &[u8], digits: usize) -> String {
         })
 }
 
-/// The folder that a variable of ours names.
+/// Returns the folder named by a variable of ours.
 fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PathsError> {
     match set(env, variable) {
         Some(path) if !path.is_absolute() => Err(PathsError::Relative {
@@ -304,8 +304,8 @@ fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PathsErr
     }
 }
 
-/// The folder that a variable of others names. A relative path counts as none, as the XDG
-/// specification asks.
+/// Returns the folder named by a variable of others. A relative path is ignored, as the XDG
+/// specification demands.
 fn others(env: Env<'_>, variable: &str) -> Option<PathBuf> {
     set(env, variable).filter(|path| path.is_absolute())
 }
@@ -327,7 +327,7 @@ fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     Ok(home.join(".local/state/tmux-task"))
 }
 
-/// `XDG_RUNTIME_DIR` of another user, as `su` leaves it, is not used.
+/// `XDG_RUNTIME_DIR` of another user, which `su` leaves set, is ignored.
 fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);
@@ -417,8 +417,8 @@ mod tests {
     fn relative_folders_are_refused_or_passed_over() {
         for variable in ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"] {
             let error = locate(&[("HOME", "/h"), (variable, "some/dir")], "/t", "a").unwrap_err();
-            let told = format!("{variable} must be an absolute path, found `some/dir`");
-            assert_eq!(error.to_string(), told);
+            let expected = format!("{variable} must be an absolute path, found `some/dir`");
+            assert_eq!(error.to_string(), expected);
         }
         let relative = [("XDG_STATE_HOME", "xs"), ("XDG_RUNTIME_DIR", "./xr")];
         let passed = locate(&[&relative[..], &[("HOME", "/h")]].concat(), "/t", "a").unwrap();
@@ -446,14 +446,14 @@ mod tests {
             ];
             place(&vars, "/t", "a")
         };
-        for (name, told) in [
+        for (name, expected) in [
             ("link", "is a symbolic link"),
             ("shared", "can be written to by other users (mode 1777)"),
         ] {
             let error = of(name).create_runtime().unwrap_err().to_string();
             let path = at(name).display().to_string();
             assert!(
-                error.starts_with(&format!("{path} {told}; remove it, or set ")),
+                error.starts_with(&format!("{path} {expected}; remove it, or set ")),
                 "{error}"
             );
         }

@@ -31,7 +31,8 @@ pub fn cloud_event(record: &DurableRecord) -> Value {
     event
 }
 
-/// Session names may hold blanks and more: all but RFC 3986's unreserved characters is escaped.
+/// Session names may contain blanks and other characters: all but RFC 3986's unreserved ones are
+/// escaped.
 fn uri_segment(text: &str) -> String {
     text.bytes().fold(String::new(), |mut uri, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -1,33 +1,33 @@
-//! What commands ask of a daemon: to start a task, to type into one.
+//! Requests that commands send to a daemon: to start a task, to type into one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Millis, StatusCounts};
 
-/// A task that is to be started, or run again in its slot.
+/// A request to start a task, or to run it again in its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRequest {
     /// The task's name.
     pub name: String,
-    /// How the launch is recognised in tmux; no other launch has it. ASCII letters, digits and `-`.
+    /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
     pub token: String,
-    /// What the pane runs. The environment is in a file that these words name: no value of it is
-    /// here.
+    /// The command line of the pane. The environment is in a file named by these words: none of its
+    /// values is here.
     pub words: Vec<String>,
     /// The command as a person reads it, one line.
     pub command: String,
     /// Where the command runs, an absolute path.
     pub cwd: String,
-    /// Whose command asks for it; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a person at a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// When it was asked for, milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub started: Millis,
-    /// Whether a live run stays, and the request is refused.
+    /// Whether to refuse the request if a run is alive.
     #[serde(default)]
     pub if_absent: bool,
-    /// Whether the command goes on to wait for the run, and will return with what comes of it.
+    /// Whether the command will wait for the run and return with its events.
     #[serde(default)]
     pub will_wait: bool,
 }
@@ -40,15 +40,15 @@ pub struct LaunchedRun {
     pub window_id: String,
     /// The primary pane's id.
     pub pane_id: String,
-    /// Which run of the task it is, from 1.
+    /// The number of the run, from 1.
     pub run: u32,
-    /// The beginning of the run's output, for `--since`.
+    /// The start of the run's output, for `--since`.
     pub cursor: String,
-    /// What was in the slot before; null when the window was made for this run.
+    /// What the slot contained before; null when the window was created for this run.
     pub replaced: Option<ReplacedRun>,
 }
 
-/// What a launch has put an end to.
+/// What a launch replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReplacedRun {
@@ -58,35 +58,36 @@ pub enum ReplacedRun {
     Dead,
 }
 
-/// Something that is to be typed into a task.
+/// A request to type into a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendRequest {
     /// The task, by name or window id.
     pub task: String,
-    /// What is typed.
+    /// What to type.
     pub input: TypedInput,
     /// Whether Enter follows a text.
     #[serde(default)]
     pub enter: bool,
-    /// Only while the task asks exactly this; a secret only where it is not shown.
+    /// Type only while the task shows exactly this prompt, and a secret only while input is not
+    /// echoed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_prompt: Option<String>,
 }
 
-/// What is typed.
+/// What to type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TypedInput {
-    /// A text, letter by letter.
+    /// A text, character by character.
     Text(String),
     /// Keys, by tmux's names.
     Keys(Vec<String>),
-    /// A text that must be seen nowhere.
+    /// A text that must not be visible anywhere.
     Secret(SecretText),
 }
 
-/// A text that must be seen nowhere: no log shows it.
+/// A text that must not be visible anywhere: no log contains it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretText(pub String);
@@ -97,7 +98,8 @@ impl std::fmt::Debug for SecretText {
     }
 }
 
-/// How many tasks there are of each sort. Every task is in exactly one count, but for `stalled`.
+/// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
+/// are also `running`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCounts {
@@ -105,11 +107,11 @@ pub struct TaskCounts {
     pub exists: bool,
     /// Alive and not waiting.
     pub running: usize,
-    /// Alive and waiting for a person.
+    /// Alive and waiting for input.
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
-    /// Of those that run: silent for long, and nothing tells whether they wait.
+    /// Running, silent for a long time, and with no evidence on whether they wait.
     #[serde(default)]
     pub stalled: usize,
 }

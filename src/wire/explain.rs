@@ -1,4 +1,4 @@
-//! Why a task is or is not taken to wait for a person, as `explain` tells it.
+//! The data of `explain`: why a task is or is not judged to wait for a person.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::PromptKindName;
 use crate::model::{Millis, Prompt, Task, TtyEvidence};
 use crate::prompt::Judgement;
 
-/// Everything that the decision rests on.
+/// Everything that the judgement is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -14,38 +14,40 @@ pub struct Explanation {
     pub window_id: String,
     /// Its name.
     pub window_name: String,
-    /// How it stands.
+    /// The task's state.
     pub state: ExplainedState,
-    /// Since when, milliseconds since 1970; null where it is not, or since before a restart.
+    /// Since when it has been reported as waiting, in milliseconds since 1970; null where it is
+    /// not, or where that was before a restart.
     pub waiting_since: Option<Millis>,
-    /// What was decided of the screen as it stands.
+    /// Whether the present screen asks for input.
     pub asks: bool,
     /// The line that asks.
     pub prompt: Option<String>,
-    /// What sort of answer it wants.
+    /// What kind of answer it expects.
     pub prompt_kind: Option<PromptKindName>,
     /// Whether the answer must not be shown.
     pub secret: Option<bool>,
     /// The rule that decided.
     pub rule: String,
-    /// The line that was looked at.
+    /// The line that was examined.
     pub line: Option<String>,
-    /// The row of that line within what was captured.
+    /// The row of that line within the capture.
     #[serde(default)]
     pub line_y: Option<u32>,
-    /// For how long the screen has stood, milliseconds; null without a daemon.
+    /// How long the screen has been unchanged, in milliseconds; null without a daemon.
     pub quiet_ms: Option<u64>,
     /// The cursor's column.
     pub cursor_x: Option<u32>,
-    /// The cursor's row within what was captured.
+    /// The cursor's row within the capture.
     pub cursor_y: Option<u32>,
-    /// Whether a full-screen program has the alternate screen.
+    /// Whether a full-screen program uses the alternate screen.
     pub alternate_on: Option<bool>,
-    /// What the kernel tells; null where it tells nothing, or was not asked as output moves.
+    /// The kernel's evidence on the terminal; null where there is none, or where it was not read
+    /// because output is moving.
     pub terminal: Option<TerminalFields>,
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExplainedState {
@@ -53,27 +55,27 @@ pub enum ExplainedState {
     Ended,
     /// It does not wait for a person.
     Working,
-    /// It has shown nothing new for as long as the configuration says, and nothing tells whether it
-    /// waits.
+    /// Its screen has not changed for as long as the configuration says, and no evidence says
+    /// whether it waits.
     Stalled,
-    /// It asks something that is not told, because its screen has not stood long enough or nobody
-    /// watches.
+    /// It asks for input and is not reported yet, because its screen has not been unchanged long
+    /// enough or because no daemon runs.
     Asking,
-    /// It asks something that the configuration keeps quiet.
+    /// It asks for input, and the configuration mutes it.
     Muted,
-    /// It is told as waiting.
+    /// It is reported as waiting.
     Waiting,
 }
 
-/// What the kernel tells of a terminal.
+/// The kernel's evidence on a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminalFields {
     /// What the foreground programs do with it: `reading`, `polling`, `elsewhere`, `unknown`.
     pub reader: String,
-    /// Whether what is typed is shown.
+    /// Whether typed text is echoed.
     pub echo: Option<bool>,
-    /// Whether it gathers lines.
+    /// Whether it is in canonical mode (line by line).
     pub canonical: Option<bool>,
     /// `command`, `idle` (a shell or interpreter without a command), `unknown`.
     pub foreground: String,
@@ -98,7 +100,7 @@ impl From<&TtyEvidence> for TerminalFields {
 }
 
 impl Explanation {
-    /// Returns the explanation of how a task's screen was judged; it is not told as waiting yet.
+    /// Returns the explanation of how a task's screen was judged. It is not marked as reported yet.
     #[must_use]
     pub fn new(task: &Task, judgement: Option<&Judgement>, terminal: Option<&TtyEvidence>) -> Self {
         let prompt: Option<&Prompt> = judgement

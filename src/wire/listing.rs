@@ -1,4 +1,4 @@
-//! What `ls --json` prints: the tasks, each with its state.
+//! The output of `ls --json`: the tasks with their states.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 use super::{SnapshotLine, TaskFields};
 use crate::model::Millis;
 
-/// A task as `ls --json` prints it.
+/// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LsTask {
-    /// The task.
+    /// The task's window.
     #[serde(flatten)]
     pub task: TaskFields,
     /// Its state, in one word.
     pub state: TaskStateName,
-    /// What it waits for, once that was told.
+    /// The prompt that it waits at, once reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
-    /// For how long it has shown nothing new, milliseconds, where that is as long as the
-    /// configuration says and nothing tells whether it waits.
+    /// How long its screen has not changed, in milliseconds, where that is as long as the
+    /// configuration says and no evidence says whether it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_ms: Option<u64>,
 }
 
 impl LsTask {
-    /// Returns a task with what is known of it besides: what it waits for, and for how long it has
-    /// shown nothing new where that counts as stalled.
+    /// Returns a task with its prompt, and with how long its screen has not changed where that
+    /// counts as stalled.
     #[must_use]
     pub fn new(task: TaskFields, waiting_for: Option<String>, stalled_ms: Option<u64>) -> Self {
         let state = match (task.dead, &task.exit_signal) {
@@ -53,16 +53,16 @@ pub enum TaskStateName {
     Running,
     /// It asks for input.
     Waiting,
-    /// It has ended by itself, whether its code is known or not.
+    /// It has ended by itself, with or without a known code.
     Exited,
-    /// A signal has ended it.
+    /// A signal ended it.
     Killed,
-    /// It runs, has shown nothing new for long, and nothing tells whether it waits.
+    /// It runs, its screen has not changed for long, and no evidence says whether it waits.
     Stalled,
 }
 
 impl TaskStateName {
-    /// Returns the word.
+    /// Returns the name used on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl TaskStateName {
     }
 }
 
-/// What `ls --json` prints: a snapshot, each task with what it waits for.
+/// The output of `ls --json`: a snapshot, with the prompt of each waiting task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LsView {
@@ -83,17 +83,16 @@ pub struct LsView {
     pub session_name: String,
     /// Whether it exists.
     pub exists: bool,
-    /// Whether a daemon supervises the session. Without one, whether a task waits is judged by its
-    /// screen alone.
+    /// Whether a daemon supervises the session. Without one, waiting is judged by the screen alone.
     pub supervised: bool,
-    /// When the look was taken, milliseconds since 1970.
+    /// When the look was taken, in milliseconds since 1970.
     pub captured_at: Millis,
     /// The tasks, by window.
     pub tasks: Vec<LsTask>,
 }
 
 impl LsView {
-    /// Returns a daemon's view of a snapshot; `listed` adds what is known of each task besides.
+    /// Returns a daemon's view of a snapshot. `listed` adds what is known of each task besides.
     #[must_use]
     pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
         let tasks = line.tasks.into_iter().map(listed).collect();

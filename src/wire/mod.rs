@@ -1,7 +1,7 @@
-//! The language spoken to others: feed records, snapshots, and the daemon's socket.
+//! The formats for other programs: feed records, snapshots, and requests on the daemon's socket.
 //!
-//! Every type here is a promise (`docs/feed.md`, and `docs/feed.schema.json` made from these
-//! types). Fields are camelCase; readers ignore fields and kinds they do not know.
+//! Every type here is a promise (`docs/feed.md`, and `docs/feed.schema.json`, which is generated
+//! from these types). Fields are camelCase. Readers ignore fields and kinds they do not know.
 
 mod cloudevents;
 mod command;
@@ -41,7 +41,7 @@ pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 /// The version of the feed's records.
 pub const VERSION: u32 = 1;
 
-/// The longest name of a session, in characters.
+/// The maximum length of a session name, in characters.
 const SESSION_CHARS: usize = 200;
 
 /// Returns a time as the feed writes it: RFC 3339, UTC, milliseconds.
@@ -53,7 +53,7 @@ pub fn rfc3339(millis: crate::model::Millis) -> String {
         .timestamp_to_string(&time)
 }
 
-/// Reads a time as [`rfc3339`] writes it.
+/// Parses a time written by [`rfc3339`].
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<crate::model::Millis> {
     text.parse::<jiff::Timestamp>()

@@ -1,18 +1,19 @@
-//! Two programs of different versions on one socket: each request says which version asks.
+//! Compatibility of programs of different versions on one socket: each request contains the version
+//! of the client.
 
 use serde::{Deserialize, Serialize};
 
 use super::socket::{Refusal, RefusalKind, Request};
 
-/// The version of the requests and answers. It is raised when a request or an answer changes so
-/// that a program of the version before would misread it; a new request needs no new number.
+/// The version of requests and answers. It is raised when a request or an answer changes so that
+/// the previous version would misread it. A new request needs no new version.
 pub const PROTOCOL: u32 = 1;
 
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What every version understands of every other: with these a user finds out about a daemon of
-/// another version, and ends it.
+/// Requests that every version understands from every other: they show the status of a daemon of
+/// another version, and stop it.
 const UNDERSTOOD_BY_ALL: [&str; 3] = ["whereabouts", "status", "stop"];
 
 #[derive(Serialize)]
@@ -23,8 +24,7 @@ struct RequestLine<'a> {
     request: &'a Request,
 }
 
-/// What stands beside a request; readers of the feed that speak to the socket themselves may leave
-/// it out.
+/// The fields beside a request. Feed readers that use the socket themselves may omit them.
 #[derive(Debug, Default, Deserialize)]
 struct Caller {
     op: Option<String>,
@@ -49,7 +49,7 @@ impl Caller {
     }
 }
 
-/// Returns the line that asks this, its end included.
+/// Returns the line for this request, including its line end.
 #[must_use]
 pub fn request_line(request: &Request) -> Vec<u8> {
     let line = RequestLine {
@@ -62,11 +62,11 @@ pub fn request_line(request: &Request) -> Vec<u8> {
     line
 }
 
-/// Reads the line that asks something.
+/// Parses the line of a request.
 ///
 /// # Errors
 ///
-/// When it is no request, or the request of another version that this one does not understand.
+/// When it is not a request, or a request of another version that this one does not understand.
 pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
     let caller: Caller = serde_json::from_slice(line).unwrap_or_default();
     if !caller.is_understood() {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_version_asks_it_understands() {
+    fn this_version_understands_its_own_requests() {
         for request in [
             Request::List,
             Request::Status,

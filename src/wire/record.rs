@@ -9,41 +9,41 @@ use crate::model::{
     ReplacedBy, Seq, StatusCounts, WindowId, text,
 };
 
-/// What every record of one feed shares.
+/// Values shared by all records of one feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// The feed's epoch: a new one only when the feed is made anew.
+    /// The feed's epoch. It changes only when the feed is created again.
     pub epoch: String,
     /// The task session.
     pub session_name: String,
     /// The harness's id of the conversation, else the session's name.
     pub session_id: String,
-    /// Where the daemon stands: goes with the events of a look.
+    /// The daemon's checkpoint, written with the events of a look.
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// A durable record: a line of the feed.
+/// A durable record: one line of the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DurableRecord {
     /// The version of the records: 1.
     pub v: u32,
-    /// The record's number, from 1, without gaps.
+    /// The record's sequence number, from 1, without gaps.
     pub seq: Seq,
-    /// The feed's epoch. Numbers of different epochs have nothing to do with each other.
+    /// The feed's epoch. Sequence numbers of different epochs are unrelated.
     pub epoch: String,
-    /// When the record was made: RFC 3339, UTC, milliseconds.
+    /// When the record was created: RFC 3339, UTC, milliseconds.
     pub time: String,
     /// The task session.
     pub session_name: String,
     /// How many records of the same write follow this one; absent when none does.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u32,
-    /// On the last event of a look: for the daemon itself, should it have to carry on from here.
+    /// On the last event of a look: the state from which a restarted daemon continues. Internal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Checkpoint")]
     pub checkpoint: Option<Checkpoint>,
-    /// What the record says.
+    /// The contents of the record.
     #[serde(flatten)]
     pub body: RecordBody,
 }
@@ -56,35 +56,35 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// What a durable record says, by its `kind`.
+/// The contents of a durable record, by its `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum RecordBody {
     /// A task changed.
     Event(Box<EventFields>),
-    /// A quiet word to the person.
+    /// A text shown to the user. It never wakes the agent.
     Notice {
-        /// How much it matters.
+        /// The level.
         level: LevelName,
-        /// What it says.
+        /// The text, one or more lines.
         text: String,
-        /// The numbers of the events it speaks of.
+        /// The sequence numbers of its events.
         events: Vec<Seq>,
-        /// Whose tasks it speaks of; null when it is for everybody.
+        /// The owner of the tasks; null addresses everybody.
         #[serde(default)]
         owner: Option<String>,
     },
-    /// A message that wakes the agent after its present turn.
+    /// A message that starts a turn of the agent when its present one has ended.
     FollowUp {
-        /// How much it matters.
+        /// The level.
         level: LevelName,
-        /// The numbers of the events it speaks of.
+        /// The sequence numbers of its events.
         events: Vec<Seq>,
         /// The message, ready for `pi.sendMessage`.
         message: Message,
-        /// How it is to be delivered.
+        /// How to deliver it.
         options: FollowUpOptions,
-        /// Whose tasks it speaks of; null when it is for everybody.
+        /// The owner of the tasks; null addresses everybody.
         #[serde(default)]
         owner: Option<String>,
     },
@@ -96,7 +96,7 @@ pub enum RecordBody {
 pub enum Kind {
     /// A task changed.
     Event,
-    /// A quiet word to the person.
+    /// A text shown to the user. It never wakes the agent.
     Notice,
     /// A message to the agent.
     FollowUp,
@@ -124,7 +124,7 @@ pub enum EventType {
     Exited,
     /// The bell rang.
     Notify,
-    /// The task waits for a person.
+    /// The task waits for a person's input.
     Input,
     /// The task no longer waits.
     InputResolved,
@@ -133,7 +133,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Returns the type as it is written.
+    /// Returns the name used on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -147,13 +147,13 @@ impl EventType {
     }
 }
 
-/// How much a record matters.
+/// How important a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LevelName {
-    /// Good to know.
+    /// No action needed.
     Info,
-    /// Somebody may have to act.
+    /// A person may have to act.
     Warning,
 }
 
@@ -175,14 +175,14 @@ impl From<LevelName> for Level {
     }
 }
 
-/// An event and what goes with its type.
+/// An event, with the fields of its type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventFields {
     /// What changed.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// How much it matters.
+    /// The level.
     pub level: LevelName,
     /// The task as it was when it happened.
     pub task: TaskFields,
@@ -194,16 +194,16 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub secret: Option<bool>,
-    /// `input`: what sort of answer is wanted.
+    /// `input`: what kind of answer is expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PromptKindName")]
     pub prompt_kind: Option<PromptKindName>,
-    /// `notify`: how often it rang since the look before.
+    /// `notify`: how many times it rang since the previous look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub bells: Option<u64>,
-    /// `exited`: `replaced` when a later run put an end to this one. `disappeared`: `userKilled`,
-    /// `agentKilled` or `moved` where it is known.
+    /// `exited`: `replaced` when a later run ended this one. `disappeared`: `userKilled`,
+    /// `agentKilled` or `moved`, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Reason")]
     pub reason: Option<Reason>,
@@ -217,7 +217,7 @@ pub struct EventFields {
     pub rerun: Option<bool>,
 }
 
-/// What sort of answer is wanted.
+/// What kind of answer is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PromptKindName {
@@ -229,11 +229,11 @@ pub enum PromptKindName {
     Password,
     /// One of several choices.
     Menu,
-    /// A key, to go on.
+    /// Any key, to continue.
     Key,
-    /// Reading on, or leaving a pager.
+    /// A pager: scroll or quit.
     Pager,
-    /// Editing, and leaving the editor.
+    /// An editor: edit or quit.
     Editor,
     /// The buttons and fields of a dialog.
     Dialog,
@@ -273,17 +273,17 @@ impl From<PromptKindName> for PromptKind {
     }
 }
 
-/// Why a run ended or a task left.
+/// Why a run ended or a task is no longer in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
-    /// A later run took its place.
+    /// A later run replaced it.
     Replaced,
     /// A person ended it with our commands.
     UserKilled,
     /// The agent ended it with our tools.
     AgentKilled,
-    /// Its window went to another session.
+    /// Its window was moved to another session.
     Moved,
 }
 
@@ -293,7 +293,7 @@ pub enum Reason {
 pub enum By {
     /// `tmux-task run` or the helper.
     Launcher,
-    /// Somebody else.
+    /// Anything else.
     Other,
 }
 
@@ -305,13 +305,13 @@ pub struct Message {
     pub custom_type: String,
     /// What the agent reads.
     pub content: String,
-    /// Whether the person sees it too: always.
+    /// Whether it is shown to the person too: always true.
     pub display: bool,
-    /// The same, for programs.
+    /// The same data for programs.
     pub details: Details,
 }
 
-/// What a message speaks of, for programs.
+/// The events of a message, for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
@@ -323,23 +323,23 @@ pub struct Details {
     pub session_id: String,
     /// The task session.
     pub session_name: String,
-    /// How much it matters.
+    /// The level.
     pub level: LevelName,
-    /// The events, in the order of their numbers.
+    /// The events, in the order of their sequence numbers.
     pub events: Vec<EventFields>,
 }
 
-/// How a follow-up is to be delivered.
+/// How to deliver a follow-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FollowUpOptions {
-    /// Whether it begins a turn when the agent is idle: always.
+    /// Whether it starts a turn when the agent is idle: always true.
     pub trigger_turn: bool,
     /// `followUp`: after the present turn.
     pub deliver_as: String,
 }
 
-/// A record of a live stream that is not kept.
+/// A record of a live stream that is not stored in the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     tag = "kind",
@@ -353,29 +353,29 @@ pub enum LiveRecord {
         v: u32,
         /// The feed's epoch.
         epoch: String,
-        /// The number of the last durable record.
+        /// The sequence number of the last durable record.
         last_seq: Seq,
         /// The daemon's version.
         version: String,
         /// The task session.
         session_name: String,
     },
-    /// How many tasks there are; comes after `hello` and at every change.
+    /// The number of tasks by state. Sent after `hello` and at every change.
     Status {
         /// The status line; null when the session is missing.
         text: Option<String>,
         /// Alive and not waiting.
         running: usize,
-        /// Alive and waiting for a person.
+        /// Alive and waiting for input.
         waiting: usize,
         /// Ended.
         dead: usize,
-        /// Of those that run: silent for long, and nothing tells whether they wait. Left out when
-        /// there is none; only the configuration makes any.
+        /// Running, silent for a long time, and with no evidence on whether they wait. Absent when
+        /// there are none. Only the configuration can enable this.
         #[serde(default, skip_serializing_if = "is_none_of_them")]
         stalled: usize,
-        /// Why records cannot be written now: they wait in the daemon's memory. Left out when they
-        /// can.
+        /// Why records cannot be written now; they are kept in the daemon's memory. Absent when
+        /// they can be written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(with = "String")]
         problem: Option<String>,
@@ -384,9 +384,9 @@ pub enum LiveRecord {
     Sync,
     /// These records were removed before they could be read.
     Gap {
-        /// The first number that is missing.
+        /// The first missing sequence number.
         from: Seq,
-        /// The last number that is missing.
+        /// The last missing sequence number.
         to: Seq,
     },
 }
@@ -395,9 +395,9 @@ pub enum LiveRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StreamRecord {
-    /// A line of the feed.
+    /// A record of the feed.
     Durable(Box<DurableRecord>),
-    /// A line for those who are listening now.
+    /// A record for readers of the live stream only.
     Live(LiveRecord),
 }
 
@@ -414,14 +414,14 @@ impl From<StatusCounts> for LiveRecord {
     }
 }
 
-/// Whether a count is one of nothing.
+/// Whether a count is zero.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
 pub(super) fn is_none_of_them(count: &usize) -> bool {
     *count == 0
 }
 
 impl DurableRecord {
-    /// Returns `record` as a line of the feed; `more` records of the same write follow it.
+    /// Returns `record` as a line of the feed. `more` records of the same write follow it.
     #[must_use]
     pub fn new(record: &Record, more: u32, context: &Context) -> Self {
         let is_last_event = more == 0 && matches!(record.body, Body::Event(_));
@@ -437,7 +437,7 @@ impl DurableRecord {
         }
     }
 
-    /// Whether it says which task it is about, if it is an event: without, it was damaged.
+    /// Whether it names its task, if it is an event. Without that it is damaged.
     #[must_use]
     pub fn names_its_task(&self) -> bool {
         match &self.body {
@@ -446,7 +446,7 @@ impl DurableRecord {
         }
     }
 
-    /// Returns the record, read back; an error names what cannot be read.
+    /// Returns the record; an error names the field that cannot be read.
     pub fn to_record(&self) -> Result<Record, String> {
         let body = match &self.body {
             RecordBody::Event(fields) => Body::Event(Box::new(fields.to_event()?)),
@@ -514,7 +514,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
         } => RecordBody::FollowUp {
             owner: owner.as_deref().map(owner_name),
             level: (*level).into(),
-            events: events.iter().map(|told| told.seq).collect(),
+            events: events.iter().map(|event| event.seq).collect(),
             message: Message {
                 custom_type: "tmux-task-event".to_owned(),
                 content: content.clone(),
@@ -527,7 +527,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
                     level: (*level).into(),
                     events: events
                         .iter()
-                        .map(|told| EventFields::from(&told.event))
+                        .map(|event| EventFields::from(&event.event))
                         .collect(),
                 },
             },
@@ -595,14 +595,14 @@ impl From<&Event> for EventFields {
 }
 
 impl EventFields {
-    /// Returns the event, read back; an error names what cannot be read.
+    /// Returns the event; an error names the field that cannot be read.
     pub fn to_event(&self) -> Result<Event, String> {
         let prompt = || Prompt {
             text: self.prompt.clone().unwrap_or_default(),
             secret: self.secret.unwrap_or(false),
             kind: match (self.prompt_kind, self.secret) {
                 (Some(kind), _) => kind.into(),
-                // Records of earlier versions say no more.
+                // Records of earlier versions contain no more.
                 (None, Some(true)) => PromptKind::Password,
                 (None, Some(false) | None) => PromptKind::Text,
             },

@@ -1,4 +1,4 @@
-//! What a daemon saves of its session, so that the next one carries on from it.
+//! The state that a daemon saves, from which the next one continues.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use super::{EventFields, SnapshotLine};
 use crate::model::{Bookmark, Millis, Seq, SessionId, SessionLife, Snapshot};
 
-/// The last look, and which records it covers: later ones are applied to it on return.
+/// The last look, and the last record that it includes: later ones are applied at the next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedSession {
     /// The version of this file: 1.
     pub v: u32,
-    /// The epoch of the feed that the number below belongs to.
+    /// The epoch of the feed that the sequence number below belongs to.
     pub epoch: String,
-    /// The number of the last record whose change the snapshot shows.
+    /// The sequence number of the last record whose change is in the snapshot.
     pub last_seq: Seq,
-    /// What the session's daemon was asked for by; absent in files of earlier versions.
+    /// The session as its daemon was asked for; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// Which life of the session it was.
+    /// The life of the session.
     pub life: Option<SavedLife>,
     /// The number of the last death in tmux's record that the snapshot accounts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deaths_read: Option<u64>,
-    /// When the task in each window was launched last, milliseconds since 1970.
+    /// When the task in each window was last launched, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub launched_at: BTreeMap<String, Millis>,
     /// The last look.
@@ -43,7 +43,7 @@ pub struct SavedSession {
 pub struct SavedFeed {
     /// The byte behind that record.
     pub end: u64,
-    /// Events that no notice and no follow-up speaks of yet.
+    /// Events that are not delivered yet: no notice and no follow-up contains them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undelivered: Vec<SavedEvent>,
     /// The `input` events of tasks that still wait for input.
@@ -55,18 +55,18 @@ pub struct SavedFeed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedEvent {
-    /// Its number.
+    /// Its sequence number.
     pub seq: Seq,
-    /// What it says.
+    /// The text, one or more lines.
     pub event: EventFields,
 }
 
-/// Where a daemon stood when it recorded the events of a look: a daemon that comes back after a
-/// crash carries on from there. Written with the events, so that none of it is without them.
+/// The state of a daemon when it recorded the events of a look, from which a daemon continues after
+/// a crash. Written together with the events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// Which life of the session the look has seen; null when the session was missing.
+    /// The life of the session at the look; null when the session was missing.
     pub life: Option<SavedLife>,
     /// The number of the last death in tmux's record that the events account for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,17 +74,17 @@ pub struct Checkpoint {
     pub deaths_read: Option<u64>,
 }
 
-/// Which life of a session a snapshot belongs to.
+/// The life of the session that a snapshot belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedLife {
-    /// The tmux server's process.
+    /// The pid of the tmux server.
     pub server_pid: u32,
-    /// When the server started, seconds since 1970.
+    /// When the server started, in seconds since 1970.
     pub server_started: i64,
     /// The session's id.
     pub session_id: String,
-    /// When the session was created, seconds since 1970.
+    /// When the session was created, in seconds since 1970.
     pub session_created: i64,
 }
 
@@ -100,7 +100,7 @@ impl From<&SessionLife> for SavedLife {
 }
 
 impl SavedLife {
-    /// Returns the life; an error names what cannot be read.
+    /// Returns the life; an error names the field that cannot be read.
     pub fn to_life(&self) -> Result<SessionLife, String> {
         let id: SessionId = self
             .session_id
@@ -116,7 +116,7 @@ impl SavedLife {
 }
 
 impl SavedSession {
-    /// Returns what to save of this look at the session that the daemon was asked for by `asked`.
+    /// Returns the state to save for this look at the session that the daemon was asked for as `asked`.
     #[must_use]
     pub fn new(
         asked: &str,
@@ -148,7 +148,7 @@ impl SavedSession {
         Ok(snapshot)
     }
 
-    /// Returns how far tmux's own notes were read by then.
+    /// Returns how much of tmux's data had been processed by then.
     #[must_use]
     pub fn bookmark(&self) -> Bookmark {
         let launched = self.launched_at.iter();

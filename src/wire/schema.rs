@@ -1,4 +1,4 @@
-//! The JSON Schema of the feed, made from the types that write it.
+//! The JSON Schema of the feed, generated from the types that write it.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -6,8 +6,8 @@ use schemars::transform::RecursiveTransform;
 
 use super::StreamRecord;
 
-/// Returns the JSON Schema of a line of the feed or of a live stream, as its readers may rely on:
-/// fields that are not in it may come, and those that are not required may be missing in lines of
+/// Returns the JSON Schema of a line of the feed or of a live stream. Readers may rely on it as
+/// follows: other fields may be added, and fields that are not required may be missing in lines of
 /// an older version.
 #[must_use]
 pub fn feed_schema() -> serde_json::Value {
@@ -19,7 +19,7 @@ pub fn feed_schema() -> serde_json::Value {
     schema.to_value()
 }
 
-/// Comments break where the source does; defaults are told by `null` in the type already.
+/// Joins wrapped comments, and drops defaults, which the types contain as `null` already.
 fn tidy(schema: &mut Schema) {
     if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ");

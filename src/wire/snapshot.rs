@@ -1,4 +1,4 @@
-//! A snapshot as others see it: what `replay` reads and `ls --json` prints.
+//! Snapshots for other programs: the input of `replay` and the output of `ls --json`.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ pub struct SnapshotLine {
     pub session_name: String,
     /// Whether it exists.
     pub exists: bool,
-    /// When the look was taken, milliseconds since 1970.
+    /// When the look was taken, in milliseconds since 1970.
     pub captured_at: Millis,
-    /// The tasks, by window. A window that stands here more than once had several runs since the
-    /// look before; the last is the present one.
+    /// The tasks, by window. A window that is listed more than once had several runs since the
+    /// previous look; the last one is the present one.
     pub tasks: Vec<TaskFields>,
 }
 
@@ -39,7 +39,7 @@ impl From<&Snapshot> for SnapshotLine {
 }
 
 impl SnapshotLine {
-    /// Returns the snapshot; an error names what cannot be read.
+    /// Returns the snapshot; an error names the field that cannot be read.
     pub fn to_snapshot(&self) -> Result<Snapshot, String> {
         let mut snapshot = Snapshot {
             exists: self.exists,

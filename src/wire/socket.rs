@@ -1,5 +1,5 @@
-//! What is asked of a daemon on its socket and what it answers: one JSON line each, after which
-//! a subscription's records follow.
+//! Requests to the daemon on its socket and its answers: one line of JSON each. A subscription's
+//! records follow its answer.
 
 use std::collections::BTreeSet;
 
@@ -17,31 +17,30 @@ use crate::model::{Millis, Seq};
 pub enum Request {
     /// Which session the daemon supervises.
     Whereabouts,
-    /// How the daemon is.
+    /// The daemon's status.
     Status,
-    /// Look now; the answer comes when the look is recorded. Asked before and after a launch, so
-    /// that the run before it has been seen to its end and the new one is told at once.
+    /// Look now. The answer is sent when the look is recorded. Requested before and after a launch,
+    /// so that the end of the previous run is observed and the new one is reported at once.
     Look {
-        /// The task that is about to be launched: the output of its live run is kept.
+        /// The task that is about to be launched: the output of its live run is archived.
         #[serde(default)]
         launching: Option<String>,
-        /// Whether the command that launches it goes on to wait for it, and will return with what
-        /// comes of it.
+        /// Whether the launching command will wait for the run and return with its events.
         #[serde(default)]
         will_wait: bool,
-        /// Whose command it is; `None` for a person at a terminal.
+        /// The owner that the command belongs to; `None` for a person at a terminal.
         #[serde(default)]
         owner: Option<String>,
     },
-    /// Start a task, or run it again in its slot; the answer comes when the run is recorded.
+    /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
     Run(RunRequest),
     /// Type into a task.
     Send(SendRequest),
-    /// The tasks, with all that tmux has reported by now.
+    /// The tasks, with everything that tmux has reported by now.
     List,
-    /// How many tasks there are of each sort, by the same.
+    /// The number of tasks by state, equally up to date.
     Count,
-    /// One task, by the same.
+    /// One task, equally up to date.
     Find {
         /// Its name or window id.
         task: String,
@@ -51,21 +50,21 @@ pub enum Request {
         /// Their names or window ids.
         #[serde(alias = "windows")]
         tasks: Vec<String>,
-        /// Whose command asks for it; `None` for a person at a terminal.
+        /// The owner that the command belongs to; `None` for a person at a terminal.
         #[serde(default)]
         owner: Option<String>,
     },
     /// End the task session.
     KillAll {
-        /// Whose command asks for it; `None` for a person at a terminal.
+        /// The owner that the command belongs to; `None` for a person at a terminal.
         #[serde(default)]
         owner: Option<String>,
     },
     /// Remove the tasks that have ended.
     Prune,
-    /// Wait for something to become of a task; the answer comes when it has.
+    /// Wait for a condition of a task. The answer is sent when the wait ends.
     Wait(WaitRequest),
-    /// The place at which a task's output ends now.
+    /// The cursor at which a task's output ends now.
     Cursor {
         /// The window's id.
         window: String,
@@ -74,10 +73,10 @@ pub enum Request {
     Follow {
         /// The window's id.
         window: String,
-        /// Bytes as they come, instead of lines.
+        /// Whether to send bytes as they come instead of lines.
         raw: bool,
     },
-    /// Why this task is or is not taken to wait for a person.
+    /// Why this task is or is not judged to wait for a person.
     Explain {
         /// Its name or window id.
         #[serde(alias = "window")]
@@ -88,16 +87,16 @@ pub enum Request {
         /// Also end the task session when no task in it is active.
         cleanup: bool,
     },
-    /// Records from here on.
+    /// Records from now on.
     Subscribe {
-        /// Where to begin.
+        /// Where to start.
         start: ReaderStart,
         /// Which records are wanted.
         filter: Filter,
     },
 }
 
-/// Where a reader begins.
+/// Where a reader starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReaderStart {
@@ -107,13 +106,13 @@ pub enum ReaderStart {
     After(After),
 }
 
-/// A record's number, as `--after` takes it: `12`, or `EPOCH:12` to be sure of the feed.
+/// A sequence number in the form of `--after`: `12`, or `EPOCH:12` to name the feed as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct After {
-    /// The feed's epoch, where it was given.
+    /// The feed's epoch, if given.
     pub epoch: Option<String>,
-    /// The number; 0 is before the first record.
+    /// The sequence number; 0 is before the first record.
     pub seq: Seq,
 }
 
@@ -133,11 +132,11 @@ impl std::str::FromStr for After {
 }
 
 impl After {
-    /// Returns the number, if a feed of this epoch and length has it.
+    /// Returns the sequence number, if a feed with this epoch and last number contains it.
     ///
     /// # Errors
     ///
-    /// When it does not, with a line that names what the feed has.
+    /// When it does not; the line names what the feed contains.
     pub fn check(&self, epoch: &str, last_seq: Seq) -> Result<Seq, String> {
         match &self.epoch {
             Some(other) if other != epoch => Err(format!(
@@ -152,7 +151,7 @@ impl After {
     }
 }
 
-/// An answer.
+/// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "answer",
@@ -160,52 +159,52 @@ impl After {
     rename_all_fields = "camelCase"
 )]
 pub enum Response {
-    /// It is done.
+    /// The request was carried out.
     Done,
     /// The session.
     Whereabouts(Whereabouts),
-    /// How the daemon is.
+    /// The daemon's status.
     Status(DaemonStatus),
     /// The tasks.
     List(LsView),
-    /// How many there are.
+    /// The number of tasks by state.
     Counted(TaskCounts),
     /// A task.
     Found(Box<LsTask>),
     /// A run was started.
     Launched(LaunchedRun),
-    /// The daemon is not attached to the session, as when there is none: nothing was started, and
-    /// whoever asked has to do it without a daemon.
+    /// The daemon is not attached to the session, for example because there is none. Nothing was
+    /// started; the client has to do it without the daemon.
     Unattached,
-    /// A wait has begun; how it ends follows.
+    /// A wait has begun. Its result follows.
     Waiting,
     /// How a wait ended.
     Waited(WaitResult),
-    /// The place at which a task's output ends.
+    /// The cursor at which a task's output ends.
     Cursor {
         /// For `--since`.
         cursor: String,
     },
-    /// What was ended or removed.
+    /// The tasks that were ended or removed.
     Ended {
         /// The tasks, by window.
         tasks: Vec<Ended>,
     },
-    /// Why a task is or is not taken to wait.
+    /// Why a task is or is not judged to wait for a person.
     Explained(Box<Explanation>),
-    /// It was not done.
+    /// The request was not carried out.
     Refused(Refusal),
 }
 
-/// Which session a daemon supervises, for those who asked for it by a name that it may not have
-/// any more.
+/// Which session a daemon supervises, for clients that asked for it by a name that it may no longer
+/// have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Whereabouts {
-    /// The name that the session has now; `None` when there is none.
+    /// The session's present name; `None` when the session is missing.
     pub name: Option<String>,
-    /// What the session that has the name this daemon was asked for is asked for by itself, when it
-    /// is another one.
+    /// Set when the name that this daemon was asked for now belongs to another session: how that
+    /// session is asked for.
     pub elsewhere: Option<String>,
 }
 
@@ -219,11 +218,11 @@ pub struct Ended {
     pub window_name: String,
 }
 
-/// Why something was not done.
+/// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// What sort of failure, as exit codes tell them apart.
+    /// The kind of failure, as exit codes distinguish it.
     pub kind: RefusalKind,
     /// One line.
     pub message: String,
@@ -251,87 +250,88 @@ impl Refusal {
     }
 }
 
-/// What sort of failure a refusal is.
+/// The kind of failure of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RefusalKind {
-    /// It was tried and failed.
+    /// It was attempted and failed.
     Failed,
-    /// The request makes no sense.
+    /// The request is invalid.
     Usage,
     /// No such session or task.
     Missing,
-    /// It is asked by another version than the daemon's.
+    /// The client's version differs from the daemon's.
     Version,
 }
 
-/// How a daemon is.
+/// A daemon's status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonStatus {
-    /// Its process.
+    /// Its pid.
     pub pid: u32,
     /// Its version.
     pub version: String,
-    /// The task session, as it is called now.
+    /// The task session's present name.
     pub session_name: String,
     /// The tmux server's socket.
     pub server: String,
     /// Whether the session exists.
     pub exists: bool,
-    /// When the daemon started, milliseconds since 1970.
+    /// When the daemon started, in milliseconds since 1970.
     pub started_at: Millis,
     /// The feed's epoch.
     pub epoch: String,
-    /// The number of the last record.
+    /// The sequence number of the last record.
     pub last_seq: Seq,
     /// The feed's file.
     pub feed: String,
     /// The daemon's log.
     pub log: String,
-    /// What keeps the daemon from its work now, a sentence each; left out when nothing does.
+    /// Problems that keep the daemon from its work now, one sentence each; absent when there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// How many read the live feed.
+    /// How many readers the live feed has.
     pub readers: usize,
-    /// How many waits are under way.
+    /// How many waits are in progress.
     #[serde(default)]
     pub waits: usize,
     /// How many looks were taken.
     pub looks: u64,
-    /// How often a look that nothing had called for found something to tell. It should be never.
+    /// How many looks found an event without being triggered by a report. It should be 0.
     pub found_late: u64,
     /// Alive and not waiting.
     pub running: usize,
-    /// Alive and waiting for a person.
+    /// Alive and waiting for input.
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
-    /// Of those that run: silent for long, and nothing tells whether they wait.
+    /// Running, silent for a long time, and with no evidence on whether they wait.
     #[serde(default, skip_serializing_if = "super::record::is_none_of_them")]
     pub stalled: usize,
 }
 
-/// Which durable records a reader wants. Empty lists want everything.
+/// Which durable records a reader gets. Empty lists match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Filter {
     /// Only these kinds.
     pub kinds: Vec<Kind>,
-    /// Only events of these types, and, where `kinds` asks for them, deliveries that speak of
-    /// such an event.
+    /// Only events of these types and, where `kinds` includes them, deliveries of such events.
     pub types: Vec<EventType>,
-    /// Only tasks with these names or window ids, and deliveries that speak of one.
+    /// Only tasks with these names or window ids, and their deliveries.
     pub tasks: Vec<String>,
-    /// Only deliveries for this owner and for everybody; events of all.
+    /// Only deliveries for this owner and for everybody. Events are not filtered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The numbers of the latest events that were wanted: notices name their events by number.
+    /// The sequence numbers of the latest events that matched: notices refer to their events by
+    /// number.
     #[serde(skip)]
     wanted: BTreeSet<Seq>,
 }
 
-/// How many events a filter remembers: a notice comes within one gathering of its events.
+/// How many events a filter remembers: a notice is written within one gathering of its events.
 const REMEMBERED: u32 = 1000;
 
 impl Filter {
@@ -364,20 +364,20 @@ impl Filter {
         }
     }
 
-    /// Wants deliveries for this owner and for everybody only.
+    /// Passes only deliveries for this owner and for everybody.
     #[must_use]
     pub fn for_owner(mut self, owner: Option<String>) -> Self {
         self.owner = owner;
         self
     }
 
-    /// Whether records are wanted of whose kind nothing is known.
+    /// Whether records of unknown kinds pass.
     #[must_use]
     pub fn wants_unknown(&self) -> bool {
         self.kinds.is_empty() && self.types.is_empty() && self.tasks.is_empty()
     }
 
-    /// Whether this record is wanted. Records are to be shown in the order of their numbers.
+    /// Whether this record passes. Must be called in the order of sequence numbers.
     pub fn wants(&mut self, seq: Seq, body: &RecordBody) -> bool {
         let kind_wanted = if self.kinds.is_empty() {
             self.types.is_empty() || body.kind() == Kind::Event

@@ -1,4 +1,4 @@
-//! A task as others see it.
+//! Tasks for other programs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,23 @@ use crate::model::{
     CursorPosition, Exit, Life, Millis, PaneId, Screen, Signal, Task, WindowId, text,
 };
 
-/// The most rows of a preview; a full-screen program's screen may have [`ALTERNATE_ROWS`].
+/// The maximum number of rows of a preview; a full-screen program's screen may have
+/// [`ALTERNATE_ROWS`].
 const PREVIEW_ROWS: usize = 20;
-/// The most rows of a preview of the alternate screen.
+/// The maximum number of rows of a preview of the alternate screen.
 const ALTERNATE_ROWS: usize = 50;
-/// The most bytes of a preview.
+/// The maximum size of a preview, in bytes.
 const PREVIEW_BYTES: usize = 4096;
-/// The longest window name, in characters.
+/// The maximum length of a window name, in characters.
 const NAME_CHARS: usize = 200;
-/// The longest owner, in characters.
+/// The maximum length of an owner, in characters.
 pub(super) const OWNER_CHARS: usize = 200;
-/// The longest command, in characters.
+/// The maximum length of a command, in characters.
 const COMMAND_CHARS: usize = 1000;
-/// The longest directory, in characters.
+/// The maximum length of a directory, in characters.
 const CWD_CHARS: usize = 4096;
 
-/// A task: a window of the task session, told by its primary pane. Unknown values are null.
+/// A task: a window of the task session, represented by its primary pane. Unknown values are null.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the wire's fields are independent facts, each with a name of its own"
@@ -30,45 +31,45 @@ const CWD_CHARS: usize = 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskFields {
-    /// tmux's id of the window, `@12`: the task's identity.
+    /// tmux's id of the window, `@12`. It identifies the task.
     pub window_id: String,
-    /// The window's name: a label.
+    /// The window's name, a label.
     pub window_name: String,
     /// tmux's id of the primary pane, `%15`.
     pub pane_id: Option<String>,
     /// The process that tmux started in it.
     pub pane_pid: Option<u32>,
-    /// Whether anything is known of the pane; without it the task counts as alive.
+    /// Whether the state of the pane is known. If not, the task counts as alive.
     pub pane_state_known: bool,
-    /// The command, as recorded by the launcher or as tmux tells it.
+    /// The command, as recorded by the launcher or as reported by tmux.
     pub current_command: Option<String>,
     /// Where the command was started.
     pub task_cwd: Option<String>,
     /// Whether the run has ended.
     pub dead: bool,
-    /// The exit code, of a run that ended by itself.
+    /// The exit code, if the run ended by itself.
     pub exit_code: Option<i32>,
     /// The signal that ended the run, `SIGKILL`.
     pub exit_signal: Option<String>,
     /// tmux's bell flag of the window.
     pub bell: bool,
-    /// How often the window rang since counting began.
+    /// How many times the window rang since counting began.
     pub bell_count: Option<u64>,
-    /// Which life of the window it is, from 1.
+    /// The number of this run of the window, from 1.
     pub run: Option<u32>,
-    /// Who asked for the run: `CLIENT:ID` of a conversation; null for a person at a terminal.
+    /// The owner: `CLIENT:ID` of a conversation; null for a person at a terminal.
     pub owner: Option<String>,
     /// Whether it is a shell: a window that was opened without a command. Its events are delivered
     /// as notices, unless the configuration says otherwise.
     pub shell: bool,
-    /// When the run began, milliseconds since 1970.
+    /// When the run began, in milliseconds since 1970.
     pub started_at: Option<Millis>,
-    /// When the run ended, milliseconds since 1970.
+    /// When the run ended, in milliseconds since 1970.
     pub ended_at: Option<Millis>,
-    /// How long the run took, milliseconds.
+    /// How long the run took, in milliseconds.
     pub duration_ms: Option<Millis>,
-    /// The last rows of history and screen, as wrapped there; untrusted text without control
-    /// characters.
+    /// The last rows of history and screen, wrapped as on the screen; untrusted text without
+    /// control characters.
     pub output_preview: String,
     /// The cursor's column, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,13 +81,13 @@ pub struct TaskFields {
     #[schemars(with = "u32")]
     #[serde(deserialize_with = "place")]
     pub cursor_y: Option<u32>,
-    /// Whether a full-screen program has the alternate screen.
+    /// Whether a full-screen program uses the alternate screen.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub alternate_on: Option<bool>,
 }
 
-/// Reads a cursor's column or row. One that lies outside of what is shown is not known.
+/// Reads the cursor's column or row. A position outside of the preview counts as unknown.
 fn place<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let place: Option<i64> = Option::deserialize(deserializer)?;
     Ok(place.and_then(|place| u32::try_from(place).ok()))
@@ -130,7 +131,7 @@ impl From<&Task> for TaskFields {
     }
 }
 
-/// Returns the last rows that a preview has room for, the cursor moved along.
+/// Returns the last rows that fit into a preview, with the cursor adjusted.
 fn bounded_screen(screen: &Screen) -> Screen {
     let most = if screen.alternate == Some(true) {
         ALTERNATE_ROWS
@@ -151,7 +152,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
     let first = screen.rows.len() - fits;
     let mut rows = screen.rows[first..].to_vec();
     if let (true, Some(last)) = (rows.is_empty(), screen.rows.last()) {
-        // One row wider than a whole preview: its end is what was written last.
+        // One row that is longer than a whole preview: its end was written last.
         let start = last.ceil_char_boundary(last.len().saturating_sub(PREVIEW_BYTES));
         rows.push(last[start..].to_owned());
         return Screen {
@@ -175,7 +176,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
 }
 
 impl TaskFields {
-    /// Returns the task, every text proven; an error names the field that cannot be read.
+    /// Returns the task with every text sanitised; an error names the field that cannot be read.
     pub fn to_task(&self) -> Result<Task, String> {
         let window: WindowId = self
             .window_id

@@ -112,7 +112,7 @@ fn each_event_has_the_fields_of_its_type() {
 }
 
 #[test]
-fn every_record_says_where_it_stands() {
+fn every_record_names_its_feed_and_number() {
     let notice = record(Body::Notice {
         level: Level::Warning,
         text: "one\ntwo".to_owned(),
@@ -231,7 +231,7 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_window_that_stands_twice_in_a_snapshot_had_two_runs() {
+fn a_window_listed_twice_in_a_snapshot_had_two_runs() {
     let text = r#"{"exists":true,"tasks":[
         {"windowId":"@1","run":1,"paneStateKnown":true,"dead":true,"exitCode":1},
         {"windowId":"@1","run":2,"paneStateKnown":true,"dead":true,"exitCode":2},
@@ -272,7 +272,7 @@ fn previews_are_bounded_and_the_cursor_moves_along() {
 }
 
 #[test]
-fn live_records_are_told_from_durable_ones() {
+fn live_and_durable_records_are_distinguished() {
     let read = |text: &str| serde_json::from_str::<StreamRecord>(text);
     let hello = r#"{"kind":"hello","v":1,"epoch":"e","lastSeq":3,"version":"0.1.0","sessionName":"w","new":1}"#;
     assert!(matches!(

@@ -1,11 +1,11 @@
-//! Waits, as they are asked for and told.
+//! Waits: requests and results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PromptKindName;
 
-/// A wait, as it is asked of the daemon.
+/// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(
@@ -15,31 +15,31 @@ use super::PromptKindName;
 pub struct WaitRequest {
     /// The task's window.
     pub window: String,
-    /// Only while this is its run; without it, whichever is its present one.
+    /// Only while this is its run; if absent, whichever is the present one.
     pub run: Option<u32>,
-    /// What ends the wait well; the first that holds. Empty: the end of the run.
+    /// The conditions; the first that holds ends the wait. Empty means the end of the run.
     pub conditions: Vec<ConditionFields>,
-    /// Texts that end the wait badly.
+    /// Texts that end the wait without success.
     pub stops: Vec<String>,
     /// Whether texts and stops are regular expressions.
     pub regex: bool,
     /// Whether texts and stops match in any case.
     pub ignore_case: bool,
-    /// The longest time to wait, milliseconds.
+    /// The time limit, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Where to begin in the run's output; without it, now.
+    /// The cursor in the run's output to start at; if absent, now.
     pub since: Option<String>,
-    /// Whose command asks for it; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a person at a terminal.
     pub owner: Option<String>,
-    /// Whether a wait for the end of the run goes on while the task asks for input.
+    /// Whether a wait for the end of the run continues while the task asks for input.
     pub through_prompts: bool,
-    /// How many of the last lines the result shows; without it, ten.
+    /// How many of the last lines the result contains; if absent, ten.
     pub tail: Option<usize>,
-    /// Whether it is answered `waiting` as well, once everything that the task prints is seen.
+    /// Whether to answer `waiting` first, once all output of the task is followed.
     pub says_when_it_begins: bool,
 }
 
-/// What ends a wait well.
+/// What a wait is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ConditionFields {
@@ -51,9 +51,9 @@ pub enum ConditionFields {
     Change,
     /// The bell rings.
     Bell,
-    /// The task waits for a person.
+    /// The task waits for a person's input.
     Input,
-    /// Nothing is written for so long.
+    /// Nothing is written for this long.
     Idle {
         /// Milliseconds.
         ms: u64,
@@ -66,29 +66,29 @@ pub enum ConditionFields {
 pub enum OutcomeName {
     /// A text was written.
     Matched,
-    /// The run ended, as was waited for.
+    /// The run ended, and that was the condition.
     Exited,
     /// Something was written.
     Changed,
     /// The bell rang.
     Bell,
-    /// The task waits for a person.
+    /// The task waits for a person's input.
     Input,
-    /// Nothing was written for the time asked for.
+    /// Nothing was written for the requested time.
     Idle,
     /// The channel was signalled.
     Signalled,
-    /// The time is over.
+    /// The time limit was reached.
     Timeout,
-    /// The run ended, and something else was waited for.
+    /// The run ended, and the condition was another one.
     Died,
-    /// Another run took the place of this one.
+    /// Another run replaced this one.
     Respawned,
-    /// The window, its session or its server has gone.
+    /// The window, its session or its server is gone.
     Disappeared,
-    /// A text was written that ends the wait.
+    /// A stop text was written.
     Stopped,
-    /// Some of the output is missing.
+    /// Part of the output is missing.
     AnchorLost,
 }
 
@@ -103,40 +103,40 @@ pub struct WaitResult {
     pub condition: Option<String>,
     /// The line that matched, or the prompt.
     pub line: Option<String>,
-    /// Which of the texts, or of the stops, matched, from 0.
+    /// The index of the text, or of the stop text, that matched, from 0.
     pub matched_index: Option<usize>,
-    /// Whether one of the texts stood there already when the wait began.
+    /// Whether one of the texts was on the screen already when the wait began.
     pub matched_at_entry: bool,
-    /// Whether anything was written since.
+    /// Whether anything was written since the wait began.
     pub saw_new_output: bool,
     /// The last lines with text.
     pub tail: Vec<String>,
-    /// How long the wait took, milliseconds.
+    /// How long the wait took, in milliseconds.
     pub elapsed_ms: u64,
-    /// Where the output ended then: for `--since`.
+    /// The end of the output when the wait ended, for `--since`.
     pub cursor: Option<String>,
-    /// The exit code, where the run ended by itself.
+    /// The exit code, if the run ended by itself.
     pub exit_code: Option<i32>,
     /// The signal that ended the run.
     pub exit_signal: Option<String>,
-    /// `respawned`: the process of the run that was waited on.
+    /// `respawned`: the pid of the run that was waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_pid: Option<u32>,
-    /// `respawned`: the process that has its place.
+    /// `respawned`: the pid of the run that replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_pid: Option<u32>,
-    /// Whether a full-screen program has the alternate screen.
+    /// Whether a full-screen program uses the alternate screen.
     pub alternate_on: Option<bool>,
-    /// `input`: what sort of answer is asked for.
+    /// `input`: what kind of answer is expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_kind: Option<PromptKindName>,
-    /// `input`: whether what is typed is not shown.
+    /// `input`: whether typed text is not echoed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
 }
 
 impl WaitResult {
-    /// Returns the result of a wait that ended so, nothing else being known.
+    /// Returns the result of a wait with this outcome and no further values.
     #[must_use]
     pub fn new(outcome: OutcomeName) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The feed as others read it: lines of every version so far, and the schema they may rely on.
+//! The feed for its readers: lines of every version so far, and the schema.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -193,7 +193,7 @@ fn the_schema_in_the_docs_is_that_of_the_types() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == schema,
-        "docs/feed.schema.json is not that of the types: TMUX_TASK_BLESS=1 writes it anew"
+        "docs/feed.schema.json is not that of the types: TMUX_TASK_BLESS=1 writes it again"
     );
 }
 
