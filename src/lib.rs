@@ -23,6 +23,7 @@ pub mod input_episodes;
 pub mod model;
 pub mod notice;
 pub mod observe;
+pub mod ops;
 pub mod paths;
 pub mod process;
 pub mod prompt;

@@ -432,8 +432,9 @@ pub(crate) struct Send {
 
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
-    /// The task, by name or window id
-    pub(crate) name: String,
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
-use super::context::{self, Context, Session, lookup};
-use super::failure::{Failure, Kind};
+use super::context::Context;
+use super::failure::{Failure, Kind, OrFail};
 use super::{feed, ls, output};
-use crate::client::{self, ClientError, READY};
+use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options};
 use crate::model::owner_of_environment;
+use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
-use crate::tmux::{self, Unless};
-use crate::wire::{DaemonStatus, Filter, ReaderStart, Request, Response};
+use crate::wire::{DaemonStatus, Filter, ReaderStart};
 
 /// How long a daemon that was told to stop may take.
 const STOPPED_WITHIN: Duration = Duration::from_secs(9);
@@ -42,7 +42,7 @@ async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure
     };
     let mut session = context.given("daemon")?;
     if let Some(asked) = &args.asked {
-        session.is_asked_for_by("daemon", asked)?;
+        session.use_files_of(asked).or_fail("daemon")?;
     }
     Ok(session)
 }
@@ -59,8 +59,8 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
     if let Some(id) = &args.session_id {
         more.push(format!("--session-id={id}").into());
     }
-    let started = client::start(&session.start("daemon", "detach", &more)?).await;
-    let said = started.map_err(|error| context::start("daemon", &error))?;
+    let how = session.start_of_daemon("detach", &more).or_fail("daemon")?;
+    let said = client::start(&how).await.or_fail("daemon")?;
     if !said.is_empty() {
         output::note(&said);
     }
@@ -113,7 +113,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         // Whoever needs it and starts it unasked looks for it by this very name.
         Err(error @ DaemonError::Elsewhere { .. }) if args.as_child == Some(ChildOf::Autostart) => {
-            Err(daemon_failure(&error))
+            Err(daemon_failure(error))
         }
         Err(DaemonError::Lock(LockError::Held { pid }) | DaemonError::Elsewhere { pid, .. }) => {
             output::note(&format!("already running (pid {pid})"));
@@ -126,41 +126,37 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
                 Ok(())
             }
         }
-        Err(error) => Err(daemon_failure(&error)),
+        Err(error) => Err(daemon_failure(error)),
     }
 }
 
 /// The feed of the daemon that runs already.
 async fn stream(context: &Context) -> Result<(), Failure> {
     let session = context.session("daemon").await?;
-    let failed = |error| context::client("daemon", &error);
-    let mut client = client::connect_or_start(&session.start("daemon", "autostart", &[])?)
-        .await
-        .map_err(|error| context::start("daemon", &error))?;
-    let mut line = Some(
-        client
-            .subscribe(ReaderStart::Now, Filter::default())
-            .await
-            .map_err(failed)?,
-    );
+    let how = session
+        .start_of_daemon("autostart", &[])
+        .or_fail("daemon")?;
+    let mut client = client::connect_or_start(&how).await.or_fail("daemon")?;
+    let subscribed = client.subscribe(ReaderStart::Now, Filter::default()).await;
+    let mut line = Some(subscribed.or_fail("daemon")?);
     while let Some(text) = line {
         feed::print_live(&text, FeedFormat::Json)?;
-        line = client.line().await.map_err(failed)?;
+        line = client.line().await.or_fail("daemon")?;
     }
     Ok(())
 }
 
-fn daemon_failure(error: &DaemonError) -> Failure {
+fn daemon_failure(error: DaemonError) -> Failure {
     match error {
-        DaemonError::Tmux(error) => context::tmux("daemon", error),
-        DaemonError::Lock(_)
+        DaemonError::Tmux(error) => Failure::of_ops("daemon", error),
+        error @ (DaemonError::Lock(_)
         | DaemonError::Elsewhere { .. }
         | DaemonError::NoAnswer { .. }
         | DaemonError::Paths(_)
         | DaemonError::Feed(_)
         | DaemonError::Io { .. }
         | DaemonError::Thread(_)
-        | DaemonError::Signals(_) => Failure::of(Kind::Failed, "daemon", error),
+        | DaemonError::Signals(_)) => Failure::of(Kind::Failed, "daemon", &error),
     }
 }
 
@@ -197,14 +193,9 @@ fn go_quiet() {
 
 async fn status(context: &Context, args: Json) -> Result<(), Failure> {
     let session = context.session("daemon status").await?;
-    let Some(mut daemon) = session.daemon("daemon status").await? else {
-        return Err(no_daemon(&session, "daemon status"));
-    };
-    let status = match daemon.ask(&Request::Status).await {
-        Ok(Response::Status(status)) => status,
-        Ok(_) => return Err(context::client("daemon status", &ClientError::Unexpected)),
-        Err(error) => return Err(context::client("daemon status", &error)),
-    };
+    let status = ops::daemon_status(&session)
+        .await
+        .or_fail("daemon status")?;
     if args.json {
         return output::json(&status);
     }
@@ -250,12 +241,11 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
     let session = context.session("daemon stop").await?;
-    let Some(mut daemon) = session.daemon("daemon stop").await? else {
-        return stop_without_daemon(&session, cleanup).await;
-    };
-    match daemon.ask(&Request::Stop { cleanup }).await {
-        Ok(_) => {}
-        Err(error) => return Err(context::client("daemon stop", &error)),
+    if !ops::stop_daemon(&session, cleanup)
+        .await
+        .or_fail("daemon stop")?
+    {
+        return Ok(());
     }
     let deadline = Instant::now() + STOPPED_WITHIN;
     while daemon::is_held(&session.paths.lock()) {
@@ -267,29 +257,4 @@ async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
         sleep(Duration::from_millis(5)).await;
     }
     Ok(())
-}
-
-/// With no daemon there is only the session to clean up.
-async fn stop_without_daemon(session: &Session, cleanup: bool) -> Result<(), Failure> {
-    let look = session.look("daemon stop").await?;
-    let Some(life) = look.life.filter(|_| look.exists) else {
-        return Ok(());
-    };
-    if !cleanup {
-        return Err(no_daemon(session, "daemon stop"));
-    }
-    let _lock = session.lock_server("daemon stop").await?;
-    tmux::end_idle_session(&mut session.connection(), &life, Unless::Active)
-        .await
-        .map(drop)
-        .map_err(|error| context::tmux("daemon stop", &error))
-}
-
-fn no_daemon(session: &Session, what: &str) -> Failure {
-    Failure::new(
-        Kind::Missing,
-        what,
-        format!("no daemon runs for session `{}`", session.name),
-    )
-    .with_hint("start one with `tmux-task daemon --detach`")
 }

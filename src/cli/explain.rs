@@ -1,72 +1,27 @@
 //! `explain`: why a task is or is not taken to wait for a person.
 
-use std::path::Path;
-
 use super::args::Explain;
-use super::context::{self, Context, Session};
-use super::failure::{Failure, Kind};
+use super::context::Context;
+use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
-use crate::config;
-use crate::model::{Task, text};
-use crate::process;
-use crate::prompt::{self, UserRules};
-use crate::tmux;
-use crate::wire::{ExplainedState, Explanation, Request, Response};
+use crate::model::text;
+use crate::ops;
+use crate::wire::{ExplainedState, Explanation};
 
 /// The longest line that is shown, in characters.
 const LINE: usize = 200;
 
 pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
     let session = context.session("explain").await?;
-    let request = Request::Explain {
-        task: args.name.clone(),
-    };
-    let explanation = match session.ask("explain", &request).await? {
-        Some(Response::Explained(explanation)) => *explanation,
-        Some(_) => return Err(context::unexpected("explain")),
-        None => {
-            let task = session.task("explain", &args.name).await?;
-            explain_directly(&session, &task, "explain").await?
-        }
-    };
+    let explanation = ops::explain(&session, &args.name)
+        .await
+        .or_fail("explain")?;
     if args.json.json {
         return output::json(&explanation);
     }
     let lines = lines(&explanation, clock::now().wall);
     output::lines(lines.iter().map(String::as_str))
-}
-
-/// Explains a task by what a single look shows, without a daemon.
-pub(super) async fn explain_directly(
-    session: &Session,
-    task: &Task,
-    what: &str,
-) -> Result<Explanation, Failure> {
-    let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
-        return Ok(Explanation::new(task, None, None));
-    };
-    let input = config::load(&context::lookup)
-        .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?
-        .input;
-    let teaching = UserRules::new(
-        &input.ask,
-        &input.ignore,
-        input.mute_tasks,
-        input.mute_kinds,
-    )
-    .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
-    let tty = tmux::tty_of(&mut session.connection(), pane)
-        .await
-        .map_err(|error| context::tmux(what, &error))?;
-    let terminal = process::terminal(pid, Path::new(&tty));
-    let judgement = prompt::judge(&task.screen, terminal.as_ref(), &teaching);
-    let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
-    let mutes = |found: prompt::PromptMatch| teaching.mutes(task, &found.prompt);
-    if judgement.found.is_some_and(mutes) {
-        explanation.state = ExplainedState::Muted;
-    }
-    Ok(explanation)
 }
 
 fn lines(explanation: &Explanation, now: i64) -> Vec<String> {

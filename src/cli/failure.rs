@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::model::text;
+use crate::ops::{ErrorKind, OpsError};
 
 /// How a command ends early. Exit codes are API: never reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,19 @@ impl Failure {
         Self::new(kind, what, why)
     }
 
+    /// A use case that came to nothing.
+    pub(crate) fn of_ops(what: &str, error: impl Into<OpsError>) -> Self {
+        let error = error.into();
+        let kind = match error.kind() {
+            ErrorKind::Failed => Kind::Failed,
+            ErrorKind::Usage => Kind::Usage,
+            ErrorKind::Missing => Kind::Missing,
+            ErrorKind::Impossible => Kind::Impossible,
+        };
+        let hint = error.hint();
+        Self::of(kind, what, &error).with_optional_hint(hint)
+    }
+
     /// The same as a failure of `run --wait`, whose code must not be taken for the task's own.
     pub(crate) fn of_run(mut self) -> Self {
         self.kind = match self.kind {
@@ -125,6 +139,18 @@ impl Failure {
     pub(crate) fn with_optional_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);
         self
+    }
+}
+
+/// What becomes of a use case that came to nothing.
+pub(crate) trait OrFail<T> {
+    /// Returns the result, or the failure of the command `what`.
+    fn or_fail(self, what: &str) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<OpsError>> OrFail<T> for Result<T, E> {
+    fn or_fail(self, what: &str) -> Result<T, Failure> {
+        self.map_err(|error| Failure::of_ops(what, error))
     }
 }
 

@@ -1,11 +1,12 @@
 //! `feed`: the records, kept and live.
 
 use super::args::{Feed, FeedFormat};
-use super::context::{self, Context, Session};
-use super::failure::{Failure, Kind};
+use super::context::{self, Context};
+use super::failure::{Failure, Kind, OrFail};
 use super::{ls, output};
 use crate::feed::{self, FeedError, Frame, Line, Sequence, UnknownRecord, WholeLines};
 use crate::model::Seq;
+use crate::ops::Session;
 use crate::wire::{
     After, DurableRecord, Filter, LiveRecord, ReaderStart, RecordBody, StreamRecord, cloud_event,
 };
@@ -132,22 +133,18 @@ async fn follow(
     filter: Filter,
     format: FeedFormat,
 ) -> Result<(), Failure> {
-    let Some(mut client) = session.daemon_or_start("feed").await? else {
-        let why = format!("no daemon runs for session `{}`", session.name);
-        return Err(Failure::new(Kind::Missing, "feed", why)
-            .with_hint("start one with `tmux-task daemon --detach`"));
-    };
-    let failed = |error| context::client("feed", &error);
+    let daemon = session.daemon_or_start().await.or_fail("feed")?;
+    let mut client = daemon.ok_or_else(|| session.no_daemon()).or_fail("feed")?;
     // Also while records come without a pause.
     let mut interrupts = context::interrupts("feed")?;
     let start = after.map_or(ReaderStart::Now, ReaderStart::After);
-    let mut line = Some(client.subscribe(start, filter).await.map_err(failed)?);
+    let mut line = Some(client.subscribe(start, filter).await.or_fail("feed")?);
     context.limit.lift();
     while let Some(text) = line {
         print_live(&text, format)?;
         // Ends with the daemon. A closed stdout shows when nothing is written to it, too.
         line = tokio::select! {
-            line = client.line() => line.map_err(failed)?,
+            line = client.line() => line.or_fail("feed")?,
             () = stdout_closed() => return Ok(()),
             _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
         };

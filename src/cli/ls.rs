@@ -1,23 +1,23 @@
 //! `ls`: the tasks as a table or as JSON.
 
 use super::args::Json;
-use super::context::{self, Context, Session};
-use super::failure::Failure;
+use super::context::Context;
+use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
-use crate::model::{Millis, Snapshot, StatusCounts, WindowId};
-use crate::prompt;
+use crate::model::Millis;
+use crate::ops;
 use crate::terminal::{columns_of, split_at_column};
-use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
+use crate::wire::{LsTask, LsView};
 
 /// The widest command and last line in the table, in columns of a terminal.
 const COLUMN: usize = 48;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     let session = context.session("ls").await?;
-    let view = view(&session, "ls").await?;
+    let view = ops::list(&session).await.or_fail("ls")?;
     if !view.exists {
-        return Err(session.missing("ls"));
+        return Err(session.missing()).or_fail("ls");
     }
     if !view.supervised {
         output::note(&format!(
@@ -30,53 +30,6 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     }
     let table = table(&view, clock::now().wall);
     output::lines(table.iter().map(String::as_str))
-}
-
-/// Returns the tasks as the daemon sees them; without one, as they stand there.
-pub(super) async fn view(session: &Session, what: &str) -> Result<LsView, Failure> {
-    match session.ask(what, &Request::List).await? {
-        Some(Response::List(view)) => return Ok(view),
-        Some(_) => return Err(context::unexpected(what)),
-        None => {}
-    }
-    let snapshot = session.look(what).await?;
-    Ok(unsupervised(snapshot))
-}
-
-/// Returns the view of a session that no daemon watches: what waits is guessed from the screens.
-fn unsupervised(snapshot: Snapshot) -> LsView {
-    let line = SnapshotLine::from(&snapshot);
-    let view = LsView::new(line, |task| {
-        let window: Option<WindowId> = task.window_id.parse().ok();
-        let task_now = window.and_then(|window| snapshot.tasks.get(&window));
-        let found = task_now
-            .filter(|task| task.is_alive())
-            .and_then(|task| prompt::find(&task.screen));
-        LsTask::new(task, found.map(|found| found.prompt.text), None)
-    });
-    LsView {
-        supervised: false,
-        ..view
-    }
-}
-
-/// Counts the tasks of a view.
-pub(super) fn counts(view: &LsView) -> StatusCounts {
-    let mut counts = StatusCounts {
-        exists: view.exists,
-        ..StatusCounts::default()
-    };
-    for listed in &view.tasks {
-        if listed.task.dead {
-            counts.dead += 1;
-        } else if listed.waiting_for.is_some() {
-            counts.waiting += 1;
-        } else {
-            counts.running += 1;
-            counts.stalled += usize::from(listed.stalled_ms.is_some());
-        }
-    }
-    counts
 }
 
 fn table(view: &LsView, now: Millis) -> Vec<String> {

@@ -3,11 +3,10 @@
 use std::io::{self, Read};
 
 use super::args::Send;
-use super::context::{self, Context, Session};
-use super::explain;
-use super::failure::{Failure, Kind};
-use crate::daemon::{TypingError, type_into_task};
-use crate::wire::{Request, Response, SecretText, SendRequest, TypedInput};
+use super::context::Context;
+use super::failure::{Failure, Kind, OrFail};
+use crate::ops;
+use crate::wire::{SecretText, SendRequest, TypedInput};
 
 pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     if args.text.is_empty() && args.key.is_empty() && !args.secret {
@@ -30,47 +29,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         enter,
         if_prompt: args.if_prompt,
     };
-    // An answer gets through without a daemon that hangs; what a task asks only a daemon can say.
-    if session.is_daemon_silent && request.if_prompt.is_none() {
-        return send_directly(&session, request).await;
-    }
-    let Some(mut daemon) = session.daemon("send").await? else {
-        return send_directly(&session, request).await;
-    };
-    // Asked once only: what may have been typed is not typed again.
-    match daemon.ask(&Request::Send(request)).await {
-        Ok(Response::Done) => Ok(()),
-        Ok(_) => Err(context::unexpected("send")),
-        Err(error) => Err(context::client("send", &error)),
-    }
-}
-
-/// Types without a daemon.
-async fn send_directly(session: &Session, request: SendRequest) -> Result<(), Failure> {
-    let task = session.task("send", &request.task).await?;
-    let explanation = match &request.if_prompt {
-        Some(_) => Some(explain::explain_directly(session, &task, "send").await?),
-        None => None,
-    };
-    let mut connection = session.connection();
-    let server = &session.server;
-    type_into_task(
-        &mut connection,
-        server,
-        &task,
-        explanation.as_ref(),
-        request,
-    )
-    .await
-    .map_err(|error| failure(&error))
-}
-
-fn failure(error: &TypingError) -> Failure {
-    if let TypingError::Tmux(error) = error {
-        return context::tmux("send", error);
-    }
-    let hint = error.hint().map(str::to_owned);
-    Failure::of(Kind::Failed, "send", error).with_optional_hint(hint)
+    ops::send(&session, request).await.or_fail("send")
 }
 
 /// Reads standard input to its end, without the line end that closes it.

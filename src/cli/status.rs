@@ -1,19 +1,15 @@
 //! `status`: the status line.
 
 use super::args::Json;
-use super::context::{self, Context};
-use super::failure::Failure;
-use super::{ls, output};
-use crate::model::StatusCounts;
-use crate::wire::{LiveRecord, Request, Response};
+use super::context::Context;
+use super::failure::{Failure, OrFail};
+use super::output;
+use crate::ops;
+use crate::wire::LiveRecord;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     let session = context.session("status").await?;
-    let counts: StatusCounts = match session.ask("status", &Request::Count).await? {
-        Some(Response::Counted(counts)) => counts.into(),
-        Some(_) => return Err(context::unexpected("status")),
-        None => ls::counts(&ls::view(&session, "status").await?),
-    };
+    let counts = ops::count(&session).await.or_fail("status")?;
     if args.json {
         return output::json(&LiveRecord::from(counts));
     }

@@ -1,17 +1,14 @@
 //! `wait` and `signal`; and the waiting of `run --wait` and `run --until`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::args::{Signal, Wait};
-use super::context::{self, Context, Session};
-use super::failure::{Failure, Kind};
+use super::context::{self, Context};
+use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use crate::client::{Client, ClientError};
-use crate::model::owner_of_environment;
-use crate::tmux;
-use crate::wire::{
-    ConditionFields, OutcomeName, PromptKindName, Request, Response, WaitRequest, WaitResult,
-};
+use crate::client::Client;
+use crate::ops::{self, Session};
+use crate::wire::{ConditionFields, OutcomeName, PromptKindName, WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     context.limit.wait_from_begin(args.timeout);
@@ -27,16 +24,8 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     }
     let session = context.session("wait").await?;
     let name = args.name.clone().unwrap_or_default();
-    // First of all: where there is nothing to wait on, no daemon is started.
-    let find = Request::Find { task: name.clone() };
-    let window = match session.ask("wait", &find).await? {
-        Some(Response::Found(found)) => found.task.window_id,
-        Some(_) => return Err(context::unexpected("wait")),
-        None => session.task("wait", &name).await?.window.to_string(),
-    };
-    let Some(mut daemon) = session.daemon_or_start("wait").await? else {
-        return Err(no_daemon(&session));
-    };
+    let found = ops::find_to_wait(&session, &name).await;
+    let (mut daemon, window) = found.or_fail("wait")?;
     let request = WaitRequest {
         window,
         conditions: conditions(&args),
@@ -50,15 +39,6 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     };
     let result = ask(&mut daemon, "wait", request, || {}).await?;
     tell(&result, &format!("wait {name}"), &name, args.json.json)
-}
-
-fn no_daemon(session: &Session) -> Failure {
-    Failure::new(
-        Kind::Missing,
-        "wait",
-        format!("no daemon runs for session `{}`", session.name),
-    )
-    .with_hint("start one with `tmux-task daemon --detach`")
 }
 
 fn conditions(args: &Wait) -> Vec<ConditionFields> {
@@ -96,27 +76,9 @@ pub(super) async fn ask(
     begun: impl FnOnce(),
 ) -> Result<WaitResult, Failure> {
     let mut interrupts = context::interrupts(what)?;
-    let request = Request::Wait(WaitRequest {
-        owner: owner_of_environment(&context::lookup),
-        ..request
-    });
-    let answer = async {
-        match daemon.ask(&request).await {
-            Ok(Response::Waiting) => {
-                begun();
-                daemon.answer().await
-            }
-            answer => answer,
-        }
-    };
-    let asked = tokio::select! {
-        asked = answer => asked,
-        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
-    };
-    match asked {
-        Ok(Response::Waited(result)) => Ok(result),
-        Ok(_) => Err(context::client(what, &ClientError::Unexpected)),
-        Err(error) => Err(context::client(what, &error)),
+    tokio::select! {
+        result = ops::wait(daemon, request, begun) => result.or_fail(what),
+        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
     }
 }
 
@@ -260,38 +222,21 @@ pub(super) fn bad(result: &WaitResult) -> String {
     }
 }
 
-/// The condition of a wait on a channel.
-const CHANNEL: &str = "channel";
-
 fn is_on_channel(result: &WaitResult) -> bool {
-    result.condition.as_deref() == Some(CHANNEL)
+    result.condition.as_deref() == Some(ops::CHANNEL)
 }
 
-/// tmux's own `wait-for`, with a time limit: one process waits, however long it takes. It goes with
-/// us when a signal ends us.
+/// Waits on a channel; the process that waits goes with us when a signal ends us.
 async fn on_channel(
     session: &Session,
     channel: &str,
     timeout: Option<Duration>,
 ) -> Result<WaitResult, Failure> {
     let mut ends = context::ExitWatch::listen("wait")?;
-    let began = Instant::now();
-    let limit = timeout.unwrap_or(Duration::MAX);
-    let outcome = tokio::select! {
-        waited = tmux::wait_for(&session.server, channel) => {
-            match waited.map_err(|error| context::tmux("wait", &error))? {
-                true => OutcomeName::Signalled,
-                false => OutcomeName::Disappeared,
-            }
-        }
-        () = tokio::time::sleep(limit) => OutcomeName::Timeout,
-        kind = ends.recv() => return Err(Failure::silent(kind)),
-    };
-    let mut result = WaitResult::new(outcome);
-    // Also when it is the server that has gone.
-    result.condition = (outcome != OutcomeName::Timeout).then(|| CHANNEL.to_owned());
-    result.elapsed_ms = in_ms(began.elapsed());
-    Ok(result)
+    tokio::select! {
+        result = ops::wait_for_channel(session, channel, timeout) => result.or_fail("wait"),
+        kind = ends.recv() => Err(Failure::silent(kind)),
+    }
 }
 
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failure> {
@@ -300,7 +245,7 @@ pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failur
         return Err(Failure::new(Kind::Usage, "signal", why));
     }
     let session = context.given("signal")?;
-    tmux::signal_channel(&mut session.connection(), &args.name)
+    ops::signal_channel(&session, &args.name)
         .await
-        .map_err(|error| context::tmux("signal", &error))
+        .or_fail("signal")
 }

@@ -1,6 +1,6 @@
 //! What people and agents do to tasks through the daemon, so that it knows why they went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::hub::Hub;
@@ -27,10 +27,12 @@ pub(super) async fn kill(hub: &mut Hub, names: &[String], reason: GoneReason) ->
     hub.catch_up().await;
     let found: Result<Vec<Arc<Task>>, Refusal> =
         names.iter().map(|name| find_task(hub, name)).collect();
-    let tasks = match found {
+    let mut tasks = match found {
         Ok(tasks) => tasks,
         Err(refusal) => return Response::Refused(refusal),
     };
+    let mut windows = BTreeSet::new();
+    tasks.retain(|task| windows.insert(task.window));
     match end(hub, &tasks, reason).await {
         Ok(()) => {
             let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();

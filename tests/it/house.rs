@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The floors, from below.
-const FLOORS: [(&str, &[&str]); 10] = [
+const FLOORS: [(&str, &[&str]); 11] = [
     ("words", &["model"]),
     (
         "pure rules",
@@ -40,6 +40,7 @@ const FLOORS: [(&str, &[&str]); 10] = [
     ),
     ("store", &["store"]),
     ("daemon", &["daemon"]),
+    ("use cases", &["ops"]),
     ("faces", &["panel", "mcp"]),
     ("command line", &["cli"]),
 ];
@@ -58,6 +59,16 @@ const IMPURE: [&str; 4] = ["tokio", "std::fs", "std::env", "::now()"];
 
 /// Who may see the engine: its owner, and the command that is the pure path and nothing else.
 const ENGINE_SEEN_BY: [&str; 2] = ["src/daemon/", "src/cli/replay.rs"];
+
+/// What commands use of the edges themselves, beside the use cases: which server is meant, who does
+/// not answer, the gate that a wait opens, and the environment that a task's shell asks for.
+const ASKED_BY_CLI: [(&str, &str); 5] = [
+    ("src/cli/context.rs", "tmux"),
+    ("src/cli/liveness.rs", "tmux"),
+    ("src/cli/liveness.rs", "process"),
+    ("src/cli/until.rs", "tmux"),
+    ("src/cli/set_environment.rs", "tmux"),
+];
 
 struct Source {
     /// From the project's folder on.
@@ -333,6 +344,25 @@ fn faces_ask_the_daemon_and_not_the_engine() {
                 "{}: only {ENGINE_SEEN_BY:?} may see the engine",
                 source.name
             ));
+        }
+    }
+    check(&faults);
+}
+
+#[test]
+fn the_command_line_asks_by_way_of_the_use_cases() {
+    let mut faults = Vec::new();
+    for source in sources().iter().filter(|source| source.room == "cli") {
+        for room in imports(source) {
+            let is_named = ASKED_BY_CLI
+                .iter()
+                .any(|(file, other)| source.name == *file && room == *other);
+            if ["tmux", "process", "observe", "archive"].contains(&room.as_str()) && !is_named {
+                faults.push(format!(
+                    "{}: imports `crate::{room}`: what it does there is a use case, for `ops`",
+                    source.name
+                ));
+            }
         }
     }
     check(&faults);

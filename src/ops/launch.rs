@@ -1,14 +1,14 @@
 //! Launches a task: through the daemon where it is attached to the session, else with tmux alone.
 
-use super::context::{self, Session};
-use super::failure::{Failure, Kind};
+use super::error::OpsError;
+use super::session::Session;
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
-use crate::tmux::{self, Launch, LaunchError, LaunchPlan, Launched};
+use crate::tmux::{self, Launch, LaunchPlan, Launched};
 use crate::wire::{LaunchedRun, Request, Response, RunRequest};
 
-/// A run that was started.
-pub(super) struct Started {
+/// A task that was launched.
+pub(super) struct LaunchedTask {
     /// The session, by the name that it has.
     pub(super) session: Session,
     /// The daemon that supervises it, if one does.
@@ -17,21 +17,21 @@ pub(super) struct Started {
 }
 
 /// Starts a task in its slot. `will_wait` says that the command goes on to wait for the run.
-pub(super) async fn start(
+pub(super) async fn launch(
     session: Session,
     daemon: Option<Client>,
     launch: Launch,
     will_wait: bool,
-) -> Result<Started, Failure> {
+) -> Result<LaunchedTask, OpsError> {
     let Some(mut client) = daemon else {
         return start_directly(session, None, launch, will_wait).await;
     };
-    let prepared = launch.prepare().await.map_err(|error| failure(&error))?;
+    let prepared = launch.prepare().await?;
     let request = Request::Run(request_of(prepared.plan(), will_wait));
     match client.ask(&request).await {
         Ok(Response::Launched(run)) => {
             prepared.hand_over();
-            Ok(Started {
+            Ok(LaunchedTask {
                 session,
                 daemon: Some(client),
                 run,
@@ -41,30 +41,30 @@ pub(super) async fn start(
             drop(prepared);
             start_directly(session, Some(client), launch, will_wait).await
         }
-        Ok(_) => Err(context::unexpected("run")),
+        Ok(_) => Err(ClientError::Unexpected.into()),
         Err(ClientError::Left) => {
             // It may have started the task before it went.
             let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await;
-            match found.map_err(|error| failure(&error))? {
+            match found? {
                 Some(launched) => {
                     prepared.hand_over();
                     after_daemon(session, &launched).await
                 }
                 None => {
                     drop(prepared);
-                    let daemon = session.daemon_or_start("run").await?;
+                    let daemon = session.daemon_or_start().await?;
                     start_directly(session, daemon, launch, will_wait).await
                 }
             }
         }
-        Err(error) => Err(context::client("run", &error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// The daemon has gone, and the task is there all the same: the next one tells of it.
-async fn after_daemon(session: Session, launched: &Launched) -> Result<Started, Failure> {
-    let daemon = session.daemon_or_start("run").await.ok().flatten();
-    Ok(Started {
+async fn after_daemon(session: Session, launched: &Launched) -> Result<LaunchedTask, OpsError> {
+    let daemon = session.daemon_or_start().await.ok().flatten();
+    Ok(LaunchedTask {
         session,
         daemon,
         run: launched_run(launched),
@@ -77,7 +77,7 @@ async fn start_directly(
     mut daemon: Option<Client>,
     mut launch: Launch,
     will_wait: bool,
-) -> Result<Started, Failure> {
+) -> Result<LaunchedTask, OpsError> {
     // One launch at a time: the next one begins when this run has been seen.
     let launching = session.paths.lock_launches().await;
     // Before: the run that this one may replace is seen as it is now. A first look is the
@@ -89,13 +89,13 @@ async fn start_directly(
     };
     if look(daemon.as_mut(), &before).await.is_err() {
         // It has gone since it was found.
-        daemon = session.daemon_or_start("run").await?;
+        daemon = session.daemon_or_start().await?;
         look(daemon.as_mut(), &before).await?;
     }
     // Now that it has looked it knows of every rename.
-    session.learn_from("run", daemon.as_mut()).await?;
+    session.learn_from(daemon.as_mut()).await?;
     launch.session.clone_from(&session.name);
-    let lock = session.lock_server("run").await?;
+    let lock = session.lock_server().await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
     // After: the run is told at once, however short it is.
@@ -106,23 +106,23 @@ async fn start_directly(
     };
     let told = look(daemon.as_mut(), &after).await;
     drop(launching);
-    let launched = launched.map_err(|error| failure(&error))?;
+    let launched = launched?;
     if told.is_err() {
         return after_daemon(session, &launched).await;
     }
-    Ok(Started {
+    Ok(LaunchedTask {
         session,
         daemon,
         run: launched_run(&launched),
     })
 }
 
-async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), Failure> {
+async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), OpsError> {
     let Some(daemon) = daemon else { return Ok(()) };
     match daemon.ask(request).await {
         Ok(Response::Done) => Ok(()),
-        Ok(_) => Err(context::unexpected("run")),
-        Err(error) => Err(context::client("run", &error)),
+        Ok(_) => Err(ClientError::Unexpected.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -148,14 +148,4 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         if_absent: only_if_absent,
         will_wait,
     }
-}
-
-/// Returns the failure of a launch.
-pub(super) fn failure(error: &LaunchError) -> Failure {
-    let kind = if error.is_usage() {
-        Kind::Usage
-    } else {
-        Kind::Failed
-    };
-    Failure::of(kind, "run", error).with_optional_hint(error.hint().map(str::to_owned))
 }

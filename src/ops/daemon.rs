@@ -1,0 +1,35 @@
+//! The daemon itself: how it is, and stopping it.
+
+use super::error::OpsError;
+use super::session::Session;
+use crate::client::ClientError;
+use crate::tmux::{self, Unless};
+use crate::wire::{DaemonStatus, Request, Response};
+
+/// Returns how the daemon is.
+pub(crate) async fn daemon_status(session: &Session) -> Result<DaemonStatus, OpsError> {
+    match session.ask(&Request::Status).await? {
+        Some(Response::Status(status)) => Ok(status),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        None => Err(session.no_daemon()),
+    }
+}
+
+/// Tells the daemon to leave; returns whether one runs. With `cleanup` the session ends too when no
+/// task in it is active, also where no daemon runs.
+pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<bool, OpsError> {
+    if let Some(mut daemon) = session.daemon().await? {
+        daemon.ask(&Request::Stop { cleanup }).await?;
+        return Ok(true);
+    }
+    let look = session.look().await?;
+    let Some(life) = look.life.filter(|_| look.exists) else {
+        return Ok(false);
+    };
+    if !cleanup {
+        return Err(session.no_daemon());
+    }
+    let _lock = session.lock_server().await?;
+    tmux::end_idle_session(&mut session.connection(), &life, Unless::Active).await?;
+    Ok(false)
+}

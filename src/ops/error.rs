@@ -1,0 +1,249 @@
+//! Why a use case came to nothing.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::client::{ClientError, StartError};
+use crate::config::ConfigError;
+use crate::daemon::TypingError;
+use crate::files::is_refusal;
+use crate::model::NameError;
+use crate::paths::PathsError;
+use crate::tmux::{LaunchError, TmuxError};
+use crate::wire::RefusalKind;
+
+/// What sort of failure it is, as exit codes tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// It was tried and failed.
+    Failed,
+    /// What was asked for makes no sense.
+    Usage,
+    /// No such session, task or daemon.
+    Missing,
+    /// It can no longer be had.
+    Impossible,
+}
+
+/// Why a use case came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpsError {
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The session does not exist.
+    #[error("no session `{0}`")]
+    NoSession(String),
+    /// No daemon runs, and none may be started.
+    #[error("no daemon runs for session `{0}`")]
+    NoDaemon(String),
+    /// The same for a launch that is to be waited for; nothing was started.
+    #[error("no daemon runs to wait with")]
+    NoDaemonToWait,
+    /// The name means no task.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The task has no pane.
+    #[error("{0} has no pane")]
+    NoPane(String),
+    /// The directory that the command was started in is not there, or cannot be read.
+    #[error("{}", no_directory(.error))]
+    NoDirectory {
+        /// Why.
+        error: io::Error,
+        /// What names another, where something does.
+        hint: Option<&'static str>,
+    },
+    /// A directory that a task is to run in.
+    #[error("cannot run in {}", .dir.display())]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of the runtime folder.
+    #[error("cannot write to {}", .folder.display())]
+    Runtime {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The cursor is no cursor, or not one of this run.
+    #[error("{0}")]
+    Cursor(String),
+    /// The output behind the cursor has left the history.
+    #[error("what the cursor pointed at is no longer in the task's history")]
+    CursorLost,
+    /// The run's output was not kept.
+    #[error("no output of run {run} of task `{name}` was kept")]
+    NotKept {
+        /// The run.
+        run: u32,
+        /// The task.
+        name: String,
+    },
+    /// The kept runs cannot be read.
+    #[error(transparent)]
+    Archive(io::Error),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A rule of the configuration cannot be used.
+    #[error(transparent)]
+    Rule(#[from] regex::Error),
+    /// Nothing was started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Nothing was typed.
+    #[error(transparent)]
+    Typing(#[from] TypingError),
+    /// tmux.
+    #[error(transparent)]
+    Tmux(#[from] TmuxError),
+    /// The daemon.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// No daemon could be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Where the session's files are.
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    /// This program cannot be found, to start a daemon with.
+    #[error(transparent)]
+    Program(io::Error),
+}
+
+impl OpsError {
+    /// Returns what sort of failure it is.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Usage(_) => ErrorKind::Usage,
+            Self::NoSession(_)
+            | Self::NoDaemon(_)
+            | Self::NoDaemonToWait
+            | Self::NotKept { .. }
+            | Self::Name(NameError::Missing { .. })
+            | Self::Client(ClientError::NoDaemon) => ErrorKind::Missing,
+            Self::CursorLost => ErrorKind::Impossible,
+            Self::Launch(error) if error.is_usage() => ErrorKind::Usage,
+            Self::Tmux(error) | Self::Typing(TypingError::Tmux(error)) if error.is_missing() => {
+                ErrorKind::Missing
+            }
+            Self::Client(ClientError::Refused(refusal)) => match refusal.kind {
+                RefusalKind::Failed | RefusalKind::Version => ErrorKind::Failed,
+                RefusalKind::Usage => ErrorKind::Usage,
+                RefusalKind::Missing => ErrorKind::Missing,
+            },
+            Self::Name(NameError::Ambiguous { .. })
+            | Self::NoPane(_)
+            | Self::NoDirectory { .. }
+            | Self::Directory { .. }
+            | Self::Runtime { .. }
+            | Self::Cursor(_)
+            | Self::Archive(_)
+            | Self::Config(_)
+            | Self::Rule(_)
+            | Self::Launch(_)
+            | Self::Typing(_)
+            | Self::Tmux(_)
+            | Self::Client(
+                ClientError::NotOurs { .. }
+                | ClientError::Io { .. }
+                | ClientError::Left
+                | ClientError::Answer { .. }
+                | ClientError::Unexpected,
+            )
+            | Self::Start(_)
+            | Self::Paths(_)
+            | Self::Program(_) => ErrorKind::Failed,
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::NoSession(_) => {
+                "`tmux-task run NAME -- COMMAND` starts a task and with it the session"
+            }
+            Self::NoDaemon(_) | Self::NoDaemonToWait => {
+                "start one with `tmux-task daemon --detach`"
+            }
+            Self::NoDirectory { hint, .. } => (*hint)?,
+            Self::Name(error) => error.hint(),
+            Self::Archive(error) if is_refusal(error) => {
+                "earlier runs are read from a folder of your own only: put one there"
+            }
+            Self::Launch(error) => error.hint()?,
+            Self::Typing(TypingError::Tmux(error)) | Self::Tmux(error) => tmux_hint(error)?,
+            Self::Typing(error) => error.hint()?,
+            Self::Client(ClientError::Refused(refusal)) if refusal.hint.is_some() => {
+                return refusal.hint.clone();
+            }
+            Self::Client(error) if is_other_version(error) => {
+                "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts \
+                 one of this version"
+            }
+            Self::CursorLost => "without --since, `tmux-task logs` prints what is left",
+            Self::Start(_) => {
+                "`tmux-task daemon` in the foreground shows what keeps it from starting"
+            }
+            Self::Usage(_)
+            | Self::NoPane(_)
+            | Self::Directory { .. }
+            | Self::Runtime { .. }
+            | Self::Cursor(_)
+            | Self::NotKept { .. }
+            | Self::Archive(_)
+            | Self::Config(_)
+            | Self::Rule(_)
+            | Self::Client(_)
+            | Self::Paths(_)
+            | Self::Program(_) => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+/// Whether the daemon is, or seems to be, of another version than this command.
+fn is_other_version(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(refusal) => refusal.kind == RefusalKind::Version,
+        ClientError::Answer { .. } | ClientError::Unexpected => true,
+        ClientError::NoDaemon
+        | ClientError::NotOurs { .. }
+        | ClientError::Io { .. }
+        | ClientError::Left => false,
+    }
+}
+
+fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
+    match error {
+        TmuxError::ProgramMissing { .. } => {
+            Some("install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX")
+        }
+        TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
+        TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
+        TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
+        TmuxError::NoFolder { .. } => Some("make it, or name another path with -S"),
+        TmuxError::NoSuchSession { .. }
+        | TmuxError::Unreachable { .. }
+        | TmuxError::Rejected { .. }
+        | TmuxError::Confused { .. }
+        | TmuxError::Closed
+        | TmuxError::TimedOut
+        | TmuxError::Io(_) => None,
+    }
+}
+
+fn no_directory(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::NotFound {
+        "the directory that this was started in was deleted".to_owned()
+    } else {
+        format!("the directory that this was started in cannot be told: {error}")
+    }
+}

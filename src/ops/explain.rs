@@ -1,0 +1,55 @@
+//! Why a task is or is not taken to wait for a person.
+
+use std::path::Path;
+
+use super::error::OpsError;
+use super::lookup;
+use super::session::Session;
+use crate::client::ClientError;
+use crate::config;
+use crate::model::Task;
+use crate::process;
+use crate::prompt::{self, UserRules};
+use crate::tmux;
+use crate::wire::{ExplainedState, Explanation, Request, Response};
+
+/// Returns the daemon's explanation; without one, what a single look shows.
+pub(crate) async fn explain(session: &Session, name: &str) -> Result<Explanation, OpsError> {
+    let request = Request::Explain {
+        task: name.to_owned(),
+    };
+    match session.ask(&request).await? {
+        Some(Response::Explained(explanation)) => Ok(*explanation),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        None => {
+            let task = session.task(name).await?;
+            explain_directly(session, &task).await
+        }
+    }
+}
+
+/// Explains a task by what a single look shows, without a daemon.
+pub(super) async fn explain_directly(
+    session: &Session,
+    task: &Task,
+) -> Result<Explanation, OpsError> {
+    let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
+        return Ok(Explanation::new(task, None, None));
+    };
+    let input = config::load(&lookup)?.input;
+    let teaching = UserRules::new(
+        &input.ask,
+        &input.ignore,
+        input.mute_tasks,
+        input.mute_kinds,
+    )?;
+    let tty = tmux::tty_of(&mut session.connection(), pane).await?;
+    let terminal = process::terminal(pid, Path::new(&tty));
+    let judgement = prompt::judge(&task.screen, terminal.as_ref(), &teaching);
+    let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
+    let mutes = |found: prompt::PromptMatch| teaching.mutes(task, &found.prompt);
+    if judgement.found.is_some_and(mutes) {
+        explanation.state = ExplainedState::Muted;
+    }
+    Ok(explanation)
+}

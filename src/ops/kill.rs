@@ -1,0 +1,111 @@
+//! Ends tasks and sessions: through the daemon where one runs, so that it knows why tasks go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::error::OpsError;
+use super::lookup;
+use super::session::Session;
+use crate::client::ClientError;
+use crate::model::{PaneId, SessionId, Task, WindowId, owner_of_environment};
+use crate::tmux;
+use crate::wire::{Ended, Request, Response};
+
+/// A session that is about to be ended.
+#[derive(Debug)]
+pub(crate) struct Doomed {
+    id: SessionId,
+    /// Its tasks.
+    pub(crate) tasks: Vec<Arc<Task>>,
+}
+
+/// Ends these tasks, given by name or window id; none when one of them does not exist.
+pub(crate) async fn kill(session: &Session, names: Vec<String>) -> Result<Vec<Ended>, OpsError> {
+    let request = Request::Kill {
+        tasks: names.clone(),
+        owner: owner_of_environment(&lookup),
+    };
+    if let Some(ended) = ask(session, &request).await? {
+        return Ok(ended);
+    }
+    let look = session.look().await?;
+    if !look.exists {
+        return Err(session.missing());
+    }
+    let (mut tasks, mut windows) = (Vec::new(), BTreeSet::new());
+    for name in &names {
+        let task = look.find_task(name)?;
+        if windows.insert(task.window) {
+            tasks.push(task);
+        }
+    }
+    for task in &tasks {
+        tmux::kill_window(&mut session.connection(), task.window).await?;
+    }
+    Ok(tasks.into_iter().map(|task| ended(task)).collect())
+}
+
+/// Returns what [`kill_all`] would end.
+pub(crate) async fn doomed(session: &Session) -> Result<Doomed, OpsError> {
+    let look = session.look().await?;
+    let Some(life) = look.life.filter(|_| look.exists) else {
+        return Err(session.missing());
+    };
+    Ok(Doomed {
+        id: life.id,
+        tasks: look.tasks.into_values().collect(),
+    })
+}
+
+/// Ends the session.
+pub(crate) async fn kill_all(session: &Session, doomed: &Doomed) -> Result<Vec<Ended>, OpsError> {
+    let request = Request::KillAll {
+        owner: owner_of_environment(&lookup),
+    };
+    if let Some(ended) = ask(session, &request).await? {
+        return Ok(ended);
+    }
+    let _lock = session.lock_server().await?;
+    tmux::kill_session(&mut session.connection(), doomed.id).await?;
+    Ok(doomed.tasks.iter().map(|task| ended(task)).collect())
+}
+
+/// Removes the tasks that have ended.
+pub(crate) async fn prune(session: &Session) -> Result<Vec<Ended>, OpsError> {
+    if let Some(pruned) = ask(session, &Request::Prune).await? {
+        return Ok(pruned);
+    }
+    let before = session.look().await?;
+    let dead: BTreeMap<WindowId, (PaneId, Ended)> = before
+        .tasks
+        .into_values()
+        .filter(|task| !task.is_alive())
+        .filter_map(|task| Some((task.window, (task.pane?, ended(&task)))))
+        .collect();
+    let panes: Vec<_> = dead
+        .iter()
+        .map(|(window, (pane, _))| (*window, *pane))
+        .collect();
+    tmux::prune_windows(&mut session.connection(), &panes).await?;
+    let after = session.look().await?;
+    let gone = dead
+        .into_iter()
+        .filter(|(window, _)| !after.tasks.contains_key(window));
+    Ok(gone.map(|(_, (_, ended))| ended).collect())
+}
+
+/// Asks the daemon; `None` when none runs.
+async fn ask(session: &Session, request: &Request) -> Result<Option<Vec<Ended>>, OpsError> {
+    match session.ask(request).await? {
+        None => Ok(None),
+        Some(Response::Ended { tasks }) => Ok(Some(tasks)),
+        Some(_) => Err(ClientError::Unexpected.into()),
+    }
+}
+
+fn ended(task: &Task) -> Ended {
+    Ended {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+    }
+}

@@ -1,0 +1,63 @@
+//! The tasks, and how many there are.
+
+use super::error::OpsError;
+use super::session::Session;
+use crate::client::ClientError;
+use crate::model::{Snapshot, StatusCounts, WindowId};
+use crate::prompt;
+use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
+
+/// Returns the tasks as the daemon sees them; without one, as a look shows them. A session that does
+/// not exist has none.
+pub(crate) async fn list(session: &Session) -> Result<LsView, OpsError> {
+    match session.ask(&Request::List).await? {
+        Some(Response::List(view)) => Ok(view),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        None => Ok(unsupervised(session.look().await?)),
+    }
+}
+
+/// Counts the tasks.
+pub(crate) async fn count(session: &Session) -> Result<StatusCounts, OpsError> {
+    match session.ask(&Request::Count).await? {
+        Some(Response::Counted(counts)) => Ok(counts.into()),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        None => Ok(counts_of(&unsupervised(session.look().await?))),
+    }
+}
+
+/// Returns the view of a session that no daemon watches: what waits is guessed from the screens.
+fn unsupervised(snapshot: Snapshot) -> LsView {
+    let line = SnapshotLine::from(&snapshot);
+    let view = LsView::new(line, |task| {
+        let window: Option<WindowId> = task.window_id.parse().ok();
+        let task_now = window.and_then(|window| snapshot.tasks.get(&window));
+        let found = task_now
+            .filter(|task| task.is_alive())
+            .and_then(|task| prompt::find(&task.screen));
+        LsTask::new(task, found.map(|found| found.prompt.text), None)
+    });
+    LsView {
+        supervised: false,
+        ..view
+    }
+}
+
+/// Counts the tasks of a view.
+fn counts_of(view: &LsView) -> StatusCounts {
+    let mut counts = StatusCounts {
+        exists: view.exists,
+        ..StatusCounts::default()
+    };
+    for listed in &view.tasks {
+        if listed.task.dead {
+            counts.dead += 1;
+        } else if listed.waiting_for.is_some() {
+            counts.waiting += 1;
+        } else {
+            counts.running += 1;
+            counts.stalled += usize::from(listed.stalled_ms.is_some());
+        }
+    }
+    counts
+}

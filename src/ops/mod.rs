@@ -1,0 +1,37 @@
+//! Use cases: what a face offers its user, with typed results. The command line, and every other
+//! face, adds arguments and words to them.
+//!
+//! Each asks the daemon where one runs, and else does it with tmux alone.
+
+mod daemon;
+mod error;
+mod explain;
+mod kill;
+mod launch;
+mod list;
+mod logs;
+mod run;
+mod search;
+mod send;
+mod session;
+mod session_name;
+mod wait;
+
+pub(crate) use daemon::{daemon_status, stop_daemon};
+pub(crate) use error::{ErrorKind, OpsError};
+pub(crate) use explain::explain;
+pub(crate) use kill::{Doomed, doomed, kill, kill_all, prune};
+pub(crate) use list::{count, list};
+pub(crate) use logs::{Log, earlier_log, follow_log, present_log};
+pub(crate) use run::{LaunchWait, RunOptions, Started, run};
+pub(crate) use search::search;
+pub(crate) use send::send;
+pub(crate) use session::{Session, SessionChoice};
+pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
+
+use std::ffi::OsString;
+
+/// Looks up an environment variable.
+pub(crate) fn lookup(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}

@@ -1,0 +1,175 @@
+//! Starts a task in its slot.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::error::OpsError;
+use super::launch::{LaunchedTask, launch};
+use super::lookup;
+use super::session::Session;
+use crate::client::Client;
+use crate::clock;
+use crate::config;
+use crate::model::environment::{Withheld, is_shell_name};
+use crate::model::owner_of_environment;
+use crate::tmux::{self, CommandWords, Gate, Launch, TaskEnvironment};
+use crate::wire::LaunchedRun;
+
+/// What is to be started, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct RunOptions {
+    /// The task's name.
+    pub(crate) name: String,
+    /// Where it runs; without it, here.
+    pub(crate) cwd: Option<PathBuf>,
+    /// Whether it has tmux's environment instead of this one.
+    pub(crate) is_env_clean: bool,
+    /// What goes on top of the environment.
+    pub(crate) env: Vec<(String, String)>,
+    /// One word is a shell line, several are a program and its arguments.
+    pub(crate) command: Vec<OsString>,
+    /// Whether a live run stays, and nothing is started.
+    pub(crate) only_if_absent: bool,
+    /// Whether the caller goes on to wait for the run.
+    pub(crate) wait: LaunchWait,
+}
+
+/// How the caller of a launch goes on to wait for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaunchWait {
+    /// It does not.
+    No,
+    /// For its end.
+    End,
+    /// For a text: the command begins when the wait has begun.
+    Text,
+}
+
+/// A run that was started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The session's name.
+    pub(crate) session_name: String,
+    /// The task's name.
+    pub(crate) name: String,
+    /// Where the run began, an absolute path.
+    pub(crate) cwd: String,
+    pub(crate) run: LaunchedRun,
+    /// The daemon that supervises it; there is one where the caller waits.
+    pub(crate) daemon: Option<Client>,
+    /// What the command waits at until the caller drops it.
+    pub(crate) gate: Option<Gate>,
+}
+
+impl RunOptions {
+    /// Refuses what can never be started, before anybody is asked.
+    pub(crate) fn check(&self) -> Result<(), OpsError> {
+        tmux::check_name(&self.name)?;
+        let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
+        if self.command.iter().all(is_blank) {
+            let why = format!("no command given for task `{}`", self.name);
+            return Err(OpsError::Usage(why));
+        }
+        Ok(())
+    }
+}
+
+/// Starts a task in its slot, where a live run is replaced.
+pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started, OpsError> {
+    options.check()?;
+    let cwd = directory(options.cwd)?;
+    let daemon = match session.daemon().await? {
+        Some(daemon) => Some(daemon),
+        None => start_daemon(&session).await?,
+    };
+    let will_wait = options.wait != LaunchWait::No;
+    if will_wait && daemon.is_none() {
+        // Before a live run is replaced.
+        return Err(OpsError::NoDaemonToWait);
+    }
+    session.paths.create_runtime()?;
+    // A text is found also where it is overwritten at once: whoever looks for it is there first.
+    let gate = match options.wait {
+        LaunchWait::Text => Some(close_gate(&session)?),
+        LaunchWait::No | LaunchWait::End => None,
+    };
+    let order = Launch {
+        session: session.name.clone(),
+        name: options.name.clone(),
+        cwd: cwd.clone(),
+        environment: environment(options.is_env_clean, options.env)?,
+        runtime: session.paths.runtime.clone(),
+        owner: owner_of_environment(&lookup),
+        command: CommandWords::from_words(options.command),
+        gate: gate.as_ref().map(|gate| gate.path().to_owned()),
+        root: session.project.clone(),
+        started: clock::now().wall,
+        only_if_absent: options.only_if_absent,
+    };
+    let LaunchedTask {
+        session,
+        daemon,
+        run,
+    } = launch(session, daemon, order, will_wait).await?;
+    Ok(Started {
+        session_name: session.name,
+        name: options.name,
+        cwd: cwd.display().to_string(),
+        run,
+        daemon,
+        gate,
+    })
+}
+
+/// Starts a daemon, where none is forbidden.
+async fn start_daemon(session: &Session) -> Result<Option<Client>, OpsError> {
+    session.server.check_version().await?;
+    // Before a daemon is started for a server that cannot be.
+    session.server.create_socket_folder()?;
+    session.daemon_or_start().await
+}
+
+fn close_gate(session: &Session) -> Result<Gate, OpsError> {
+    let folder = &session.paths.runtime;
+    Gate::close(folder).map_err(|source| OpsError::Runtime {
+        folder: folder.clone(),
+        source,
+    })
+}
+
+/// Returns the task's environment: this one, or tmux's, and on top of it what was given.
+fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, OpsError> {
+    // Only a shell of the task's can put anything on top of tmux's.
+    let unknown = given
+        .iter()
+        .find(|(name, _)| is_clean && !is_shell_name(name));
+    if let Some((name, _)) = unknown {
+        let why = format!("`{name}` is not a name that --env can set with --clean-env");
+        return Err(OpsError::Usage(why));
+    }
+    let config = config::load(&lookup)?;
+    let withheld = Withheld::with(&config.env_withhold);
+    let below = if is_clean {
+        TaskEnvironment::of_tmux(withheld)
+    } else {
+        TaskEnvironment::of_caller(env::vars_os(), withheld)
+    };
+    let environment = below.with(given);
+    Ok(match env::current_exe() {
+        Ok(program) => environment.set_by(program),
+        Err(_) => environment,
+    })
+}
+
+fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {
+    match given {
+        None => env::current_dir().map_err(|error| OpsError::NoDirectory {
+            error,
+            hint: Some("--cwd names another"),
+        }),
+        Some(dir) => dir
+            .canonicalize()
+            .map_err(|source| OpsError::Directory { dir, source }),
+    }
+}

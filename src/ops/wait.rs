@@ -1,0 +1,86 @@
+//! Waits: for what becomes of a task, and for tmux's channels.
+
+use std::time::{Duration, Instant};
+
+use super::error::OpsError;
+use super::lookup;
+use super::session::Session;
+use crate::client::{Client, ClientError};
+use crate::model::owner_of_environment;
+use crate::tmux;
+use crate::wire::{OutcomeName, Request, Response, WaitRequest, WaitResult};
+
+/// The condition of a wait on a channel.
+pub(crate) const CHANNEL: &str = "channel";
+
+/// Returns a daemon to wait with and the window of the task of this name. Where there is nothing to
+/// wait on, no daemon is started.
+pub(crate) async fn find_to_wait(
+    session: &Session,
+    name: &str,
+) -> Result<(Client, String), OpsError> {
+    let find = Request::Find {
+        task: name.to_owned(),
+    };
+    let window = match session.ask(&find).await? {
+        Some(Response::Found(found)) => found.task.window_id,
+        Some(_) => return Err(ClientError::Unexpected.into()),
+        None => session.task(name).await?.window.to_string(),
+    };
+    let daemon = session.daemon_or_start().await?;
+    Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
+}
+
+/// Waits until the daemon has the outcome; `begun` is called when the wait has begun, if the request
+/// asks for that. The wait ends when this is dropped.
+pub(crate) async fn wait(
+    daemon: &mut Client,
+    request: WaitRequest,
+    begun: impl FnOnce(),
+) -> Result<WaitResult, OpsError> {
+    let request = Request::Wait(WaitRequest {
+        owner: owner_of_environment(&lookup),
+        ..request
+    });
+    let answer = match daemon.ask(&request).await {
+        Ok(Response::Waiting) => {
+            begun();
+            daemon.answer().await
+        }
+        answer => answer,
+    };
+    match answer {
+        Ok(Response::Waited(result)) => Ok(result),
+        Ok(_) => Err(ClientError::Unexpected.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// tmux's own `wait-for`, with a time limit: one process waits, however long it takes. It goes when
+/// this is dropped.
+pub(crate) async fn wait_for_channel(
+    session: &Session,
+    channel: &str,
+    timeout: Option<Duration>,
+) -> Result<WaitResult, OpsError> {
+    let began = Instant::now();
+    let limit = timeout.unwrap_or(Duration::MAX);
+    let outcome = tokio::select! {
+        waited = tmux::wait_for(&session.server, channel) => match waited? {
+            true => OutcomeName::Signalled,
+            false => OutcomeName::Disappeared,
+        },
+        () = tokio::time::sleep(limit) => OutcomeName::Timeout,
+    };
+    let mut result = WaitResult::new(outcome);
+    // Also when it is the server that has gone.
+    result.condition = (outcome != OutcomeName::Timeout).then(|| CHANNEL.to_owned());
+    result.elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(result)
+}
+
+/// Wakes those who wait on a channel.
+pub(crate) async fn signal_channel(session: &Session, channel: &str) -> Result<(), OpsError> {
+    tmux::signal_channel(&mut session.connection(), channel).await?;
+    Ok(())
+}
