@@ -60,9 +60,10 @@ const IMPURE: [&str; 4] = ["tokio", "std::fs", "std::env", "::now()"];
 /// Who may see the engine: its owner, and the command that is the pure path and nothing else.
 const ENGINE_SEEN_BY: [&str; 2] = ["src/daemon/", "src/cli/replay.rs"];
 
-/// What commands use of the edges themselves, beside the use cases: which server is meant, who does
+/// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant, who does
 /// not answer, the gate that a wait opens, and the environment that a task's shell asks for.
-const ASKED_BY_CLI: [(&str, &str); 5] = [
+const ASKED_BY_CLI: [(&str, &str); 6] = [
+    ("src/cli/args.rs", "tmux"),
     ("src/cli/context.rs", "tmux"),
     ("src/cli/liveness.rs", "tmux"),
     ("src/cli/liveness.rs", "process"),

@@ -139,6 +139,30 @@ fn names_mean_the_same_with_and_without_a_daemon() {
 }
 
 #[test]
+fn several_tasks_are_killed_or_none() {
+    let mut world = World::new();
+    for is_supervised in [true, false] {
+        let one = world.run("one", "exec sleep 1000");
+        world.run("two", "exec sleep 1000");
+        world.run("three", "exec sleep 1000");
+        if !is_supervised {
+            world.task(["daemon", "stop"]).ok();
+            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        }
+        world.task(["kill", "one", "nope", "two"]).fails(
+            3,
+            "tmux-task: kill: no task `nope` in session `work`\n\
+                 hint: `tmux-task ls` lists them",
+        );
+        assert_eq!(names(&world.look()).len(), 3);
+        let killed = world.task(["kill", "one", "two", &one, "--json"]);
+        let killed: Value = serde_json::from_str(killed.ok()).unwrap();
+        assert_eq!(killed["killed"].as_array().unwrap().len(), 2, "{killed}");
+        assert_eq!(names(&world.look()), ["three"]);
+    }
+}
+
+#[test]
 fn a_list_of_many_tasks_has_all_that_tmux_has_reported() {
     let world = World::new();
     world.run("first", "exec sleep 1000");
