@@ -175,14 +175,21 @@ impl FeedPublisher {
         self.report.is_full || self.given_seq - self.report.written >= MOST_WAITING
     }
 
-    /// Saves this look, which shows what the records handed over so far say. `first_undelivered` is
-    /// the first event that is still to be delivered.
-    pub(super) fn save(&self, look: &Snapshot, bookmark: Bookmark, first_undelivered: Option<Seq>) {
+    /// Saves this look, which shows what the records handed over so far say; returns whether it was
+    /// taken. None is while others wait for the disk. `first_undelivered` is the first event that is
+    /// still to be delivered.
+    #[must_use]
+    pub(super) fn save(
+        &self,
+        look: &Snapshot,
+        bookmark: Bookmark,
+        first_undelivered: Option<Seq>,
+    ) -> bool {
         self.store.save(SavedLook {
             snapshot: look.clone(),
             bookmark,
             first_undelivered,
-        });
+        })
     }
 
     /// Takes note of where the look left the daemon whose events are recorded next.

@@ -306,12 +306,14 @@ impl Hub {
 
     /// Saves the last look, so that the next daemon carries on from it.
     pub(super) fn save(&mut self) {
-        self.save_at = None;
-        if let Some(look) = self.engine.before() {
-            let first_undelivered = self.engine.first_undelivered();
-            let bookmark = self.watch.bookmark();
-            self.recorder.save(look, bookmark, first_undelivered);
-        }
+        let Some(look) = self.engine.before() else {
+            self.save_at = None;
+            return;
+        };
+        let first_undelivered = self.engine.first_undelivered();
+        let bookmark = self.watch.bookmark();
+        let is_taken = self.recorder.save(look, bookmark, first_undelivered);
+        self.save_at = (!is_taken).then(|| Instant::now() + SAVE_WITHIN);
     }
 
     /// Waits until the disk has taken or refused what was recorded by now, and the counts are

@@ -13,6 +13,7 @@ mod writer;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -36,7 +37,13 @@ pub(crate) struct Store {
     jobs: mpsc::Sender<Job>,
     reports: watch::Receiver<Report>,
     live: Arc<Live>,
+    /// How many snapshots wait to be saved.
+    n_unsaved: Arc<AtomicUsize>,
 }
+
+/// How many snapshots may wait to be saved: of a disk that hangs, the memory must not fill up with
+/// them.
+const MOST_UNSAVED: usize = 2;
 
 /// What the writing thread is asked to do, in this order.
 #[derive(Debug)]
@@ -116,7 +123,9 @@ impl Store {
         };
         let (jobs, queue) = mpsc::channel();
         let (reporter, reports) = watch::channel(report);
-        let writer = Writer::new(beginning, Arc::clone(&live), reporter);
+        let n_unsaved = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&n_unsaved);
+        let writer = Writer::new(beginning, Arc::clone(&live), reporter, left);
         thread::Builder::new()
             .name("store".to_owned())
             .spawn(move || writer.run(&queue))?;
@@ -124,6 +133,7 @@ impl Store {
             jobs,
             reports,
             live,
+            n_unsaved,
         })
     }
 
@@ -142,9 +152,16 @@ impl Store {
         self.send(Job::Status(counts));
     }
 
-    /// Saves a snapshot that shows what the records handed over before say.
-    pub(crate) fn save(&self, look: SavedLook) {
+    /// Saves a snapshot that shows what the records handed over before say; returns whether it was
+    /// taken. None is while others wait for the disk.
+    #[must_use]
+    pub(crate) fn save(&self, look: SavedLook) -> bool {
+        if self.n_unsaved.load(Ordering::Relaxed) >= MOST_UNSAVED {
+            return false;
+        }
+        self.n_unsaved.fetch_add(1, Ordering::Relaxed);
         self.send(Job::Save(Box::new(look)));
+        true
     }
 
     /// Resolves when everything that was handed over is written and saved, or refused.

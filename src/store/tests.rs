@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use super::live::Live;
 use super::stream::News;
 use super::*;
+use crate::archive::{self, About, Limits};
 use crate::diff::diff;
 use crate::feed::{load_saved, recover};
 use crate::model::test_notation::snapshot;
@@ -82,11 +83,15 @@ impl Desk {
             .unwrap();
         let (reporter, reports) = watch::channel(Report::default());
         let (jobs, queue) = mpsc::channel();
+        let saves = self.jobs.iter().filter(|job| matches!(job, Job::Save(_)));
+        let n_saves = saves.count();
         for job in self.jobs.drain(..) {
             jobs.send(job).unwrap();
         }
         drop(jobs);
-        Writer::new(beginning, live, reporter).run(&queue);
+        let n_unsaved = Arc::new(AtomicUsize::new(n_saves));
+        Writer::new(beginning, live, reporter, Arc::clone(&n_unsaved)).run(&queue);
+        assert_eq!(n_unsaved.load(Ordering::Relaxed), 0);
         let mut told = Vec::new();
         while let Ok(news) = subscription.news.try_recv() {
             told.push(describe(&news));
@@ -273,4 +278,98 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     assert_eq!(live.readers().n(), 0);
     let refused = live.subscribe(&ReaderStart::Now, Filter::default());
     assert_eq!(refused.unwrap_err().message, "the daemon is leaving");
+}
+
+fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
+    KeptRun {
+        folder: folder.to_owned(),
+        life: "a".to_owned(),
+        about: About {
+            window_id: "@1".to_owned(),
+            window_name: "api".to_owned(),
+            run,
+            current_command: None,
+            task_cwd: None,
+            started_at: None,
+            ended_at: None,
+            exit_code: Some(0),
+            exit_signal: None,
+        },
+        lines: vec!["x".repeat(n_bytes)],
+        limits: Limits {
+            lines: 10,
+            runs: 10,
+            bytes: 1 << 30,
+        },
+    }
+}
+
+#[tokio::test]
+async fn the_output_of_a_run_is_kept_or_whoever_asked_learns_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let archiver = Archiver::start().unwrap();
+    archiver
+        .keep(kept_run(dir.path(), 1, 5))
+        .await
+        .unwrap()
+        .unwrap();
+    let kept = archive::find(dir.path(), "api", 1).unwrap().unwrap();
+    assert_eq!(kept.lines, ["xxxxx"]);
+    // Nobody waits for it, and it is written before the archiver is closed.
+    drop(archiver.keep(kept_run(dir.path(), 2, 5)));
+    archiver.close().await;
+    assert!(archive::find(dir.path(), "api", 2).unwrap().is_some());
+    // A folder that cannot be used, and output that would fill the memory.
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let refused = archiver.keep(kept_run(&file, 3, 5)).await.unwrap();
+    assert!(refused.is_err());
+    let refused = archiver.keep(kept_run(dir.path(), 4, 129 << 20)).await;
+    assert_eq!(
+        refused.unwrap().unwrap_err().to_string(),
+        "the disk is too slow"
+    );
+    archiver
+        .keep(kept_run(dir.path(), 5, 5))
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+/// A pipe that is full stands in for a disk that hangs.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn while_the_disk_hangs_little_waits_in_memory_and_nobody_waits() {
+    use std::io::{Read, Write};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    let desk = Desk::new();
+    let pipe = desk.dir.path().join("pipe");
+    mkfifoat(CWD, &pipe, Mode::from_raw_mode(0o600)).unwrap();
+    let open = || {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).open(&pipe).unwrap()
+    };
+    let mut other_end = open();
+    let capacity = rustix::pipe::fcntl_getpipe_size(&other_end).unwrap();
+    other_end.write_all(&vec![b'x'; capacity]).unwrap();
+    let mut store = Store::start(desk.beginning(Journal::of(open(), &pipe, 0))).unwrap();
+    let look = || SavedLook {
+        snapshot: Snapshot::default(),
+        bookmark: Bookmark::default(),
+        first_undelivered: None,
+    };
+    store.append(vec![notice(1, &[])], &context());
+    // Some are out of the queue before the thread begins to write.
+    assert!((0..100_000).any(|_| !store.save(look())));
+    assert_eq!(store.report().tried, 0);
+    // A reader is served meanwhile.
+    let now = ReaderStart::Now;
+    assert!(store.live().subscribe(&now, Filter::default()).is_ok());
+    other_end.read_exact(&mut vec![0; capacity]).unwrap();
+    // A pipe cannot be synced, which is refused.
+    store.close().await;
+    assert_eq!((store.report().tried, store.report().written), (1, 0));
+    assert!(store.save(look()));
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub(super) struct Writer {
     saved: PathBuf,
     live: Arc<Live>,
     reporter: watch::Sender<Report>,
+    /// How many snapshots are queued.
+    n_unsaved: Arc<AtomicUsize>,
     /// What the records that were handed over leave open.
     pending: Pending,
     /// The number of the last record that was handed over.
@@ -76,6 +79,7 @@ impl Writer {
         beginning: Beginning,
         live: Arc<Live>,
         reporter: watch::Sender<Report>,
+        n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
         Self {
             journal: beginning.journal,
@@ -84,6 +88,7 @@ impl Writer {
             saved: beginning.saved,
             live,
             reporter,
+            n_unsaved,
             pending: beginning.pending,
             queued: beginning.last_seq,
             written: beginning.last_seq,
@@ -114,7 +119,10 @@ impl Writer {
                         self.queue(&records, &context);
                     }
                     Job::Status(counts) => self.statuses.push((self.place(), counts)),
-                    Job::Save(look) => self.save_later(&look),
+                    Job::Save(look) => {
+                        self.n_unsaved.fetch_sub(1, Ordering::Relaxed);
+                        self.save_later(&look);
+                    }
                     Job::Close(done) => closed.push(done),
                 }
             }
@@ -174,8 +182,19 @@ impl Writer {
         let n_unwritten = self.journal.n_unwritten() as u64;
         let had_problem = self.problem.is_some();
         if is_due {
+            let began = Instant::now();
             match self.journal.flush() {
-                Ok(()) => self.on_written(),
+                Ok(()) => {
+                    let elapsed_us = began.elapsed().as_micros();
+                    let n_records = self.queued - self.written;
+                    tracing::debug!(
+                        n_records,
+                        n_bytes = n_unwritten,
+                        elapsed_us,
+                        "wrote the feed"
+                    );
+                    self.on_written();
+                }
                 Err(error) => self.on_refused(&error),
             }
         }
