@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::FeedError;
+use super::backwards::LinesBackwards;
 use super::frame::Frame;
 use crate::files;
 use crate::model::Seq;
@@ -54,7 +55,7 @@ fn search(file: File, after: Seq) -> io::Result<Place> {
 
 /// Returns the place behind the byte `end` if a readable record ends there.
 pub(super) fn place_at(path: &Path, end: u64) -> Result<Option<Place>, FeedError> {
-    let read = files::open(path).and_then(|mut file| line_before(&mut file, end));
+    let read = files::open(path).and_then(|file| line_before(file, end));
     let line = match read {
         Ok(line) => line,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -73,29 +74,18 @@ pub(super) fn place_at(path: &Path, end: u64) -> Result<Option<Place>, FeedError
     }))
 }
 
-/// Returns the line that ends at the byte `end`, read in ever larger steps backwards; `None` when
-/// none does.
-fn line_before(file: &mut File, end: u64) -> io::Result<Option<Vec<u8>>> {
+/// Returns the line that ends at the byte `end`; `None` when none does.
+fn line_before(mut file: File, end: u64) -> io::Result<Option<Vec<u8>>> {
     if end == 0 || file.metadata()?.len() < end {
         return Ok(None);
     }
-    let mut step = NEAR;
-    loop {
-        let from = end.saturating_sub(step);
-        let mut bytes = vec![0; usize::try_from(end - from).unwrap_or(usize::MAX)];
-        file.seek(SeekFrom::Start(from))?;
-        file.read_exact(&mut bytes)?;
-        let Some((b'\n', line)) = bytes.split_last() else {
-            return Ok(None);
-        };
-        if let Some(before) = line.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(Some(line[before + 1..].to_vec()));
-        }
-        if from == 0 {
-            return Ok(Some(line.to_vec()));
-        }
-        step *= 2;
+    let mut last = [0];
+    file.seek(SeekFrom::Start(end - 1))?;
+    file.read_exact(&mut last)?;
+    if last != *b"\n" {
+        return Ok(None);
     }
+    LinesBackwards::before(file, end).next_line()
 }
 
 /// Reads the first record that ends a write and whose line begins behind the byte `at` and before

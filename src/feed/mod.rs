@@ -4,6 +4,7 @@
 //! ([`recover()`]), and every reader is served from it. The saved snapshot only spares reading what
 //! is before it: it counts for nothing when the file has another record at that place.
 
+mod backwards;
 mod find;
 mod frame;
 mod journal;

@@ -56,7 +56,8 @@ impl UnknownRecord {
 }
 
 impl Line {
-    fn parse(bytes: &[u8]) -> Self {
+    /// Reads a line without its line end, or with it.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
         match serde_json::from_slice::<Box<DurableRecord>>(bytes) {
             Ok(record) if record.names_its_task() => Self::Record(record),
             Ok(record) => {

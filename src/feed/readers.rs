@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::FeedError;
-use super::read::{Line, Reader};
+use super::backwards::LinesBackwards;
+use super::read::Line;
 use crate::files;
 use crate::model::{Millis, Seq};
 use crate::wire::{EventType, RecordBody, parse_rfc3339};
@@ -62,29 +63,53 @@ pub struct Holdings {
     pub last_run: Option<Millis>,
 }
 
-/// Returns what the feed at `path` holds. Without a file it is nothing.
+/// Returns what the feed at `path` holds, read from its end. Without a file it is nothing.
 ///
 /// # Errors
 ///
 /// When the file cannot be read.
 pub fn holdings(path: &Path) -> Result<Holdings, FeedError> {
-    let mut reader = Reader::new(path, 0);
+    match read_holdings(path) {
+        Ok(holdings) => Ok(holdings),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Holdings::default()),
+        Err(source) => Err(FeedError::Io {
+            what: "read",
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn read_holdings(path: &Path) -> io::Result<Holdings> {
+    let file = files::open(path)?;
+    let end = file.metadata()?.len();
+    let mut lines = LinesBackwards::before(file, end);
     let mut holdings = Holdings::default();
-    while let Some(position) = reader.next(u64::MAX)? {
-        let Line::Record(record) = position.line else {
+    while holdings.last_follow_up.is_none() || holdings.last_run.is_none() {
+        let Some(line) = lines.next_line()? else {
+            break;
+        };
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let Line::Record(record) = Line::parse(&line) else {
             continue;
         };
         match &record.body {
-            RecordBody::FollowUp { .. } => holdings.last_follow_up = Some(record.seq),
+            RecordBody::FollowUp { .. } => {
+                holdings.last_follow_up.get_or_insert(record.seq);
+            }
             RecordBody::Event(fields) => match fields.event_type {
                 EventType::Started | EventType::Exited | EventType::Disappeared => {
-                    holdings.last_run = parse_rfc3339(&record.time).or(holdings.last_run);
+                    holdings.last_run = holdings.last_run.or(parse_rfc3339(&record.time));
                 }
                 EventType::Notify | EventType::Input | EventType::InputResolved => {}
             },
             RecordBody::Notice { .. } => {}
         }
-        holdings.epoch = record.epoch;
+        if holdings.epoch.is_empty() {
+            holdings.epoch = record.epoch;
+        }
     }
     Ok(holdings)
 }

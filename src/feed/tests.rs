@@ -802,3 +802,31 @@ fn a_place_is_found_behind_a_line_of_any_length() {
     }
     assert_eq!(find::place_at(&feed.path, 0).unwrap(), None);
 }
+
+#[test]
+fn what_a_feed_holds_is_read_from_its_end() {
+    let feed = Feed::new();
+    assert_eq!(holdings(&feed.path).unwrap(), Holdings::default());
+    let at = |mut records: Vec<Record>, time| {
+        records.iter_mut().for_each(|record| record.time = time);
+        records
+    };
+    let ends = events(3, "@1 a running", "@1 a dead 0");
+    feed.append(&at(events(1, "", "@1 a running"), 1000));
+    feed.append(&[notice(2, &[1])]);
+    let expected = |last_follow_up, last_run| Holdings {
+        epoch: "e1".to_owned(),
+        last_follow_up,
+        last_run: Some(last_run),
+    };
+    assert_eq!(holdings(&feed.path).unwrap(), expected(None, 1000));
+    feed.append(&at(ends.clone(), 2000));
+    feed.append(&[follow_up(4, &ends)]);
+    feed.append(&[notice(5, &[])]);
+    add(&feed.path, "{\"v\":1,\"seq\":6");
+    assert_eq!(holdings(&feed.path).unwrap(), expected(Some(4), 2000));
+    // The front is not looked at.
+    damage(&feed.path, 1);
+    damage(&feed.path, 2);
+    assert_eq!(holdings(&feed.path).unwrap(), expected(Some(4), 2000));
+}

@@ -341,3 +341,31 @@ fn a_new_server_while_the_daemon_was_away_has_none_of_the_old_tasks() {
 fn a_new_server_after_a_crash_of_all_has_none_of_the_old_tasks() {
     check_new_server(World::kill_daemon, crash, World::daemon);
 }
+
+#[test]
+fn a_daemon_that_comes_back_reads_the_feed_only_behind_what_it_saved() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    let records = world.finish();
+    let folder = world.state("work");
+    // The first record can no longer be read.
+    let feed = folder.join("feed.jsonl");
+    let text = fs::read_to_string(&feed).unwrap();
+    let first = text.find('\n').unwrap();
+    fs::write(&feed, "x".repeat(first) + &text[first..]).unwrap();
+    let has_noticed = || {
+        let log = fs::read_to_string(folder.join("daemon.log")).unwrap();
+        log.contains("a line of the feed is damaged")
+    };
+    world.daemon();
+    world.look();
+    assert_eq!(world.daemon_status()["lastSeq"], records.len());
+    world.task(["daemon", "stop"]).ok();
+    assert!(!has_noticed());
+    // Without what was saved, all of it is read.
+    fs::remove_file(folder.join("session.json")).unwrap();
+    world.daemon();
+    assert_eq!(world.daemon_status()["lastSeq"], records.len());
+    assert!(has_noticed());
+}

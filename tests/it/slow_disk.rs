@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::runs::codes;
-use crate::support::{Output, World, deliveries, event, story};
+use crate::support::{Output, World, all_told, deliveries, event, has_ended, story};
 
 /// A disk whose syncs hang for as long as the test wants.
 struct Disk {
@@ -126,6 +126,19 @@ fn while_a_sync_hangs_requests_are_answered_and_nobody_is_told() {
 
 #[test]
 fn a_daemon_leaves_while_a_sync_hangs_and_the_next_one_finds_what_is_missing() {
+    check_next_daemon(|world| {
+        world.task(["daemon", "stop"]).ok();
+    });
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_a_sync_hangs_loses_nothing() {
+    check_next_daemon(World::kill_daemon);
+}
+
+/// The daemon leaves in this way while it records the end of a run; the next one tells it once.
+#[track_caller]
+fn check_next_daemon(leave: impl Fn(&World)) {
     let world = World::new();
     let disk = Disk::new(&world);
     let _release = world.gate("gate-of-disk");
@@ -141,11 +154,12 @@ fn a_daemon_leaves_while_a_sync_hangs_and_the_next_one_finds_what_is_missing() {
     disk.hold();
     ends.open();
     world.until_true("a sync hangs", || disk.hangs.exists());
-    world.task(["daemon", "stop"]).ok();
-    world.until_true("it has left", || crate::support::has_ended(pid));
+    leave(&world);
+    world.until_true("it has left", || has_ended(pid));
     world.daemon();
     world.until("the end", |records| {
-        codes(records, "api") == [(1, 5)] && crate::support::all_told(records)
+        codes(records, "api") == [(1, 5)] && all_told(records)
     });
-    world.finish();
+    let records = world.finish();
+    assert_eq!(codes(&records, "api"), [(1, 5)]);
 }

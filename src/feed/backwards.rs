@@ -1,0 +1,115 @@
+//! Reading a file's lines from its end: what was recorded last is found without reading the rest.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// How many bytes are read first; more and more for a longer line.
+const STEP: u64 = 64 * 1024;
+
+/// The whole lines of a file before some byte, the last one first.
+#[derive(Debug)]
+pub(super) struct LinesBackwards {
+    file: File,
+    /// Where `bytes` begin in the file.
+    start: u64,
+    /// What was read and not returned yet; it ends with a line.
+    bytes: Vec<u8>,
+    step: u64,
+}
+
+impl LinesBackwards {
+    /// Returns the lines before the byte `end`. What stands there without a line end is no line.
+    pub(super) fn before(file: File, end: u64) -> Self {
+        Self {
+            file,
+            start: end,
+            bytes: Vec::new(),
+            step: STEP,
+        }
+    }
+
+    /// Returns the line before the one that was returned last, without its line end.
+    pub(super) fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            // Without a line end it is half a line, and passed over.
+            let (line_end, is_whole) = match self.bytes.split_last() {
+                Some((b'\n', line)) => (line.len(), true),
+                Some(_) => (self.bytes.len(), false),
+                None if self.start == 0 => return Ok(None),
+                None => {
+                    self.read_more()?;
+                    continue;
+                }
+            };
+            let before = self.bytes[..line_end]
+                .iter()
+                .rposition(|byte| *byte == b'\n');
+            let line_start = match before {
+                Some(before) => before + 1,
+                None if self.start == 0 => 0,
+                None => {
+                    self.read_more()?;
+                    continue;
+                }
+            };
+            let mut line = self.bytes.split_off(line_start);
+            if is_whole {
+                line.truncate(line_end - line_start);
+                self.step = STEP;
+                return Ok(Some(line));
+            }
+        }
+    }
+
+    fn read_more(&mut self) -> io::Result<()> {
+        let from = self.start.saturating_sub(self.step);
+        let length = usize::try_from(self.start - from).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length];
+        self.file.seek(SeekFrom::Start(from))?;
+        self.file.read_exact(&mut bytes)?;
+        bytes.append(&mut self.bytes);
+        (self.bytes, self.start) = (bytes, from);
+        self.step *= 2;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, end: usize, expected: &[&str]) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let mut lines = LinesBackwards::before(file, end as u64);
+        let mut read = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            read.push(String::from_utf8(line).unwrap());
+        }
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn whole_lines_are_read_from_the_end() {
+        check("", 0, &[]);
+        check("a\n", 2, &["a"]);
+        check("a\n\nb\n", 5, &["b", "", "a"]);
+        check("a\nhalf", 6, &["a"]);
+        check("half", 4, &[]);
+        check("a\nb\n", 2, &["a"]);
+    }
+
+    #[test]
+    fn lines_may_be_longer_than_what_is_read_at_once() {
+        let long = "x".repeat(3 * 64 * 1024 + 5);
+        let text = format!("a\n{long}\nb\n{long}\n");
+        check(&text, text.len(), &[&long, "b", &long, "a"]);
+        let short: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+        let text = short.join("\n") + "\n";
+        let expected: Vec<&str> = short.iter().rev().map(String::as_str).collect();
+        check(&text, text.len(), &expected);
+    }
+}
