@@ -1,22 +1,23 @@
-//! What tmux itself writes into the last row of a dead pane: no output of its program.
+//! The banner that tmux writes into the last row of a dead pane, which is not output of its
+//! program.
 
 use super::quoted::is_dropped;
 use crate::model::text;
 
-/// Asks for the banner as the user's `remain-on-exit-format` makes it (from tmux 3.3), of dead
-/// panes only. One that runs commands is not asked for: each look would run them.
+/// Queries the banner that the user's `remain-on-exit-format` produces (from tmux 3.3), for dead
+/// panes only. A format that runs commands is skipped, because each look would run them.
 pub(super) const BANNER: &str = "#{?pane_dead,#{?#{m:*[##](*,#{remain-on-exit-format}},,\
                                  #{E:remain-on-exit-format}},}";
 
-/// How tmux's own banner begins.
+/// The start of tmux's default banner.
 const WORDS: &str = "Pane is dead (";
 
-/// The longest banner that is looked for within a line, in characters.
+/// The maximum length of a banner that is searched within a line, in characters.
 const LONGEST: usize = 500;
 
-/// Takes the banner off the last row of a dead pane: the user's, given as its format reads now,
-/// or tmux's own, `Pane is dead`, alone or with status, signal and time in parentheses. Both are
-/// cut where the pane is narrow.
+/// Removes the banner from the last row of a dead pane: the user's, given as its format expands
+/// now, or tmux's default, `Pane is dead`, alone or with status, signal and time in parentheses.
+/// Both are cut in narrow panes.
 pub(super) fn drop_banner(rows: &mut [String], banner: &str) {
     if let Some(last) = rows.last_mut() {
         let is_own = last.starts_with(WORDS)
@@ -27,8 +28,9 @@ pub(super) fn drop_banner(rows: &mut [String], banner: &str) {
     }
 }
 
-/// tmux scrolls for its banner as a row that is full does: where the output did not end its last
-/// line, a capture that joins wrapped rows glues the banner to it.
+/// Removes a banner that is joined to output. tmux scrolls for the banner as for a full row: where
+/// the output did not end its last line, a capture that joins wrapped rows appends the banner to
+/// it.
 pub(super) fn drop_joined_banner(rows: &mut [String], banner: &str) {
     let Some(last) = rows.last_mut() else { return };
     let banner = squeezed(&unstyled(banner));
@@ -45,8 +47,8 @@ pub(super) fn drop_joined_banner(rows: &mut [String], banner: &str) {
     }
 }
 
-/// Whether a row shows this banner, which may have been cut, and in which what was not known yet
-/// when it was drawn may be missing: a status can come later than the end.
+/// Whether a row shows this banner. It may be cut, and values that were unknown when it was drawn
+/// may be missing: a status can arrive after the end.
 fn is_drawn_from(row: &str, banner: &str) -> bool {
     if row.is_empty() || banner.is_empty() {
         return false;
@@ -60,8 +62,8 @@ fn is_drawn_from(row: &str, banner: &str) -> bool {
     (front == length && length >= 4) || (front + back >= length && is_most)
 }
 
-/// Without blanks, as tmux aligns the parts of a banner to the pane's width, and without what is
-/// lost of a banner on its way here.
+/// Removes blanks, because tmux aligns the parts of a banner to the pane's width, and characters
+/// that a banner loses on its way here.
 fn squeezed(shown: &str) -> String {
     let row = text::row(shown.as_bytes());
     row.chars()
@@ -69,7 +71,7 @@ fn squeezed(shown: &str) -> String {
         .collect()
 }
 
-/// Without styles, `#[...]`.
+/// Removes styles, `#[...]`.
 fn unstyled(format: &str) -> String {
     let mut rest = format;
     let mut shown = String::new();
@@ -106,7 +108,7 @@ mod tests {
         check("[done", "[done: 3]", true);
         check("[done: ]", "[done: 3]", true);
         check("ended , at 12:00", "ended with SIGKILL, at 12:00", true);
-        // What is not it.
+        // Not the banner.
         check("", "[done: 3]", true);
         check("[do", "[done: 3] at 12:00", false);
         check("[1]", "[done: 3] at 12:00", false);

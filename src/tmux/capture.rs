@@ -1,4 +1,4 @@
-//! The rows of panes: captured only where they may have changed.
+//! Captures the rows of panes, only where they may have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,32 @@ use super::tabs;
 use crate::model::{CursorPosition, PaneId, Screen, WindowId};
 use crate::protocol::Command;
 
-/// How many rows of history and screen are kept of a pane.
+/// How many rows of history and screen of a pane are kept.
 const ROWS: i64 = 50;
 
-/// A pane that had output within this many seconds before a look is captured without asking.
+/// A pane that had output within this many seconds before a look is captured without checking.
 const LIKELY_SECS: i64 = 2;
 
-/// What is remembered of the panes between two looks at one session.
+/// The last captures of the panes of one session.
 #[derive(Debug, Default)]
 pub(super) struct Captures {
     panes: BTreeMap<PaneId, Capture>,
-    /// The server's clock at the last look, in seconds.
+    /// The server's clock at the last look, in seconds since 1970.
     time: i64,
-    /// Panes that are known to have changed since the last look.
+    /// Panes known to have changed since the last look.
     expected: BTreeSet<PaneId>,
 }
 
 #[derive(Debug)]
 struct Capture {
-    /// The server's second of the capture.
+    /// The server's clock at the capture, in seconds since 1970.
     time: i64,
     shape: Shape,
     screen: Screen,
 }
 
-/// What tells of a change without reading the rows. The default is that of a pane which was never
-/// seen: of such a one everything is captured that any pane could keep.
+/// Properties of a pane that show a change without reading the rows. The default is for a pane not
+/// seen before: as much is captured as any pane could keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) activity: i64,
@@ -47,7 +47,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Where the capture starts, relative to the top of the screen.
+    /// Returns where the capture starts, relative to the top of the screen.
     fn first_row(&self) -> i64 {
         let first = self.height - ROWS;
         if self.is_alternate {
@@ -59,7 +59,7 @@ impl Shape {
 }
 
 impl Captures {
-    /// Returns the panes that have probably changed, as they last were.
+    /// Returns the panes that have probably changed, with their last shapes.
     pub(super) fn likely(&self) -> BTreeMap<PaneId, Shape> {
         self.panes
             .iter()
@@ -70,8 +70,8 @@ impl Captures {
             .collect()
     }
 
-    /// Takes note of panes that have printed and of processes that have ended, so that the next
-    /// look captures those panes in its first line.
+    /// Marks panes that have printed and processes that have ended, so that the next look captures
+    /// those panes in its first line.
     pub(super) fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
@@ -86,20 +86,20 @@ impl Captures {
         self.expected.extend(died.map(|(pane, _)| *pane));
     }
 
-    /// Whether somebody told of a change.
+    /// Whether a change was reported.
     pub(super) fn expects_any(&self) -> bool {
         !self.expected.is_empty()
     }
 
     /// Whether the pane may have changed since it was captured. Activity counts whole seconds:
-    /// in the second of the capture itself anything may have followed.
+    /// within the second of the capture, output may have followed.
     pub(super) fn is_stale(&self, pane: PaneId, shape: &Shape) -> bool {
         self.panes
             .get(&pane)
             .is_none_or(|capture| shape.activity >= capture.time || *shape != capture.shape)
     }
 
-    /// Keeps a capture that was asked for with the shape `asked` and taken with `shape`. A dead
+    /// Stores a capture that was requested with the shape `asked` and taken with `shape`. A dead
     /// pane has a `banner`.
     pub(super) fn remember(
         &mut self,
@@ -129,19 +129,19 @@ impl Captures {
             .unwrap_or_default()
     }
 
-    /// Forgets the panes that are not there any more.
+    /// Drops the captures of panes that no longer exist.
     pub(super) fn keep_only(&mut self, present: &BTreeSet<PaneId>) {
         self.panes.retain(|pane, _| present.contains(pane));
     }
 
-    /// Takes note that a look was taken at this second of the server's clock.
+    /// Stores the server's clock at a look, in seconds since 1970.
     pub(super) fn looked(&mut self, time: i64) {
         self.expected.clear();
         self.time = time;
     }
 }
 
-/// Captures to the end of the screen, so that a pane that has grown since `shape` is all there.
+/// Captures to the end of the screen, so that a pane that has grown since `shape` is complete.
 pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
     Command::new("capture-pane")
         .args(["-p", "-t", &pane.to_string(), "-S"])
@@ -149,7 +149,7 @@ pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
         .args(["-E", "-"])
 }
 
-/// The same for the active pane of a window that was never seen.
+/// The same for the active pane of a window not seen before.
 pub(super) fn capture_new_command(window: WindowId) -> Command {
     Command::new("capture-pane")
         .args(["-p", "-t", &window.to_string(), "-S"])
@@ -157,7 +157,7 @@ pub(super) fn capture_new_command(window: WindowId) -> Command {
         .args(["-E", "-"])
 }
 
-/// The captured lines as a screen.
+/// Converts captured lines to a screen.
 fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Screen {
     let width = usize::try_from(shape.width).unwrap_or(0);
     let mut rows: Vec<String> = lines.iter().map(|line| tabs::row(line, width)).collect();
@@ -169,7 +169,7 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Scre
         drop_banner(&mut rows, banner);
     }
     if shape.is_alternate {
-        // The screen may have become an alternate one after it was asked for.
+        // The pane may have switched to the alternate screen after the request.
         let above = usize::try_from(shape.history - first)
             .unwrap_or(0)
             .min(rows.len());

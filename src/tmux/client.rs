@@ -1,4 +1,4 @@
-//! A control client that stays: commands and answers, and what tmux tells unasked.
+//! A control client that stays attached: commands and answers, and notifications.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,50 +15,50 @@ use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
 
 /// A control client attached to a session.
 ///
-/// Dropping it detaches it; it goes by itself, in the background.
+/// Dropping it detaches it in the background.
 #[derive(Debug)]
 pub struct Client {
     control: ControlClient,
-    /// What was told while an answer was awaited, for [`Client::next_notice`]. No longer than
-    /// what tmux tells within [`TIME_LIMIT`].
+    /// Items received while an answer was awaited, for [`Client::next_notice`]. Bounded by what
+    /// tmux sends within [`TIME_LIMIT`].
     told: VecDeque<Told>,
-    /// How many lines were sent: names the mark that ends each answer.
+    /// The number of lines sent, used in the mark that ends each answer.
     calls: u64,
-    /// What else is in that mark: a screen that is captured may show any other word.
+    /// The unpredictable part of that mark: a captured screen may contain any other word.
     nonce: String,
-    /// How many commands were said whose frames are still to come: nobody waits for them.
+    /// The number of commands whose frames are still expected and ignored.
     said: usize,
-    life: Life,
+    life: ConnectionState,
 }
 
-/// How many things are taken in at once: in a flood of output there is no end to them.
+/// How many items are received at once: a flood of output has no end.
 const AT_ONCE: usize = 256;
 
-/// How many bytes of output are kept that arrive before an answer does. Panes that print more count
-/// as paused from there on: whoever follows them reads them again.
+/// How many bytes of output are kept that arrive before an answer. Panes that print more count as
+/// paused from then on, so that their followers read them again.
 const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
 
-/// What a client was told, in order.
+/// An item that a client received. They are in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Something unasked.
+    /// A notification.
     Notice(Notice),
-    /// Here stands the answer to a line of commands: what is before it was told before.
+    /// The position of the answer to a line of commands: earlier items arrived before it.
     Answer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum ConnectionState {
     Usable,
-    /// An answer was given up: what comes next might belong to it.
+    /// An answer was given up: later frames might belong to it.
     Lost,
 }
 
 impl Server {
-    /// Attaches a control client to the session. It does not count for the size of windows.
+    /// Attaches a control client to the session. It is ignored for the size of windows.
     ///
-    /// Not to be done often: tmux up to 3.3a at least crashes when a session is made or ended, or
-    /// the current window changes, in the moment in which a control client connects.
+    /// To be used rarely: tmux up to 3.3a at least crashes when a session is created or ended, or
+    /// the current window changes, at the moment in which a control client connects.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Server {
             calls: 0,
             nonce: nonce(),
             said: 0,
-            life: Life::Usable,
+            life: ConnectionState::Usable,
         };
         tokio::time::timeout(TIME_LIMIT, client.greet(self))
             .await
@@ -80,7 +80,7 @@ impl Server {
 }
 
 impl Client {
-    /// Reads the answer to the attaching itself.
+    /// Reads the answer to the attach command.
     async fn greet(&mut self, server: &Server) -> Result<(), TmuxError> {
         loop {
             match self.control.next().await? {
@@ -94,23 +94,23 @@ impl Client {
         }
     }
 
-    /// Runs the commands as one line and returns exactly their frames: one for each, and for
-    /// each that ran inside `if-shell`, up to the first that failed. What tmux tells meanwhile
-    /// waits for [`Client::next_notice`].
+    /// Runs the commands as one line and returns exactly their frames: one for each, and for each
+    /// that ran inside `if-shell`, up to the first that failed. Notifications received meanwhile
+    /// are kept for [`Client::next_notice`].
     ///
     /// # Errors
     ///
-    /// [`TmuxError::Closed`] when the connection has gone, [`TmuxError::TimedOut`] when there is
-    /// no answer in time. After either the client is of no more use; so it is when the future is
-    /// dropped before it is done. A command that failed is a frame that is not `ok`.
+    /// [`TmuxError::Closed`] when the connection is closed, [`TmuxError::TimedOut`] when there is
+    /// no answer in time. After either the client cannot be used any more; neither after the future
+    /// was dropped. A command that failed is a frame that is not `ok`.
     pub async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        if self.life == Life::Lost {
+        if self.life == ConnectionState::Lost {
             return Err(TmuxError::Closed);
         }
-        self.life = Life::Lost;
+        self.life = ConnectionState::Lost;
         self.calls += 1;
-        // A line of its own answers also when the one before it failed half-way: it tells where
-        // that one's frames end.
+        // A separate line is answered even if the one before it failed half-way: it marks the end
+        // of that line's frames.
         let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
         let Self {
@@ -130,7 +130,7 @@ impl Client {
                 }
                 ControlItem::Frame(frame) => {
                     if frames.is_empty() {
-                        // The line runs in one piece: its frames have nothing between them.
+                        // The line runs without interruption: its frames are contiguous.
                         told.push_back(Told::Answer);
                     }
                     frames.push(frame);
@@ -145,16 +145,16 @@ impl Client {
             .await
             .map_err(|_| TmuxError::TimedOut)??;
         self.said += flushes;
-        self.life = Life::Usable;
+        self.life = ConnectionState::Usable;
         Ok(frames)
     }
 
-    /// Says commands, each as a line of its own, and does not wait for what becomes of them: where
-    /// panes print faster than tmux tells of it, an answer can take seconds.
+    /// Sends commands, each as its own line, without waiting for their results: where panes print
+    /// faster than tmux reports, an answer can take seconds.
     ///
     /// # Errors
     ///
-    /// [`TmuxError::Closed`] when the connection has gone.
+    /// [`TmuxError::Closed`] when the connection is closed.
     async fn say(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
         if commands.is_empty() {
             return Ok(());
@@ -167,11 +167,11 @@ impl Client {
         self.control.write(&lines).await
     }
 
-    /// Waits for the next thing that tmux tells unasked.
+    /// Waits for the next notification.
     ///
     /// # Errors
     ///
-    /// [`TmuxError::Closed`] when there will be no more.
+    /// [`TmuxError::Closed`] when there will be no further calls.
     ///
     /// # Cancel safety
     ///
@@ -192,14 +192,14 @@ impl Client {
         }
     }
 
-    /// Takes in what has been told by now, without waiting, for [`Client::take_told`]; of a flood
+    /// Receives what has arrived by now, without waiting, for [`Client::take_told`]; of a flood
     /// only a part.
     pub async fn catch_up(&mut self) {
         for _ in 0..AT_ONCE {
-            if self.life != Life::Usable {
+            if self.life != ConnectionState::Usable {
                 return;
             }
-            // That the connection has gone shows at the next call.
+            // A closed connection is reported by the next call.
             let next = ready(pin!(self.control.next())).await;
             let Some(Ok(Some(item))) = next else {
                 return;
@@ -211,36 +211,37 @@ impl Client {
         }
     }
 
-    /// Takes a frame that nobody waits for: of what was said, or of the user's hooks.
+    /// Handles a frame that no call expects: of a command that was only sent, or of the user's
+    /// hooks.
     fn unasked(&mut self, frame: &Frame) {
         if frame.flags & 1 != 0 {
             self.said = self.said.saturating_sub(1);
         }
     }
 
-    /// Returns what was told by the time of the last answer, in order, without waiting.
+    /// Returns the items received up to the last answer, in order, without waiting.
     pub fn take_told(&mut self) -> VecDeque<Told> {
         std::mem::take(&mut self.told)
     }
 
-    /// Lets the client fall behind a pane by this many seconds before tmux pauses the pane for it;
-    /// 0 pauses it at once when it prints faster than tmux reports.
+    /// Sets by how many seconds the client may fall behind a pane before tmux pauses the pane for
+    /// it. 0 pauses it at once when it prints faster than tmux reports.
     ///
     /// # Errors
     ///
-    /// When tmux has gone.
+    /// When tmux is gone.
     pub async fn set_max_lag(&mut self, secs: u32) -> Result<(), TmuxError> {
         let flags = format!("pause-after={secs}");
         let set = Command::new("refresh-client").args(["-f", &flags]);
         self.say(&[set]).await
     }
 
-    /// Pauses these panes for the client, which discards their pending output. They are never turned
-    /// off: tmux does not read a pane that is off, and its program would block.
+    /// Pauses these panes for the client, which discards their pending output. They are never
+    /// turned off: tmux does not read a pane that is off, which would block its program.
     ///
     /// # Errors
     ///
-    /// When tmux has gone.
+    /// When tmux is gone.
     pub async fn pause_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
@@ -253,7 +254,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When tmux has gone.
+    /// When tmux is gone.
     pub async fn continue_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
@@ -262,13 +263,13 @@ impl Client {
         self.say(&continues).await
     }
 
-    /// Makes tmux send what it may hold back. When several panes print at once and tmux pauses all of
-    /// them, it can leave the notifications queued until something else is written to the client
-    /// (3.2 to 3.8 at least): nothing would report the output that led to the pauses.
+    /// Makes tmux send pending notifications. When several panes print at once and tmux pauses all
+    /// of them, the notifications can stay queued until something else is written to the client
+    /// (3.2 to 3.8 at least): the output that led to the pauses would not be reported.
     ///
     /// # Errors
     ///
-    /// When tmux has gone.
+    /// When tmux is gone.
     pub async fn flush(&mut self) -> Result<(), TmuxError> {
         let empty = Command::new("display-message").args(["-p", ""]);
         self.say(&[empty]).await
@@ -278,35 +279,35 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When tmux does not answer in time or has gone.
+    /// When tmux does not answer in time or is gone.
     pub async fn sync(&mut self) -> Result<(), TmuxError> {
         let mark = Command::new("display-message").args(["-p", ""]);
         self.call(&[mark]).await.map(drop)
     }
 
-    /// Returns the client's process.
+    /// Returns the client's pid.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.control.pid()
     }
 
-    /// Detaches and waits until the client has gone.
+    /// Detaches and waits until the client has ended.
     pub async fn close(self) {
         self.control.close().await;
     }
 }
 
-/// Either way to a server.
+/// A way to send commands to a server.
 #[derive(Debug)]
 pub enum Connection<'a> {
-    /// By a client that is attached: no process is started.
+    /// Through an attached client, without starting a process.
     Attached(&'a mut Client),
-    /// By a client for each line.
+    /// Through a new client for each line.
     OneShot(&'a Server),
 }
 
 impl Connection<'_> {
-    /// Runs the commands as one line; a command that failed is a frame that is not `ok`.
+    /// Runs the commands as one line. A command that failed is a frame that is not `ok`.
     ///
     /// # Errors
     ///
@@ -328,7 +329,7 @@ impl Connection<'_> {
         all_ok(commands, frames)
     }
 
-    /// The same, and nothing of the commands ever stands on a command line.
+    /// The same, without the commands ever being on a command line.
     ///
     /// # Errors
     ///
@@ -345,7 +346,7 @@ impl Connection<'_> {
     }
 }
 
-/// Returns the frames, if all of them are `ok`.
+/// Returns the frames if all of them are `ok`.
 fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Frame>, TmuxError> {
     match frames.iter().position(|frame| !frame.ok) {
         None => Ok(frames),
@@ -359,7 +360,7 @@ fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Frame>, TmuxEr
     }
 }
 
-/// Returns the notification to keep of this one, when so many bytes of output were kept before it.
+/// Returns the notification to keep for this one, when `output` bytes of output are kept already.
 fn bounded(notice: Notice, output: &mut usize) -> Notice {
     let (Notice::Output { pane, ref bytes }
     | Notice::ExtendedOutput {
@@ -376,7 +377,7 @@ fn bounded(notice: Notice, output: &mut usize) -> Notice {
     }
 }
 
-/// Returns what a future has to say right now, if anything.
+/// Polls a future once and returns its result, if it is ready.
 pub(super) async fn ready<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(said) => Poll::Ready(Some(said)),
@@ -390,7 +391,7 @@ pub(super) fn pause_command(pane: PaneId) -> Command {
     Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:pause")])
 }
 
-/// Lets the client get what the pane prints from now on.
+/// Lets the client receive the pane's output from now on.
 pub(super) fn continue_command(pane: PaneId) -> Command {
     Command::new("refresh-client").args(["-A".to_owned(), format!("{pane}:continue")])
 }

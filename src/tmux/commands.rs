@@ -1,4 +1,4 @@
-//! What else we ask of tmux: lists, ends, a pane's history, and a word on the status line.
+//! Further tmux commands: listing, ending, counting runs, channels, and notices on the status line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use super::server::Server;
 use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
 
-/// The session option that holds the last notice, for status lines that want to show it.
+/// The session option with the last notice, for status lines that display it.
 pub const NOTICE_OPTION: &str = "@tmux_task_notice";
 
 /// A client of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRow {
-    /// What tmux calls it, a terminal's path as a rule.
+    /// Its name in tmux, usually a terminal's path.
     pub name: String,
-    /// Whether it is a program in control mode and not a person's terminal.
+    /// Whether it is a program in control mode and not a terminal.
     pub is_control: bool,
 }
 
@@ -25,15 +25,15 @@ pub struct ClientRow {
 pub struct SessionListed {
     /// Its id.
     pub id: SessionId,
-    /// When it was created, seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created: i64,
     /// The pid of the daemon that marked it.
     pub daemon: Option<u32>,
-    /// The name that this daemon was asked for by.
+    /// The name that this daemon was asked for.
     pub supervised_as: Option<String>,
-    /// Its name, proven text.
+    /// Its name, sanitised text.
     pub name: String,
-    /// Whether deaths were ever recorded in it, so that it has had a daemon.
+    /// Whether deaths were ever recorded in it, which means that it has had a daemon.
     pub has_record: bool,
     /// `@tmux_task_root`.
     pub root: Option<String>,
@@ -41,7 +41,7 @@ pub struct SessionListed {
     pub title: Option<String>,
 }
 
-/// Ends a window; returns whether it was there to be ended.
+/// Ends a window. Returns whether it existed.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub async fn kill_window(
 ) -> Result<bool, TmuxError> {
     let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
     match connection.run(&[kill]).await {
-        // With its last window goes the session, with that perhaps the server and with either the
+        // Ending the last window ends the session, which may end the server; either ends the
         // connection.
         Ok(_) | Err(TmuxError::Closed) => Ok(true),
         Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(false),
@@ -61,7 +61,7 @@ pub async fn kill_window(
     }
 }
 
-/// Writes our counts of runs to the windows. Windows that have gone are passed over.
+/// Writes run numbers to the windows. Windows that are gone are skipped.
 ///
 /// # Errors
 ///
@@ -82,9 +82,9 @@ pub async fn write_runs(
     Ok(())
 }
 
-/// Waits on a channel, with a client of its own that sleeps inside the server. When the future is
-/// dropped, that client is told to go; it is a plain one, which may. Returns whether the channel was
-/// signalled: the server may end before.
+/// Waits on a channel with a client of its own, which sleeps inside the server. Dropping the future
+/// terminates that client, which is safe because it is not in control mode. Returns whether the
+/// channel was signalled; `false` when the server ended first.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ pub async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError>
     server.run_until_done(wait).await
 }
 
-/// Wakes those who wait on a channel.
+/// Wakes all clients that wait on a channel.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ pub async fn signal_channel(
     connection.run(&[signal]).await.map(drop)
 }
 
-/// Ends the session. One that has gone already is fine.
+/// Ends the session. A session that is gone is not an error.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ pub async fn list_clients(
         .collect())
 }
 
-/// Lists the server's sessions; none when there is no server.
+/// Lists the server's sessions. Returns none when there is no server.
 ///
 /// # Errors
 ///
@@ -155,7 +155,7 @@ pub async fn list_clients(
 pub async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<SessionListed>, TmuxError> {
-    // `=` takes control characters out, so no text can make rows or fields.
+    // `=` removes control characters, so that no text can form rows or fields.
     let list = Command::new("list-sessions").args([
         "-F",
         "#{session_id} #{session_created} #{?@tmux_task_daemon,#{=20:@tmux_task_daemon},-} \
@@ -196,7 +196,7 @@ fn read_session(line: &str) -> Option<SessionListed> {
     })
 }
 
-/// Tells in which session each of the windows is that are anywhere on the server.
+/// Returns the session of each of these windows that exist on the server.
 ///
 /// # Errors
 ///
@@ -221,7 +221,7 @@ pub async fn where_is(
         .collect())
 }
 
-/// Returns those of these panes that are anywhere on the server, dead or alive.
+/// Returns those of these panes that exist on the server, dead or alive.
 ///
 /// # Errors
 ///
@@ -242,7 +242,7 @@ pub async fn existing_panes(
         .collect())
 }
 
-/// Sets a session option to a text; `None` takes the option away.
+/// Sets a session option to a text; `None` unsets the option.
 ///
 /// # Errors
 ///
@@ -255,9 +255,9 @@ pub async fn set_session_option(
 ) -> Result<(), TmuxError> {
     let target = format!("{session}:");
     let set = match value {
-        // Shown in a status line the text's `#` would begin a style.
+        // In a status line the text's `#` would start a style.
         Some(value) => {
-            // What is drawn halves every `##`, before `[` too.
+            // Drawing turns every `##` into `#`, before `[` too.
             let value = text::one_line(value.as_bytes(), 500).replace('#', "##");
             Command::new("set-option").args(["-t", &target, name, &value])
         }
@@ -266,8 +266,8 @@ pub async fn set_session_option(
     connection.run(&[set]).await.map(drop)
 }
 
-/// Shows a text on the status line of every terminal that shows the session, and leaves it in
-/// the session's `@tmux_task_notice`.
+/// Shows a text on the status line of every terminal attached to the session, and stores it in the
+/// session's `@tmux_task_notice`.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! The process and the pipes of a control client.
 //!
-//! A control client must be read to its end. tmux writes to its stdout itself, and one that nobody
-//! reads any more while there is something left to write stays in the server for ever (3.3a), and
-//! the server with it.
+//! A control client must be read to its end. tmux writes to the client's stdout itself. A client
+//! that is not read any more while output is pending stays in the server for ever (3.3a), and keeps
+//! the server from ending.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,40 +18,40 @@ use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::{ControlItem, Parser};
 
-/// A command with one answer and nothing else, which makes tmux write what it has still to write.
+/// A command with an empty answer, which makes tmux write pending output.
 ///
-/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, it can leave the answers that are
-/// queued behind the pane's output where they are, until something else is to be written to this
-/// client: an answer would then never come.
+/// When tmux (3.2 to 3.8 at least) pauses a pane while it writes, answers queued behind the pane's
+/// output can stay in the queue until something else is written to this client. Without this the
+/// answer would never arrive.
 const FLUSH: &str = "display-message -p ''\n";
 
-/// How long an answer may take before tmux is made to write, at first and at most.
+/// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A control client's process. Dropping it closes its stdin and reads on, in the background, until
-/// it has gone; it is never killed, which can take the server with it.
+/// A control client's process. Dropping it closes its stdin and reads on in the background until it
+/// has ended. It is never killed, which can crash the server.
 #[derive(Debug)]
 pub(super) struct ControlClient {
-    /// `None` once it is on its way out.
+    /// `None` once it is leaving.
     running: Option<Running>,
 }
 
-/// What a control client gets of what the session's panes print.
+/// What a control client receives of the output of the session's panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Nothing.
     None,
     /// Notifications that a pane has printed. tmux pauses a pane that prints faster than it can
-    /// report (`pause-after=0`), so the client is never behind: tmux up to 3.7c crashes when a pane
-    /// is respawned of which a client has output to consume.
+    /// report (`pause-after=0`), so that the client is never behind: tmux up to 3.7c crashes when a
+    /// pane is respawned while a client has output of it to consume.
     Reported,
 }
 
 #[derive(Debug)]
 struct Running {
-    /// Where there is no time to read it to its end, as when the daemon leaves a server that hangs,
-    /// it is told to go: one that merely stays keeps its server from ever ending.
+    /// Terminated on drop, for when there is no time to read it to its end, as when the daemon
+    /// leaves a server that hangs. A client that stayed would keep its server from ending.
     child: Leaving,
     stdin: ChildStdin,
     stdout: ChildStdout,
@@ -59,7 +59,7 @@ struct Running {
 }
 
 impl Server {
-    /// Starts a control client that is attached to the session and does not count for the size of
+    /// Starts a control client that is attached to the session and is ignored for the size of
     /// windows.
     pub(super) fn attach_control(
         &self,
@@ -72,8 +72,8 @@ impl Server {
         };
         let mut process = self.client_process();
         process
-            // -E: the session's environment is its user's and not the daemon's, which may have been
-            // started anywhere.
+            // -E: the session's environment belongs to its user and must not be updated from the
+            // daemon's, which may have been started anywhere.
             .args(["-C", "attach-session", "-E", "-f", flags, "-t"])
             .arg(session.to_string())
             .stdin(Stdio::piped())
@@ -95,16 +95,16 @@ impl Server {
 }
 
 impl ControlClient {
-    /// Returns the process; `None` when it has gone.
+    /// Returns the pid; `None` when the process is gone.
     pub(super) fn pid(&self) -> Option<u32> {
         self.running.as_ref()?.child.0.id()
     }
 
-    /// Returns the next thing tmux says, `None` when it says no more.
+    /// Returns the next item of tmux's output; `None` at its end.
     ///
     /// # Cancel safety
     ///
-    /// What was read is in the parser before anything else is awaited.
+    /// All bytes read are in the parser before anything else is awaited.
     pub(super) async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         match &mut self.running {
             Some(running) => running.next().await,
@@ -112,8 +112,8 @@ impl ControlClient {
         }
     }
 
-    /// Returns the next thing tmux says, and makes it write first when that takes its time and
-    /// `said` answers are still to come; they become more by that.
+    /// Returns the next item of tmux's output, and flushes when it takes long while `said` answers
+    /// are outstanding. Each flush increases `said`.
     ///
     /// # Cancel safety
     ///
@@ -135,7 +135,7 @@ impl ControlClient {
         self.next().await
     }
 
-    /// Says lines to tmux.
+    /// Writes lines to tmux.
     pub(super) async fn write(&mut self, lines: &str) -> Result<(), TmuxError> {
         let running = self.running.as_mut().ok_or(TmuxError::Closed)?;
         running
@@ -145,9 +145,9 @@ impl ControlClient {
             .map_err(|_| TmuxError::Closed)
     }
 
-    /// Says lines to tmux and reads meanwhile, handing each item to `take` until that has what it
-    /// wants: tmux may have to write before it can read all of a long line. Returns as well how many
-    /// commands were said besides: see [`FLUSH`].
+    /// Writes lines to tmux and reads meanwhile, passing each item to `take` until that returns a
+    /// value: tmux may have to write before it can read all of a long line. Also returns how many
+    /// additional commands were written: see [`FLUSH`].
     pub(super) async fn talk<T>(
         &mut self,
         lines: &str,
@@ -165,7 +165,7 @@ impl ControlClient {
             let mut pause = FLUSH_AFTER;
             while written.is_ok() {
                 sleep(pause).await;
-                // So little goes into the pipe whole or not at all.
+                // So few bytes are written to the pipe completely or not at all.
                 written = stdin.write_all(FLUSH.as_bytes()).await;
                 flushes += 1;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -191,7 +191,7 @@ impl ControlClient {
         Ok((taken, flushes))
     }
 
-    /// Detaches and waits until the client has gone.
+    /// Detaches and waits until the client has ended.
     pub(super) async fn close(mut self) {
         if let Some(running) = self.running.take() {
             running.leave().await;
@@ -225,7 +225,7 @@ impl Running {
 
 impl Drop for ControlClient {
     fn drop(&mut self) {
-        // Whoever lets go of a client, and for whatever reason: it is read to its end.
+        // However a client is dropped, it is read to its end.
         if let (Some(running), Ok(runtime)) = (self.running.take(), Handle::try_current()) {
             runtime.spawn(running.leave());
         }

@@ -1,34 +1,34 @@
-//! Why tmux did not do what it was asked.
+//! Errors of tmux commands.
 
 use std::path::PathBuf;
 
 use super::version::Version;
 
-/// Why tmux did not do what it was asked.
+/// Why tmux did not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum TmuxError {
-    /// There is no such program, or it may not be run.
+    /// The program does not exist or may not be executed.
     #[error("could not start `{}`", .program.display())]
     ProgramMissing {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The program is older than what we can work with.
+    /// The program is older than the oldest supported version.
     #[error("tmux {version} is too old, 3.2 or newer is needed")]
     TooOld {
-        /// What it says of itself.
+        /// Its version.
         version: Version,
     },
-    /// Nothing listens on the socket, or the server went away.
+    /// Nothing listens on the socket, or the server has ended.
     #[error("no tmux server is running on `{}`", .socket.display())]
     NoServer {
         /// The socket.
         socket: PathBuf,
     },
-    /// A server that runs cannot be reached by the socket that it had.
+    /// A running server cannot be reached at its socket.
     #[error(
         "the tmux server (pid {pid}) runs, but nothing answers on `{}`; `kill -USR1 {pid}` makes it \
          listen there again",
@@ -37,16 +37,16 @@ pub enum TmuxError {
     Unreachable {
         /// The socket.
         socket: PathBuf,
-        /// The server's process.
+        /// The server's pid.
         pid: u32,
     },
-    /// The socket's path is a file of another sort, which tmux would delete to make its own.
+    /// The socket's path is a file of another kind, which tmux would replace.
     #[error("{} is not a tmux socket but something else", .path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// The socket would be in a folder that is not there.
+    /// The socket's folder does not exist.
     #[error("there is no folder {} for the tmux server's socket", .folder.display())]
     NoFolder {
         /// The folder.
@@ -55,7 +55,7 @@ pub enum TmuxError {
     /// The server has no such session.
     #[error("tmux has no such session ({reply})")]
     NoSuchSession {
-        /// What tmux said.
+        /// tmux's reply.
         reply: String,
     },
     /// tmux refused a command.
@@ -63,28 +63,28 @@ pub enum TmuxError {
     Rejected {
         /// The command's name.
         command: String,
-        /// What tmux said.
+        /// tmux's reply.
         reply: String,
     },
-    /// tmux answered something that cannot be the answer to what was asked.
+    /// The answer of tmux does not fit the question.
     #[error("could not read tmux's answer: {detail}")]
     Confused {
         /// What is wrong with it.
         detail: String,
     },
-    /// The control connection has gone.
+    /// The control connection was closed.
     #[error("tmux closed the control connection")]
     Closed,
-    /// tmux did not answer in time. A client that this happened to is of no more use.
+    /// tmux did not answer in time. The client cannot be used any more.
     #[error("tmux did not answer within 10 seconds")]
     TimedOut,
-    /// Talking to the tmux program failed.
+    /// Input or output of the tmux program failed.
     #[error("could not talk to tmux")]
     Io(#[source] std::io::Error),
 }
 
 impl TmuxError {
-    /// Whether it only says that the session, or its whole server, is not there.
+    /// Whether the error only means that the session or its whole server is missing.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         match self {
@@ -102,10 +102,10 @@ impl TmuxError {
         }
     }
 
-    /// Reads what tmux says when it refuses a command.
+    /// Parses tmux's reply when it refuses a command.
     pub(super) fn from_reply(command: &str, reply: &str) -> Self {
         let reply = crate::model::text::one_line(reply.as_bytes(), 300);
-        // The last is what a server says that has no session at all, or none yet.
+        // The last one is the reply of a server without any session.
         let signs = ["can't find session", "no sessions", "no current target"];
         if signs.iter().any(|sign| reply.starts_with(sign)) {
             return Self::NoSuchSession { reply };
@@ -116,9 +116,10 @@ impl TmuxError {
         }
     }
 
-    /// Whether this text, from stderr or as the reason of an end, says that there is no server. A
-    /// client that could not connect for another reason, such as too many open files, does not know.
-    pub(super) fn tells_no_server(text: &str) -> bool {
+    /// Whether this text, from stderr or as the reason of an exit, means that there is no server. A
+    /// client that failed to connect for another reason, such as too many open files, does not
+    /// know.
+    pub(super) fn means_no_server(text: &str) -> bool {
         let could_not_connect = text.contains("error connecting to")
             && ["No such file", "Not a directory", "Connection refused"]
                 .iter()
@@ -133,21 +134,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_socket_without_a_listener_tells_that_there_is_no_server() {
-        let tells = TmuxError::tells_no_server;
-        assert!(tells("no server running on /tmp/tmux-0/default\n"));
-        assert!(tells(
+    fn only_a_socket_without_a_listener_means_that_there_is_no_server() {
+        let means_it = TmuxError::means_no_server;
+        assert!(means_it("no server running on /tmp/tmux-0/default\n"));
+        assert!(means_it(
             "error connecting to /tmp/s (No such file or directory)"
         ));
-        assert!(tells("error connecting to /tmp/s (Connection refused)"));
-        assert!(tells("[server exited]"));
+        assert!(means_it("error connecting to /tmp/s (Connection refused)"));
+        assert!(means_it("[server exited]"));
         for reason in [
             "Too many open files",
             "Permission denied",
             "Resource temporarily unavailable",
         ] {
             assert!(
-                !tells(&format!("error connecting to /tmp/s ({reason})")),
+                !means_it(&format!("error connecting to /tmp/s ({reason})")),
                 "{reason}"
             );
         }

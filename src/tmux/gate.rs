@@ -1,5 +1,5 @@
-//! A gate in front of a task's command: the command begins when somebody who wants to see all of its
-//! output is ready for it.
+//! A gate in front of a task's command: the command starts when a process that wants all of its
+//! output is ready to follow it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -8,29 +8,29 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 
-/// How the gates' names begin.
+/// The prefix of the gates' names.
 pub(super) const PREFIX: &str = "gate-";
 
-/// How long a task waits at its gate, in seconds. Whoever was to open it has gone then.
+/// How long a task waits at its gate, in seconds. By then the process that was to open it is gone.
 pub(super) const LONGEST_WAIT: u32 = 10;
 
 /// A closed gate. Dropping it opens it.
 #[derive(Debug)]
 pub struct Gate {
     path: PathBuf,
-    /// Open for reading as well, so that opening and writing never wait for the task.
+    /// Open for reading as well, so that opening and writing never block on the task.
     pipe: File,
 }
 
 impl Gate {
-    /// Makes a gate in a folder that is ours alone.
+    /// Creates a gate in a private folder.
     ///
     /// # Errors
     ///
     /// When the folder cannot be written to.
     pub fn close(folder: &Path) -> io::Result<Self> {
         let path = folder.join(format!("{PREFIX}{}", std::process::id()));
-        // One of a process that had our number.
+        // Left by a process that had our pid.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -44,7 +44,7 @@ impl Gate {
         Ok(Self { path, pipe })
     }
 
-    /// Returns where it is.
+    /// Returns the path of its pipe.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -53,14 +53,14 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // A task that waits reads this; one that has not come yet finds no gate.
+        // A waiting task reads this; one that has not arrived yet finds no gate.
         let opened = self.pipe.write_all(b"\n");
         let removed = std::fs::remove_file(&self.path);
         tracing::trace!(?opened, ?removed, "a gate was opened");
     }
 }
 
-/// Returns the line of shell that waits at a gate; `path` is quoted.
+/// Returns the shell line that waits at a gate. `path` is quoted.
 pub(super) fn wait_line(path: &str) -> String {
     format!(
         "if [ -p {path} ]; then IFS= read -r -t {LONGEST_WAIT} _ <>{path}; command -p rm -f -- {path}; fi"
@@ -87,7 +87,7 @@ mod tests {
                 .unwrap()
         };
         let mut waiting = start();
-        // It has the pipe open: it waits, and has not begun.
+        // It has the pipe open: it waits, and the command has not started.
         let fds = format!("/proc/{}/fd", waiting.id());
         let has_come = || {
             let fds = std::fs::read_dir(&fds).unwrap();

@@ -1,10 +1,9 @@
-//! A control client that sleeps in `wait-for`, so that hooks inside the server can wake us.
+//! A control client that sleeps in `wait-for`, so that hooks inside the server can wake the daemon.
 //!
-//! `wait-for -S` on a channel that nobody waits on is remembered once and forgotten the second
-//! time. So there is never a moment in which nobody waits: several waits are queued one behind the
-//! other, and the server goes from one to the next by itself. More are queued before they are used
-//! up, and not at each call, whose answer would then have to wait for another turn of the server's
-//! loop.
+//! `wait-for -S` on a channel without a waiting client is remembered once and forgotten the second
+//! time. So there must always be a waiting client: several waits are queued one behind the other,
+//! and the server goes from one to the next by itself. More are queued before they are used up, but
+//! not at each wake-up, because the answer would take another turn of the server's loop.
 
 use std::pin::pin;
 
@@ -16,26 +15,26 @@ use super::server::Server;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, ControlItem, control_line};
 
-/// What the server prints between two waits, and behind it the windows that called.
+/// The text the server prints between two waits, followed by the windows that called.
 const WOKEN: &str = "woken";
 
-/// The windows that have called, in the session's environment; between two calls it is not there.
-/// It is hidden, so no task inherits it. To set an option makes tmux think about the sizes of all
-/// windows, this does not.
+/// The windows that have called, stored in the session's environment; unset when there is no new
+/// call. It is hidden, so that no task inherits it. Setting an option makes tmux recalculate the
+/// sizes of all windows, setting this does not.
 pub(super) const CALLERS: &str = "TMUX_TASK_CALLERS";
 
-/// More than this is not kept of it.
+/// The maximum length that is stored of it.
 pub(super) const MOST_CALLERS: usize = 400;
 
-/// How many waits are queued at most, and at least.
+/// The maximum and minimum number of queued waits.
 const ROUNDS: (usize, usize) = (16, 2);
 
-/// The channel on which the hooks of a session call.
+/// Returns the channel on which the hooks of a session call.
 pub(super) fn channel(session: &str) -> String {
     format!("tmux-task-{session}")
 }
 
-/// Who has called since the last time.
+/// The windows that have called since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callers {
     /// These windows.
@@ -45,7 +44,7 @@ pub enum Callers {
 }
 
 impl Callers {
-    /// Reads what stands behind the mark; `None` when this is another text.
+    /// Parses the text behind the mark; `None` when it is another text.
     fn read(text: &str) -> Option<Self> {
         let callers = text.trim_end().strip_prefix(WOKEN)?.trim_start();
         if callers.len() >= MOST_CALLERS / 2 {
@@ -58,12 +57,12 @@ impl Callers {
     }
 }
 
-/// Lets the session forget who has called.
+/// Clears the session's list of callers.
 pub(super) fn forget_callers(target: &str) -> Command {
     Command::new("set-environment").args(["-hu", "-t", target, CALLERS])
 }
 
-/// A client that waits for the hooks of one session.
+/// A client that waits for calls of the hooks of one session.
 ///
 /// Dropping it detaches it, as with [`super::Client`].
 #[derive(Debug)]
@@ -71,14 +70,14 @@ pub struct HookWakeups {
     control: ControlClient,
     /// One wait and the mark behind it.
     round: String,
-    /// How many of them are queued.
+    /// How many rounds are queued.
     queued: usize,
-    /// Who has called, while more waits are being queued.
+    /// The windows that have called, while more waits are being queued.
     called: Option<Callers>,
 }
 
 impl Server {
-    /// Attaches a client that waits for the hooks of the session. It waits when this returns.
+    /// Attaches a client that waits for the hooks of the session. It is waiting when this returns.
     ///
     /// # Errors
     ///
@@ -88,13 +87,13 @@ impl Server {
         let target = format!("{session}:");
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
         let mark = |text: &str| Command::new("display-message").args(["-p", "-t", &target, text]);
-        let told = [
+        let marks = [
             mark(&format!("{WOKEN} #{{{CALLERS}}}")),
             forget_callers(&target),
         ];
-        let round = format!("{}\n{}\n", control_line(&[wait]), control_line(&told));
+        let round = format!("{}\n{}\n", control_line(&[wait]), control_line(&marks));
         let (queued, _) = ROUNDS;
-        // The first mark comes at once and proves that the first wait has begun behind it.
+        // The first mark is printed at once, and shows that the first wait behind it has begun.
         let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
         let mut waiter = HookWakeups {
             control,
@@ -117,16 +116,16 @@ impl Server {
 }
 
 impl HookWakeups {
-    /// Resolves when a hook has called. Calls in quick succession may be one.
+    /// Resolves when a hook has called. Several calls in quick succession may be reported as one.
     ///
     /// # Errors
     ///
-    /// [`TmuxError::Closed`] when there will be no more.
+    /// [`TmuxError::Closed`] when there will be no further calls.
     ///
     /// # Cancel safety
     ///
-    /// A call is not lost when the future is dropped: it is told by the next one. So many waits are
-    /// less than what a pipe takes whole or not at all.
+    /// A call is not lost when the future is dropped: the next one reports it. The rounds are so
+    /// short that the pipe takes them completely or not at all.
     pub async fn woken(&mut self) -> Result<Callers, TmuxError> {
         if self.called.is_none() {
             self.called = Some(self.mark().await?);
@@ -142,13 +141,13 @@ impl HookWakeups {
         Ok(self.called.take().unwrap_or(Callers::Unknown))
     }
 
-    /// Returns who has called by now, without waiting.
+    /// Returns the windows that have called by now, without waiting.
     pub async fn called(&mut self) -> Option<Callers> {
-        // That the connection has gone shows at the next call.
+        // A closed connection is reported by the next call.
         ready(pin!(self.woken())).await?.ok()
     }
 
-    /// Reads the answer to the attaching itself.
+    /// Reads the answer to the attach command.
     async fn attached(&mut self) -> Result<(), TmuxError> {
         loop {
             match self.control.next().await? {
@@ -176,13 +175,13 @@ impl HookWakeups {
         }
     }
 
-    /// Returns the client's process.
+    /// Returns the client's pid.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.control.pid()
     }
 
-    /// Detaches and waits until the client has gone.
+    /// Detaches and waits until the client has ended.
     pub async fn close(self) {
         self.control.close().await;
     }
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_called_is_read_or_not_known() {
+    fn callers_are_parsed_or_unknown() {
         let windows = |ids: &[u32]| Callers::Windows(ids.iter().copied().map(WindowId).collect());
         assert_eq!(Callers::read("woken @5;\n"), Some(windows(&[5])));
         assert_eq!(

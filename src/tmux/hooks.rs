@@ -1,6 +1,6 @@
-//! What tmux does for us inside its server: counting bells and recording deaths.
+//! Hooks inside the tmux server: they count bells, record deaths and wake the daemon.
 //!
-//! Hooks are hints. A hook that the user set on a session or a window hides ours.
+//! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -11,36 +11,37 @@ use super::rows::{BELLS, IS_BARE, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::{Command, control_line};
 
-/// Marks a session as supervised: the pid of its daemon.
+/// Marks a session as supervised. Contains the pid of its daemon.
 pub(super) const MARK: &str = "@tmux_task_daemon";
-/// What calls the session's daemon, on the session.
+/// A session option with the command that wakes the session's daemon.
 const CALL: &str = "@tmux_task_call";
-/// The name by which that daemon was asked for the session, on the session.
+/// A session option with the name that the daemon was asked for.
 pub(super) const SUPERVISED_AS: &str = "@tmux_task_name";
-/// The record of deaths, on the session.
+/// A session option with the death record.
 const DEATHS: &str = "@tmux_task_deaths";
-/// How many there were in all, so that each has a number.
+/// A session option with the total number of deaths, so that each has a number.
 const DEATH_COUNT: &str = "@tmux_task_death_count";
-/// The control clients of the session's daemon, for the next one should this one be killed.
+/// A session option with the control clients of the session's daemon, for its successor in case it
+/// is killed.
 const CLIENTS: &str = "@tmux_task_clients";
 const BELL_HOOK: &str = "alert-bell[9010]";
 const DEATH_HOOK: &str = "pane-died[9011]";
 const LINK_HOOK: &str = "window-linked[9012]";
-/// From tmux 3.8 on; it runs when a pane is respawned as well.
+/// From tmux 3.8 on. It also runs when a pane is respawned.
 const SPAWN_HOOK: &str = "pane-created[9013]";
-/// Which hooks the server has, as a global option.
+/// A global option with the version of the installed hooks.
 const VERSION: &str = "@tmux_task_hooks";
-/// The version of the hooks below; to be raised when their text changes. Later hooks must go on
-/// writing what the daemons of earlier ones read, or take other names and numbers: daemons of
+/// The version of the hooks below, to be raised when their text changes. Later hooks must continue
+/// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
 const OUR_VERSION: u32 = 2;
-/// The process of a pane, on the pane: tmux 3.8 has forgotten it when it records its death.
+/// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
-/// Marks the session as supervised by the daemon with this pid, lets its bells ring, and sets
-/// the hooks of the server. The hooks are the same for every daemon, act on marked sessions only,
-/// and leave the user's own hooks alone. Hooks of a later version are left as they are; what is
-/// missing of them is set. `panes` are those whose deaths will be recorded.
+/// Marks the session as supervised by the daemon with this pid, enables its bells, and sets the
+/// hooks of the server. The hooks are the same for every daemon, act on marked sessions only, and
+/// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
+/// added. `panes` are those whose deaths will be recorded.
 ///
 /// # Errors
 ///
@@ -67,7 +68,7 @@ pub async fn install(
     let [note_caller, call] = call();
     let on_spawn = [note_process(None), note_caller.clone(), call.clone()];
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
-    // Before the mark: what an earlier daemon noted may be long out of date.
+    // Before the mark, because the notes of an earlier daemon may be outdated.
     let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
     if connection
         .frames(&[on_spawn])
@@ -95,7 +96,7 @@ pub async fn install(
         hook_if(&is_of_marked_window(), "-g", BELL_HOOK, &on_bell),
         hook("-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
-        // Last: a line that fails half-way is not taken for whole.
+        // Last, so that a line that fails half-way does not count as complete.
         unless_current(session, "1", &note_version),
     ];
     connection
@@ -104,8 +105,8 @@ pub async fn install(
         .map(drop)
 }
 
-/// Notes that these are the control clients of the session's daemon, and ends those that a daemon
-/// left behind that was killed: tmux can keep them, and itself with them, for ever.
+/// Stores the control clients of the session's daemon, and ends those left behind by a daemon that
+/// was killed: tmux can keep them, and itself with them, for ever.
 ///
 /// # Errors
 ///
@@ -139,8 +140,8 @@ pub async fn own_clients(
     Ok(())
 }
 
-/// Whether this process is a client like ours, as far as the system tells (Linux): its number may
-/// be somebody else's by now.
+/// Whether this process is one of our control clients, as far as the system reports (Linux): its
+/// pid may have been reused.
 fn is_control_client(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
         let mut words = line.split(|byte| *byte == 0);
@@ -148,12 +149,12 @@ fn is_control_client(pid: u32) -> bool {
     })
 }
 
-/// Lets the server forget the deaths that were read, now that they are told. A record that has
-/// grown since stays whole: the next look reads it again.
+/// Clears the death record after its deaths were reported. A record that has grown since is not
+/// cleared: the next look reads it again.
 ///
 /// # Errors
 ///
-/// When tmux refuses. A session that has gone is no error.
+/// When tmux refuses. A session that is gone is not an error.
 pub async fn forget_deaths(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -161,7 +162,7 @@ pub async fn forget_deaths(
 ) -> Result<(), TmuxError> {
     let target = format!("{session}:");
     let unset = Command::new("set-option").args(["-uq", "-t", &target, DEATHS]);
-    // Only what our hook writes can be compared inside a format.
+    // A format can compare only what our hook writes.
     let is_ours = |c: char| c.is_ascii_alphanumeric() || " ;@%._:/-".contains(c);
     let record = if record.chars().all(is_ours) {
         record
@@ -182,12 +183,12 @@ pub async fn forget_deaths(
     }
 }
 
-/// Takes the session's mark away, and the hooks when no session of the server is marked by a
-/// daemon that lives.
+/// Removes the session's mark, and the hooks when no session of the server is marked by a running
+/// daemon.
 ///
 /// # Errors
 ///
-/// When tmux refuses. A server that has gone is no error.
+/// When tmux refuses. A server that is gone is not an error.
 pub async fn uninstall(
     connection: &mut Connection<'_>,
     session: Option<SessionId>,
@@ -214,18 +215,18 @@ pub async fn uninstall(
         Command::new("set-hook").args(["-gu", LINK_HOOK]),
         Command::new("set-option").args(["-gqu", VERSION]),
     ]);
-    // Asked in the line that removes: a daemon that starts meanwhile keeps its hooks.
+    // Checked in the line that removes them, so that a daemon that starts meanwhile keeps its hooks.
     let when_none = |removal: &str| {
         Command::new("if-shell").args(["-F", "#{S:#{@tmux_task_daemon}}", "", removal])
     };
     commands.push(when_none(&removal));
     connection.run(&commands).await?;
-    // Apart from the others: tmux before 3.8 refuses it.
+    // Separate from the others, because tmux before 3.8 refuses it.
     let removal = control_line(&[Command::new("set-hook").args(["-guw", SPAWN_HOOK])]);
     connection.frames(&[when_none(&removal)]).await.map(drop)
 }
 
-/// Takes the mark away when it still is the one that was read.
+/// Removes the mark if it has not changed since it was read.
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
@@ -241,8 +242,7 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     ])
 }
 
-/// Lets the windows keep their dead panes and ring their bells. Windows that have gone are
-/// passed over.
+/// Makes the windows keep their dead panes and monitor bells. Windows that are gone are skipped.
 ///
 /// # Errors
 ///
@@ -264,8 +264,8 @@ pub async fn prepare_windows(
     each(connection, windows.iter().map(prepare)).await
 }
 
-/// Runs all groups of commands as one line, or, where a target has gone meanwhile that took the
-/// rest of the line with it, each as its own.
+/// Runs all groups of commands as one line. If a target is gone and the rest of the line did not
+/// run, runs each group as its own line.
 async fn each<const N: usize>(
     connection: &mut Connection<'_>,
     groups: impl IntoIterator<Item = [Command; N]>,
@@ -284,7 +284,7 @@ async fn each<const N: usize>(
     Ok(())
 }
 
-/// Makes a tmux server look for children that ended: it can lose the signal that tells it.
+/// Makes a tmux server collect children that ended: it can lose the signal that reports them.
 pub fn nudge(server_pid: u32) {
     if let Some(pid) = process(server_pid)
         && let Err(error) = kill_process(pid, Signal::CHILD)
@@ -297,7 +297,7 @@ fn is_alive(pid: u32) -> bool {
     match process(pid).map(test_kill_process) {
         None => false,
         Some(Ok(())) => true,
-        // Somebody else's process by now, or one that we may not signal: not known to be gone.
+        // A process of another user, or one that may not be signalled: not known to be gone.
         Some(Err(error)) => error != rustix::io::Errno::SRCH,
     }
 }
@@ -306,8 +306,9 @@ fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
-/// Runs a command unless the server's hooks are of our version or a later one and `is_there`, a
-/// format, is true. tmux decides, in the line that sets: two daemons may start at once.
+/// Runs a command unless the server's hooks are of our version or a later one and the format
+/// `is_there` is true. tmux decides in the line that sets them, because two daemons may start at
+/// once.
 fn unless_current(session: SessionId, is_there: &str, command: &Command) -> Command {
     let is_current = format!("#{{&&:{is_there},#{{e|>=:#{{{VERSION}}},{OUR_VERSION}}}}}");
     let command = control_line(std::slice::from_ref(command));
@@ -321,7 +322,8 @@ fn unless_current(session: SessionId, is_there: &str, command: &Command) -> Comm
     ])
 }
 
-/// In braces the commands are parsed once, with the hook; as a word they would be each time it runs.
+/// In braces the commands are parsed once, with the hook; as a word they would be parsed at each
+/// run.
 fn run_if(condition: &str, commands: &[Command]) -> String {
     let ask = control_line(&[Command::new("if-shell").args(["-F", condition])]);
     format!("{ask} {{ {} }}", control_line(commands))
@@ -333,17 +335,17 @@ fn is_marked() -> String {
 }
 
 /// Whether the session of a hook is supervised and the hook runs for the window that it is about.
-/// When that window has closed by then, tmux runs the hook for the current window of some session.
+/// If that window is closed by then, tmux runs the hook for the current window of another session.
 fn is_of_marked_window() -> String {
     let is_its_own = "#{?hook_window,#{==:#{hook_window},#{window_id}},1}";
     format!("#{{&&:{},{is_its_own}}}", is_marked())
 }
 
-/// Calls the session's daemon, and says which window it is about.
+/// Wakes the session's daemon and passes the window.
 ///
-/// The call runs what the session's own option holds, at once. (`run-shell -C` could fill in the
-/// session as well, but it holds up the server's queue until the next turn of its loop. A window
-/// made in that turn waits for its own hook, and is gone before it when its process ends at once.)
+/// It runs the command in the session's option at once. (`run-shell -C` could insert the session as
+/// well, but it delays the server's queue until the next turn of its loop. A window that is created
+/// in that turn waits for its own hook, and is gone before it runs if its process ends at once.)
 fn call() -> [Command; 2] {
     let callers = format!("#{{=-{MOST_CALLERS}:#{{{CALLERS}}}#{{window_id}};}}");
     [
@@ -352,8 +354,8 @@ fn call() -> [Command; 2] {
     ]
 }
 
-/// A task that somebody else starts may end before we have seen it. A window without a command is
-/// a shell: its options are its user's.
+/// Keeps the dead pane of a task that others start and that may end before it is observed. A window
+/// without a command is a shell: its options belong to its user.
 fn keep_dead_panes() -> Command {
     let keep = Command::new("set-option").args(["-w", "remain-on-exit", "on"]);
     Command::new("if-shell").args(["-F", IS_BARE, "", &control_line(&[keep])])
@@ -371,7 +373,7 @@ fn count_death() -> Command {
     Command::new("set-option").args(["-F", DEATH_COUNT, &next])
 }
 
-/// Notes a pane's process on the pane, that of the hook's own pane by default.
+/// Stores a pane's pid on the pane, by default on the hook's own pane.
 fn note_process(pane: Option<PaneId>) -> Command {
     let target = pane.map(|pane| ["-t".to_owned(), pane.to_string()]);
     Command::new("set-option")
@@ -380,11 +382,12 @@ fn note_process(pane: Option<PaneId>) -> Command {
         .args([PROCESS, "#{pane_pid}"])
 }
 
-/// The last 16000 characters are some two hundred deaths between two looks. tmux 3.8 does not tell
-/// the process of a dead pane, so it was noted before. Where that could not be, the number keeps
-/// two deaths apart that are alike otherwise, and the terminal tells a process from the live one
-/// whose place it took. The rest describes a task whose window is closed before a look has seen it:
-/// names and owners are included only if they cannot be taken for the record's own characters.
+/// The last 16000 characters are about two hundred deaths between two looks. tmux 3.8 does not
+/// report the pid of a dead pane, so it was stored before. Where that was not possible, the number
+/// distinguishes two deaths that are otherwise equal, and the terminal distinguishes a process from
+/// the live one that it replaced. The other fields describe a task whose window is closed before a
+/// look contains it: names and owners are included only if they contain none of the record's own
+/// characters.
 fn record_death() -> Command {
     let plain = |characters: &str, option: &str| {
         format!("#{{?#{{m/r:^[{characters}]+$,#{{{option}}}}},#{{{option}}},}}")

@@ -1,43 +1,43 @@
-//! Ending what nobody uses. Whether it is used is asked in the line that ends it: between a look and
-//! a line anything can happen.
+//! Ends idle windows and sessions. Whether they are idle is checked in the line that ends them,
+//! because anything can happen between a look and a line.
 
 use super::client::Connection;
 use super::error::TmuxError;
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line};
 
-/// Holds where every process of a window's panes has ended, those of panes that a user split off
-/// included.
+/// True if every process of a window's panes has ended, including those of panes that a user split
+/// off.
 const WINDOW_IS_DEAD: &str = "#{==:#{P:#{?pane_dead,,1}},}";
 
 /// The same for all windows of a session.
 const SESSION_IS_DEAD: &str = "#{==:#{W:#{P:#{?pane_dead,,1}}},}";
 
-/// Holds where no terminal shows the session. Clients without a terminal, which programs like ours
-/// are, have names without a slash.
+/// True if no terminal is attached to the session. Clients without a terminal, such as programs
+/// like ours, have names without a slash.
 const IS_UNSEEN: &str = "#{?#{m:*/*,#{session_attached_list}},0,1}";
 
-/// Holds where a launcher of ours made the session.
+/// True if a launcher of ours created the session.
 const IS_OURS: &str = "#{?@tmux_task_root,1,0}";
 
-/// What is printed when the session is ended.
+/// The text that is printed when the session is ended.
 const ENDED: &str = "tmux-task-ended";
 
-/// What must hold for an idle session to be ended, besides that nothing runs in it.
+/// The condition for ending a session, besides that nothing runs in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unless {
-    /// Nothing: the user has asked for it.
+    /// None: the user has asked for it.
     Active,
-    /// A launcher of ours made it, and no terminal shows it.
+    /// A launcher of ours created it, and no terminal is attached.
     ActiveOrSeen,
 }
 
-/// Ends this life of a session if nothing runs in any of its panes; returns whether it did.
+/// Ends this life of a session if nothing runs in any of its panes. Returns whether it did.
 ///
 /// # Errors
 ///
-/// When tmux fails; [`TmuxError::Closed`] as well when the connection was attached to the session
-/// that ended. A session that has gone is no error.
+/// When tmux fails; also [`TmuxError::Closed`] when the connection was attached to the session that
+/// ended. A session that is gone is not an error.
 pub async fn end_idle_session(
     connection: &mut Connection<'_>,
     life: &SessionLife,
@@ -81,7 +81,7 @@ pub async fn end_idle_session(
 }
 
 /// Ends those windows in which nothing runs any more; each is given with its primary pane. A task
-/// that was rerun in the last instant stays, and so does a window in which the user has a pane.
+/// that was rerun just before stays, and so does a window in which the user has a pane.
 ///
 /// # Errors
 ///

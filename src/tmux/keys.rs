@@ -8,30 +8,30 @@ use super::shown::{ShownPrompt, is_changed, leave_mode};
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 
-/// What is typed.
+/// What to type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Typed {
-    /// This text, letter by letter.
+    /// This text, character by character.
     Text(String),
     /// These keys, by tmux's names.
     Keys(Vec<String>),
 }
 
-/// What became of something that was to be typed.
+/// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// It was typed.
     Typed,
-    /// The pane shows something else than it was meant for: nothing was typed.
+    /// The pane does not show the expected prompt any more: nothing was typed.
     Changed,
 }
 
-/// Types into the pane, given `only_if` only while it shows that; a mode of tmux's that has the
-/// keys, like copy mode, is left first.
+/// Types into the pane; with `only_if`, only while the pane shows that prompt. A mode of tmux that
+/// takes the keys, such as copy mode, is left first.
 ///
 /// # Errors
 ///
-/// When tmux refuses: the pane has gone, or is dead.
+/// When tmux refuses: the pane is gone or dead.
 pub async fn type_into(
     connection: &mut Connection<'_>,
     pane: PaneId,
@@ -52,11 +52,11 @@ pub async fn type_into(
     Ok(what_became(&connection.run(&commands).await?))
 }
 
-/// Types a text that must not be seen: it is on no command line, and in none of tmux's logs.
+/// Types a secret text: it is on no command line and in none of tmux's logs.
 ///
 /// # Errors
 ///
-/// When tmux refuses; nothing of the text is left in tmux then.
+/// When tmux refuses; then nothing of the text is left in tmux.
 pub async fn type_secret(
     server: &Server,
     pane: PaneId,
@@ -81,7 +81,7 @@ pub async fn type_secret(
     let Some(failed) = frames.iter().position(|frame| !frame.ok) else {
         return Ok(what_became(&frames));
     };
-    // Mostly it is not there: then there is nothing to forget.
+    // Usually the buffer does not exist and there is nothing to delete.
     drop(server.one_shot(&[forget]).await?);
     let name = commands.get(failed).map_or("", Command::name);
     Err(TmuxError::from_reply(name, &frames[failed].text()))
@@ -127,8 +127,8 @@ fn send(pane: PaneId) -> Command {
     Command::new("send-keys").args(["-t", &pane.to_string()])
 }
 
-/// Whether this is a key as tmux names them: a character or a name, perhaps with modifiers. tmux
-/// itself would type what it does not know letter by letter.
+/// Whether this is a key in tmux's notation: a character or a name, with optional modifiers. tmux
+/// itself would type unknown names character by character.
 #[must_use]
 pub fn is_key(key: &str) -> bool {
     const NAMES: &[&str] = &[

@@ -1,7 +1,7 @@
-//! Starting a task, or running it again, in its slot.
+//! Starts a task, or runs it again, in its slot.
 //!
-//! tmux is the lock: each step is one line of commands, which the server runs without anything
-//! in between. A step that finds the world changed since the question starts over.
+//! tmux itself is the lock: each step is one line of commands, which the server runs without
+//! interruption. If the state has changed since it was read, the step starts over.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
 use crate::model::{Millis, SessionId};
 
-/// How often it waits for a server that others may be starting, and how long each time.
+/// How often to wait for a server that others may be starting, and how long each time.
 const START_ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What to start.
+/// A task to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// The task session's name.
@@ -29,24 +29,24 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The command's environment.
     pub environment: TaskEnvironment,
-    /// Where the environment waits to be read: a folder that is the user's alone.
+    /// The folder for the environment's file, private to the user.
     pub runtime: PathBuf,
-    /// Who asks for it.
+    /// The owner.
     pub owner: Option<String>,
     /// The command.
     pub command: CommandWords,
-    /// What it waits for before it begins.
+    /// The gate that the command waits at before it starts.
     pub gate: Option<PathBuf>,
-    /// The project's absolute path, for a session that has to be made.
+    /// The project's absolute path, for a session that has to be created.
     pub root: Option<PathBuf>,
-    /// When the launch was asked for.
+    /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
-    /// Whether a live run stays, and the launch fails.
+    /// Whether to fail if a run is alive, instead of replacing it.
     pub only_if_absent: bool,
 }
 
-/// A launch whose environment has been written to a file. Dropping it removes the file, unless
-/// [`PreparedLaunch::hand_over`] left it to the task.
+/// A launch whose environment was written to a file. Dropping it removes the file, unless
+/// [`PreparedLaunch::hand_over`] has left the file to the task.
 #[derive(Debug)]
 pub struct PreparedLaunch {
     plan: LaunchPlan,
@@ -54,7 +54,7 @@ pub struct PreparedLaunch {
 }
 
 impl Launch {
-    /// Checks what can be checked without tmux and writes the environment to its file.
+    /// Checks everything that can be checked without tmux, and writes the environment to its file.
     ///
     /// # Errors
     ///
@@ -105,20 +105,20 @@ impl Launch {
 }
 
 impl PreparedLaunch {
-    /// Returns what tmux has to be given.
+    /// Returns the data that tmux needs.
     #[must_use]
     pub fn plan(&self) -> &LaunchPlan {
         &self.plan
     }
 
-    /// Leaves the file of the environment to the task: it was started.
+    /// Leaves the environment's file to the task, which was started.
     pub fn hand_over(self) {
         self.file.hand_over();
     }
 }
 
-/// Starts the task in its slot: makes the session and the window where they are missing, and
-/// else runs it again in the window of that name, where it puts an end to a live run.
+/// Starts the task in its slot: creates the session and the window where they are missing,
+/// otherwise runs it again in the window of that name, replacing a live run.
 ///
 /// # Errors
 ///
@@ -133,7 +133,7 @@ pub async fn launch(
     launch_prepared(connection, server, launch, prepared).await
 }
 
-/// The same for a launch that was prepared.
+/// The same for a prepared launch.
 ///
 /// # Errors
 ///
@@ -153,8 +153,8 @@ pub async fn launch_prepared(
             Attempt::NoSession => {
                 let root = launch.root.as_deref();
                 match lines.create_session(server, &launch.session, root).await {
-                    // Clients that start one server together can each take another's for theirs,
-                    // and see it exit.
+                    // Clients that start the same server together can each connect to another's and
+                    // see it exit.
                     Err(LaunchError::Tmux(error))
                         if error.is_missing() && attempt < START_ATTEMPTS =>
                     {
@@ -174,13 +174,13 @@ pub async fn launch_prepared(
     Err(no_server.map_or(LaunchError::Contended, LaunchError::Tmux))
 }
 
-/// Starts a task in its slot of a session that exists; `None` when it does not exist any more. The
-/// caller hands the environment's file over.
+/// Starts a task in its slot of an existing session; `None` when the session does not exist any
+/// more. The caller hands over the environment's file.
 ///
 /// # Errors
 ///
-/// As [`launch`]. After [`super::TmuxError::Closed`] the task may have been started:
-/// [`find_launched`] tells.
+/// As [`launch`]. After [`super::TmuxError::Closed`] the task may have been started: see
+/// [`find_launched`].
 pub async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
@@ -199,8 +199,8 @@ pub async fn launch_in(
     Err(LaunchError::Contended)
 }
 
-/// Returns what a launch has started whose answer got lost; `None` when it started nothing. What it
-/// replaced is not known.
+/// Returns what a launch has started if its answer was lost; `None` when it started nothing. What
+/// it replaced is not known.
 ///
 /// # Errors
 ///
@@ -219,7 +219,7 @@ fn is_directory(path: &Path) -> bool {
     path.is_absolute() && path.is_dir()
 }
 
-/// Returns a number that no other launch of this process has.
+/// Returns a number that is unique among the launches of this process.
 fn unique() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! The lines of commands that launch a task, and how their answers are read.
+//! The command lines of a launch, and how their answers are parsed.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use super::server::Server;
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
-/// How many rows of history a task's pane keeps.
+/// The history limit of a task's pane, in rows.
 const HISTORY_LIMIT: &str = "50000";
 
-/// The windows that have the task's name.
+/// The windows with the task's name.
 struct Windows {
     /// Those that are tasks.
     slots: Vec<Slot>,
-    /// What tmux says of all of them: as long as that is the same, so are they.
+    /// tmux's description of all of them: as long as it is the same, the windows are.
     named: String,
     /// The names of the server's control clients.
     control_clients: Vec<String>,
@@ -31,15 +31,15 @@ struct Slot {
     pane: PaneId,
     run: u32,
     is_dead: bool,
-    /// Not a shell that somebody opened, and that tmux has named after what runs in it.
+    /// Whether it is a task, and not a shell that tmux has named after its program.
     is_task: bool,
 }
 
-/// What came of one attempt to launch.
+/// The result of one attempt to launch.
 pub(super) enum Attempt {
     /// The task runs.
     Launched(Launched),
-    /// The session changed between the question and the launch: nothing was started.
+    /// The session changed between reading and launching: nothing was started.
     Contended,
     NoSession,
 }
@@ -53,10 +53,10 @@ pub(super) struct LaunchLines<'a> {
 
 const MARK: &str = "@tmux_task_launch";
 
-/// 1 where the server ends with its last client, and none is attached.
+/// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
-/// Who asked for the window's task.
+/// The window option with the owner of its task.
 const OWNER: &str = "@tmux_task_owner";
 
 impl<'a> LaunchLines<'a> {
@@ -64,7 +64,7 @@ impl<'a> LaunchLines<'a> {
         Self { plan, session }
     }
 
-    /// Looks for the windows of the name, and launches where they say.
+    /// Reads the windows of the name, and launches accordingly.
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
@@ -108,7 +108,7 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// What tmux says of the windows of the name, in one word.
+    /// Returns a format that describes the windows of the name in one word.
     fn named_format(&self) -> String {
         format!(
             "#{{W:#{{?#{{==:#{{window_name}},{}}},#{{window_id}}+,}}}}",
@@ -116,9 +116,9 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// What is listed of a pane; see [`read_row`].
+    /// Returns the format for a pane in the list; see [`read_row`].
     fn row_format(&self) -> String {
-        // A task was marked by a launcher, or opened with a command.
+        // A task was marked by a launcher or opened with a command.
         let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
         let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
         format!(
@@ -129,12 +129,12 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// Returns the windows of the name; `None` when there is no session.
+    /// Returns the windows of the name; `None` when the session is missing.
     async fn find_windows(
         &self,
         connection: &mut Connection<'_>,
     ) -> Result<Option<Windows>, TmuxError> {
-        // Without the colon tmux goes on to look for a window of that name.
+        // Without the colon tmux would also search for a window of that name.
         let list = Command::new("list-panes")
             .args(["-s", "-t", &format!("{}:", self.session)])
             .args([
@@ -173,7 +173,7 @@ impl<'a> LaunchLines<'a> {
             .arg(format!("{SERVER_ENDS} {}", self.row_format()))
     }
 
-    /// Reads what [`LaunchLines::list_launched`] said.
+    /// Parses the answer to [`LaunchLines::list_launched`].
     fn launched(
         &self,
         frames: &[Frame],
@@ -201,7 +201,8 @@ impl<'a> LaunchLines<'a> {
         }))
     }
 
-    /// Makes the session with the task as its only window; `None` when somebody was faster.
+    /// Creates the session with the task as its only window; `None` when another process was
+    /// faster.
     pub(super) async fn create_session(
         &self,
         server: &Server,
@@ -214,8 +215,8 @@ impl<'a> LaunchLines<'a> {
         let on_session = |name: &str, value: &str| {
             Command::new("set-option").args(["-t", &pane_target, name, value])
         };
-        // The length of a history is fixed when its pane is made, so the session's own option has
-        // to be there before: the session's first window makes room for the task's.
+        // The length of a history is fixed when its pane is created, so the session option has to
+        // be set before: the session's first window is replaced by the task's.
         let begin = Command::new("new-session")
             .args(["-d", "-s", &literal_format(name)])
             .args(["-n", &self.plan.name]);
@@ -248,7 +249,7 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Makes the window unless the windows of its name are others by then.
+    /// Creates the window, unless the windows of its name have changed.
     async fn create_window(
         &self,
         connection: &mut Connection<'_>,
@@ -263,7 +264,7 @@ impl<'a> LaunchLines<'a> {
         ];
         let is_same = format!("#{{==:{},{named}}}", self.named_format());
         let commands = [
-            // Another session must not stand in for one that has gone.
+            // Another session must not be used in place of one that is gone.
             Command::new("has-session").args(["-t", &self.session]),
             Command::new("if-shell")
                 .args(["-F", "-t", &pane_target, &is_same])
@@ -279,8 +280,8 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Finds out whether this launch made a window, and whether the task is in it: where a hook of
-    /// the user has made another window meanwhile, it is started now.
+    /// Finds out whether this launch created a window and whether the task is in it. If a hook of
+    /// the user has created another window meanwhile, the task is started now.
     async fn created(
         &self,
         connection: &mut Connection<'_>,
@@ -310,8 +311,8 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Runs the task again in its window; `None` when the window or one of the control clients has
-    /// gone, or when the run is alive again and was to stay then.
+    /// Runs the task again in its window; `None` when the window or one of the control clients is
+    /// gone, or when the run must be kept and is alive again.
     async fn run_again(
         &self,
         connection: &mut Connection<'_>,
@@ -319,11 +320,11 @@ impl<'a> LaunchLines<'a> {
         control_clients: &[String],
     ) -> Result<Option<Launched>, LaunchError> {
         let pane = slot.pane.to_string();
-        // First in the line: one that fails must leave nothing half done.
+        // First in the line: if it fails, nothing is half done.
         let mut commands: Vec<Command> = pause_for(control_clients, slot.pane).collect();
         commands.push(
-            // Said before the run ends, with the pane's own process: the window's active pane
-            // may be another.
+            // Set before the run ends, with the primary pane's own process: the window's active
+            // pane may be another one.
             Command::new("set-option")
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
@@ -362,10 +363,11 @@ impl<'a> LaunchLines<'a> {
         self.launched(&frames, Some(replaced))
     }
 
-    /// Makes a window that begins with a stand-in, and says which.
+    /// Creates a window with a stand-in process, and prints its id.
     ///
-    /// Hooks of the user may run right after, and wait, rename and make windows: a command that has
-    /// ended by then would have taken its window along, and the last window might be another.
+    /// Hooks of the user may run right afterwards, and wait, rename and create windows: a command
+    /// that has ended by then would have closed its window, and the last window might be another
+    /// one.
     fn new_window(&self, place: &[&str]) -> Command {
         let made = format!("made-{} #{{pane_id}}", self.plan.token);
         let command = Command::new("new-window")
@@ -374,8 +376,8 @@ impl<'a> LaunchLines<'a> {
         self.with_stand_in(command, "window")
     }
 
-    /// A process that prints nothing, ends by itself when nobody needs it any more, and says whose
-    /// it is.
+    /// Adds a stand-in process, which prints nothing, ends by itself when it is no longer needed,
+    /// and identifies its launch.
     fn with_stand_in(&self, command: Command, what: &str) -> Command {
         command
             .args(["-c", &literal_format(&self.plan.cwd), "--", "sh", "-c"])
@@ -383,7 +385,7 @@ impl<'a> LaunchLines<'a> {
             .arg(format!("{STAND_IN} {what}-{}", self.plan.token))
     }
 
-    /// The format that is true of a pane with such a stand-in.
+    /// Returns a format that is true for a pane with such a stand-in.
     fn is_stand_in(&self, what: &str) -> String {
         format!(
             "#{{m:*{what}-{}*,#{{pane_start_command}}}}",
@@ -391,14 +393,14 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// Starts the task in a window that this launch has made, if the target is one.
+    /// Starts the task in the target, if this launch has created that window.
     fn start_in(&self, target: &str) -> Command {
         Command::new("if-shell")
             .args(["-F", "-t", target, &self.is_stand_in("window")])
             .arg(control_line(&self.start_commands(target, Count::First)))
     }
 
-    /// What makes the window the task's, and starts it.
+    /// Returns the commands that turn the window into the task's and start it.
     fn start_commands(&self, target: &str, count: Count) -> Vec<Command> {
         let mut commands = self.window_options(target, count);
         let name = &self.plan.name;
@@ -438,7 +440,7 @@ impl<'a> LaunchLines<'a> {
             },
             match count {
                 Count::First => set("-w", "@tmux_task_run", "1"),
-                // A window that never was counted had its first run.
+                // A window that was never counted had its first run.
                 Count::Next => set(
                     "-wF",
                     "@tmux_task_run",
@@ -454,7 +456,7 @@ enum Count {
     Next,
 }
 
-/// One window of a listing.
+/// One window of a list.
 #[derive(Debug)]
 struct Row<'a> {
     slot: Slot,
@@ -462,7 +464,7 @@ struct Row<'a> {
     mark: &'a str,
 }
 
-/// Reads the listing, one row a window: that of its pane of the lowest id.
+/// Parses the list, one row per window: that of its pane with the lowest id.
 fn read_rows(text: &str) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for row in text.lines().filter_map(read_row) {
@@ -514,15 +516,15 @@ mod tests {
             "1 2 $0 3 @1 %7 0 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 1 +@1+@4+ 3 m\n\
              1 2 $0 3 @4 %5 0 0 +@1+@4+  \nrubbish",
         );
-        let told: Vec<_> = rows
+        let list: Vec<_> = rows
             .iter()
             .map(|row| (row.slot.window.0, row.slot.pane.0, row.slot.run, row.mark))
             .collect();
-        assert_eq!(told, [(1, 2, 3, "m"), (4, 5, 1, "")]);
-        let told: Vec<_> = rows
+        assert_eq!(list, [(1, 2, 3, "m"), (4, 5, 1, "")]);
+        let list: Vec<_> = rows
             .iter()
             .map(|row| (row.slot.is_dead, row.slot.is_task, row.named))
             .collect();
-        assert_eq!(told, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
+        assert_eq!(list, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a launch gives tmux, what comes of it, and why nothing may.
+//! The data of a launch, its result, and its errors.
 
 use std::path::PathBuf;
 
@@ -8,29 +8,29 @@ use crate::model::{Millis, PaneId, SessionLife, WindowId};
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
 
-/// All that tmux has to be given to start a task in a session that exists. None of it is secret: the
-/// environment is in a file that `words` name.
+/// Everything that tmux needs to start a task in an existing session. None of it is secret: the
+/// environment is in a file named by `words`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchPlan {
     /// The task's name.
     pub name: String,
-    /// How the launch is recognised in tmux: no other launch has it. ASCII letters, digits and `-`.
+    /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
     pub token: String,
-    /// What the pane runs.
+    /// The command line of the pane.
     pub words: Vec<String>,
-    /// The command as a person reads it, one line.
+    /// The command for display, one line.
     pub command: String,
     /// Where the command runs, an absolute path.
     pub cwd: String,
-    /// Who asks for it.
+    /// The owner.
     pub owner: Option<String>,
-    /// When the launch was asked for.
+    /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
-    /// Whether a live run stays, and the launch fails.
+    /// Whether to fail if a run is alive, instead of replacing it.
     pub only_if_absent: bool,
 }
 
-/// What a launch has put an end to.
+/// What a launch replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
     /// A run that was alive.
@@ -39,25 +39,25 @@ pub enum Replaced {
     Dead,
 }
 
-/// What was started.
+/// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
-    /// The session's life in which it was.
+    /// The life of the session.
     pub life: SessionLife,
-    /// The task.
+    /// The task's window.
     pub window: WindowId,
     /// Its primary pane.
     pub pane: PaneId,
-    /// Which run of the task it is, from 1.
+    /// The number of the run, from 1.
     pub run: u32,
-    /// The run that was in the window before; `None` when the window was made for this one.
+    /// The previous run in the window; `None` when the window was created for this one.
     pub replaced: Option<Replaced>,
 }
 
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The name is not one for a task.
+    /// The name is not valid for a task.
     #[error(
         "`{0}` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
     )]
@@ -65,7 +65,7 @@ pub enum LaunchError {
     /// tmux would change the session's name, or not find it again.
     #[error("`{0}` is not a session name: it may not be empty or contain `.` or `:`")]
     Session(String),
-    /// The environment cannot be written for the task to read.
+    /// The environment's file cannot be written.
     #[error("could not write the task's environment to {}", .folder.display())]
     Environment {
         /// The folder.
@@ -74,13 +74,13 @@ pub enum LaunchError {
         #[source]
         source: std::io::Error,
     },
-    /// The directory is not there.
+    /// The directory does not exist.
     #[error("`{}` is not a directory to run in", .0.display())]
     Directory(PathBuf),
-    /// The directory has a name that neither tmux nor the feed can carry.
+    /// The directory's name cannot be passed to tmux or written to the feed.
     #[error("cannot run in `{}`: its name is not UTF-8", .0.display())]
     DirectoryName(PathBuf),
-    /// Which of them is the slot?
+    /// The slot is ambiguous.
     #[error("two windows are named `{name}`: {first} and {second}")]
     Ambiguous {
         /// The name.
@@ -90,27 +90,27 @@ pub enum LaunchError {
         /// Another.
         second: WindowId,
     },
-    /// A live run was to stay.
+    /// A run is alive and must be kept.
     #[error("task `{name}` is running in {window}")]
     Running {
-        /// The task.
+        /// The task's window.
         name: String,
         /// Its window.
         window: WindowId,
     },
-    /// The token is not one that a launch makes.
+    /// The token is not valid.
     #[error("the launch has a token that tmux cannot be asked for")]
     Token,
-    /// The window was made, and the task is not in it.
+    /// The window was created, but the task is not in it.
     #[error("the window that was made for task `{0}` was changed before the task could start")]
     Disturbed(String),
-    /// The server goes as soon as nobody is attached.
+    /// The server ends as soon as no client is attached.
     #[error(
         "task `{0}` ends as soon as it was started: tmux's option exit-unattached is on, and no \
          client is attached"
     )]
     ServerEnds(String),
-    /// Each attempt found a session that had changed since it was read.
+    /// The session had changed at each attempt since it was read.
     #[error("the session changed during each of {ATTEMPTS} attempts; run the command again")]
     Contended,
     /// tmux.
@@ -119,7 +119,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether what was asked for can never be.
+    /// Whether the request itself is invalid.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Name(_) | Self::Session(_) | Self::Token)
@@ -149,7 +149,7 @@ impl LaunchError {
 ///
 /// # Errors
 ///
-/// Says what is allowed.
+/// When it is not; the error contains the rule.
 pub fn check_name(name: &str) -> Result<(), LaunchError> {
     let first = name
         .bytes()
@@ -166,7 +166,7 @@ pub fn check_name(name: &str) -> Result<(), LaunchError> {
     }
 }
 
-/// Checks a launch's token, which stands in formats.
+/// Checks a launch's token, which is used in formats.
 pub(super) fn check_token(token: &str) -> Result<(), LaunchError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !token.is_empty() && token.len() <= 64 && token.bytes().all(is_plain) {

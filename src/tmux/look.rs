@@ -1,7 +1,8 @@
-//! The look: everything of a session in one line of commands, so of one instant.
+//! The look: queries a whole session in one line of commands, and so at one instant.
 //!
-//! Not everything is asked each time. Of windows that may have moved all rows are asked and screens
-//! are captured; of the others a sign shows that they have not, and what is remembered still holds.
+//! Not everything is queried each time. For windows that may have changed, all rows are queried and
+//! screens are captured. For the others a sign shows that they have not changed, and the remembered
+//! rows are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,33 +11,33 @@ use super::capture::{Captures, Shape, capture_command, capture_new_command};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::rows::{
-    Formats, Listed, Wanted, bells_of_pi_command, list_command, list_window_command, read_lists,
-    read_session, session_command, signs_command,
+    Formats, ListedWindow, Wanted, bells_of_pi_command, list_command, list_window_command,
+    read_lists, read_session, session_command, signs_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 use crate::protocol::{Command, Frame};
 
-/// With more windows than this to ask for, all are.
+/// With more windows than this to query, all are queried.
 const MANY: usize = 32;
 
-/// Up to so many windows are asked for one by one, which spares tmux to go through all of them.
+/// Up to this many windows are queried one by one, so that tmux need not go through all of them.
 const VERY_FEW: usize = 8;
 
-/// Which session to look at.
+/// The session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// This life of it, through every rename.
+    /// This session, also after a rename.
     Id(SessionId),
-    /// The same of the session that [`super::install`] has prepared for this very process: tmux has
-    /// noted there what is asked.
+    /// A session that [`super::install`] has prepared for this very process: tmux has stored the
+    /// formats there.
     Own(SessionId),
-    /// Whichever has exactly this name.
+    /// The session with exactly this name.
     Name(String),
 }
 
 impl Target {
-    /// As commands take it that want a pane or a window.
+    /// Returns the target for commands that need a pane or a window.
     pub(super) fn pane(&self) -> String {
         match self {
             Self::Id(id) | Self::Own(id) => format!("{id}:"),
@@ -52,51 +53,51 @@ impl Target {
     }
 }
 
-/// What is remembered between two looks at one session.
+/// The results of earlier looks at one session.
 #[derive(Debug, Default)]
 pub struct Memory {
     captures: Captures,
-    /// The session that all this is of.
+    /// The session that they belong to.
     life: Option<SessionLife>,
-    windows: BTreeMap<WindowId, Remembered>,
-    /// Windows that are known to have changed since the last look.
+    windows: BTreeMap<WindowId, RememberedWindow>,
+    /// Windows known to have changed since the last look.
     moved: BTreeSet<WindowId>,
 }
 
 #[derive(Debug)]
-struct Remembered {
+struct RememberedWindow {
     sign: String,
-    /// With its pane and screen.
+    /// Including its pane and screen.
     row: Arc<WindowRow>,
     shape: Shape,
 }
 
-impl Remembered {
+impl RememberedWindow {
     fn pane(&self) -> Option<PaneId> {
         Some(self.row.pane.as_ref()?.pane)
     }
 
-    /// Whether tmux has still to say how its process ended.
+    /// Whether tmux has not yet reported how its process ended.
     fn is_unsettled(&self) -> bool {
         let dead = self.row.pane.as_ref().and_then(|pane| pane.dead.as_ref());
         dead.is_some_and(|dead| !dead.exit.is_known())
     }
 }
 
-/// How far a look goes beyond what it was told of.
+/// How much of the session a look queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Of windows that somebody told of, everything; of others nothing, unless nobody told of any.
+    /// Windows that were reported as changed, in full. If there are none, all windows in full.
     Told,
-    /// Of others it makes sure that they have not moved.
+    /// The same, and a sign of every other window to verify that it has not changed.
     Whole,
-    /// Everything but the screens: no more than one line.
+    /// Everything except the screens, in at most one line.
     Rows,
 }
 
 impl Memory {
-    /// Takes note of panes that have printed, of processes that have ended, and of windows that are
-    /// new or otherwise than they were, so that the next look asks for them in its first line.
+    /// Marks panes that have printed, processes that have ended, and windows that are new or have
+    /// changed, so that the next look queries them in its first line.
     pub fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
@@ -107,13 +108,13 @@ impl Memory {
         self.moved.extend(moved);
     }
 
-    /// Lets the next look ask for everything: also for what nothing shows to have changed, such as
-    /// an option that somebody set.
+    /// Makes the next look query everything, including changes that no sign shows, such as an
+    /// option that was set.
     pub fn ask_for_all(&mut self) {
         self.windows.clear();
     }
 
-    /// Returns what the first line of a look asks for.
+    /// Returns the first question of a look.
     fn first_question(&self, extent: Extent) -> Question {
         let panes = match extent {
             Extent::Told | Extent::Whole => self.captures.likely(),
@@ -144,13 +145,13 @@ impl Memory {
         }
     }
 
-    /// Returns what is missing from an answer to this question, and would make it whole.
+    /// Returns the question for what is missing from an answer, if anything is.
     fn next_question(&self, question: &Question, answer: &Answer) -> Option<Question> {
         let is_same_life = self.life.as_ref() == Some(&answer.session.life);
         let mut windows = BTreeSet::new();
         let mut panes = BTreeMap::new();
         for (window, listed) in &answer.windows {
-            let shape = match (&listed.found, self.windows.get(window)) {
+            let shape = match (&listed.details, self.windows.get(window)) {
                 (Some(found), _) => found.shape,
                 (None, Some(known)) if is_same_life && known.sign == listed.sign => known.shape,
                 (None, known) => {
@@ -168,13 +169,13 @@ impl Memory {
                 panes.insert(listed.pane, shape);
             }
         }
-        // Deaths are forgotten once they have been told: their windows are looked at with them.
+        // Deaths are cleared once reported, so their windows are queried together with them.
         let died = Death::parse_record(&answer.record).into_iter();
         windows.extend(
             died.map(|death| death.window)
                 .filter(|window| !answer.is_whole && !answer.windows.contains_key(window)),
         );
-        // One that was told of and is not there has gone, and so may others have.
+        // If a reported window is gone, others may be gone too.
         let has_gone = |windows: &BTreeSet<WindowId>| {
             windows
                 .iter()
@@ -204,7 +205,7 @@ impl Memory {
         })
     }
 
-    /// Joins what was answered and what is remembered, and remembers the answer.
+    /// Combines the answer with the remembered rows, and remembers the result.
     fn settle(&mut self, mut answer: Answer) -> Look {
         if answer.is_whole {
             let listed = &answer.windows;
@@ -212,7 +213,7 @@ impl Memory {
         }
         for (window, listed) in answer.windows {
             let sign = listed.sign;
-            let Some(found) = listed.found else {
+            let Some(found) = listed.details else {
                 continue;
             };
             let (mut row, shape) = (found.window, found.shape);
@@ -225,10 +226,15 @@ impl Memory {
                 pane.screen = self.captures.screen(pane.pane);
             }
             let row = Arc::new(row);
-            self.windows.insert(window, Remembered { sign, row, shape });
+            self.windows
+                .insert(window, RememberedWindow { sign, row, shape });
         }
         if answer.is_whole {
-            let present = self.windows.values().filter_map(Remembered::pane).collect();
+            let present = self
+                .windows
+                .values()
+                .filter_map(RememberedWindow::pane)
+                .collect();
             self.captures.keep_only(&present);
         }
         self.captures.looked(answer.time);
@@ -246,25 +252,25 @@ impl Memory {
     }
 }
 
-/// What one line asks for.
+/// The contents of one query line.
 #[derive(Debug)]
 struct Question {
-    /// Whether all windows show a sign; without, only those that are wanted are looked at.
+    /// Whether all windows return a sign. If not, only the wanted windows are queried.
     signs: bool,
     wanted: Wanted,
-    /// Panes to be captured, as they were.
+    /// Panes to capture, with their last shapes.
     panes: BTreeMap<PaneId, Shape>,
-    /// Windows that were never seen: their panes are not known, but are captured all the same.
+    /// Windows not seen before: their panes are not known, but are captured all the same.
     new: BTreeSet<WindowId>,
 }
 
 impl Question {
-    /// Whether it names windows or panes, which have to be there.
+    /// Whether it names windows or panes, which must exist.
     fn names_any(&self) -> bool {
         !(self.alone().is_empty() && self.panes.is_empty() && self.new.is_empty())
     }
 
-    /// Whether it asks for everything of this window.
+    /// Whether it queries everything of this window.
     fn wants(&self, window: WindowId) -> bool {
         match &self.wanted {
             Wanted::All => true,
@@ -272,7 +278,7 @@ impl Question {
         }
     }
 
-    /// Returns the windows that are asked for one by one.
+    /// Returns the windows that are queried one by one.
     fn alone(&self) -> &BTreeSet<WindowId> {
         static NONE: BTreeSet<WindowId> = BTreeSet::new();
         match &self.wanted {
@@ -294,15 +300,15 @@ impl Question {
     }
 }
 
-/// One answer, with the captures that were in it.
+/// One answer, including its captures.
 #[derive(Debug)]
 struct Answer {
-    /// The server's clock at the end of the line, in seconds.
+    /// The server's clock at the end of the line, in seconds since 1970.
     time: i64,
     session: SessionRow,
     /// Whether these are all windows of the session.
     is_whole: bool,
-    windows: BTreeMap<WindowId, Listed>,
+    windows: BTreeMap<WindowId, ListedWindow>,
     captured: BTreeMap<PaneId, (Shape, Vec<Vec<u8>>)>,
     record: String,
 }
@@ -315,13 +321,12 @@ fn few(windows: BTreeSet<WindowId>) -> Wanted {
     }
 }
 
-/// Looks at everything of the session at one instant; `None` when there is no such session, or
-/// no server.
+/// Looks at the session at one instant; `None` when the session or the server is missing.
 ///
 /// # Errors
 ///
-/// [`TmuxError::Confused`] when the answer does not fit the question: the caller connects anew.
-/// Whatever else keeps an answer from coming.
+/// [`TmuxError::Confused`] when the answer does not fit the question: the caller has to reconnect.
+/// Otherwise when no answer came.
 pub async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
@@ -329,9 +334,9 @@ pub async fn look(
     extent: Extent,
 ) -> Result<Option<Look>, TmuxError> {
     let mut question = memory.first_question(extent);
-    // The first line asks for what has probably moved, the second for what its answer shows to have
-    // moved as well; the third is for what came or moved in between, and settles it: of a pane that
-    // does not stop moving there is no better screen than the last.
+    // The first line queries what has probably changed, the second what its answer shows to have
+    // changed as well. The third is for changes in between, and is final: for a pane that never
+    // stops changing the last screen is as good as any.
     let mut lines_left = 3;
     loop {
         lines_left -= 1;
@@ -340,7 +345,7 @@ pub async fn look(
             question.wanted = Wanted::All;
         }
         let answer = match ask(connection, target, &question).await {
-            // A window that was told of has gone, or a pane that was to be captured.
+            // A reported window is gone, or a pane to be captured.
             Err(TmuxError::Rejected { .. }) if question.names_any() => {
                 question.signs = true;
                 question.panes.clear();
@@ -364,15 +369,15 @@ pub async fn look(
     }
 }
 
-/// Adds the counts of Pi's helper to the windows that have one of their own. It takes another line,
-/// but only where a format has found a count.
+/// Adds the bell counts of Pi's helper to the windows that have one of their own. This takes
+/// another line, but only where a format has found a count.
 async fn add_bells_of_pi(
     connection: &mut Connection<'_>,
     answer: &mut Answer,
 ) -> Result<(), TmuxError> {
     let listed = answer.windows.iter_mut();
     let mut counted: Vec<_> = listed
-        .filter_map(|(window, listed)| Some((*window, listed.found.as_mut()?)))
+        .filter_map(|(window, listed)| Some((*window, listed.details.as_mut()?)))
         .filter(|(_, found)| found.may_have_bells_of_pi)
         .collect();
     if counted.is_empty() {
@@ -381,7 +386,7 @@ async fn add_bells_of_pi(
     let ask = |(window, _): &(WindowId, _)| bells_of_pi_command(*window);
     let commands: Vec<Command> = counted.iter().map(ask).collect();
     let mut frames = connection.frames(&commands).await?;
-    // A window that has gone meanwhile takes the rest of the line with it.
+    // A window that is gone prevents the rest of the line from running.
     if frames.len() != commands.len() || frames.iter().any(|frame| !frame.ok) {
         frames.clear();
         for command in commands {
@@ -446,8 +451,9 @@ fn read(frames: Vec<Frame>, n_lists: usize, question: &Question) -> Option<Answe
         None
     };
     let windows = read_lists(signs.as_deref(), &lists)?;
-    // Somebody may have taken the formats away that tmux was asked to use: no window would be left.
-    let is_missing = |window, listed: &Listed| question.wants(window) && listed.found.is_none();
+    // The stored formats may have been removed: no window would be left.
+    let is_missing =
+        |window, listed: &ListedWindow| question.wants(window) && listed.details.is_none();
     if windows.is_empty() || windows.iter().any(|(id, listed)| is_missing(*id, listed)) {
         return None;
     }
@@ -456,7 +462,7 @@ fn read(frames: Vec<Frame>, n_lists: usize, question: &Question) -> Option<Answe
         captured.insert(*pane, (*shape, frame.body));
     }
     for (window, frame) in question.new.iter().zip(&mut frames) {
-        // Of several panes it was the active one.
+        // Of several panes the active one was captured.
         if let Some(listed) = windows.get(window).filter(|listed| listed.is_only) {
             captured.insert(listed.pane, (Shape::default(), frame.body));
         }

@@ -1,5 +1,4 @@
-//! The edge to tmux: finding the server, talking to it in control mode, and every command line
-//! we ever send it.
+//! The edge to tmux: finding the server, control mode, and every command line that is sent to tmux.
 
 mod banner;
 mod capture;

@@ -1,8 +1,8 @@
-//! One line of commands by a client that comes, asks and goes.
+//! One line of commands, run by a client that exits afterwards.
 //!
-//! Not in control mode: tmux up to 3.3a at least crashes, with all that runs in it, when a session
-//! is made or ended at the moment in which a control client connects. Marks that we print between
-//! the commands take the place of control mode's frames.
+//! Not in control mode: tmux up to 3.3a at least crashes, with everything in it, when a session is
+//! created or ended at the moment in which a control client connects. Marks printed between the
+//! commands replace control mode's frames.
 
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,11 +15,11 @@ use super::nonce::nonce;
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};
 
-/// How long tmux may take for anything.
+/// The time limit for any answer of tmux.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// A client that is told to go when this is dropped before the client has gone: SIGTERM, which tmux
-/// copes with at any time.
+/// A client that gets SIGTERM when this is dropped before the client has ended, which is safe for
+/// tmux at any time.
 #[derive(Debug)]
 pub(super) struct Leaving(pub(super) Child);
 
@@ -29,24 +29,23 @@ impl Drop for Leaving {
     }
 }
 
-/// tmux takes no more than 16 KiB of arguments, with the marks that we add; a longer line is read
-/// from stdin.
+/// tmux takes at most 16 KiB of arguments, including our marks. A longer line is read from stdin.
 const ARGV_LIMIT: usize = 8 * 1024;
 
-/// How commands get to tmux.
-enum Way {
+/// How commands are passed to tmux.
+enum CommandInput {
     /// As arguments.
     Argv,
-    /// As arguments; stdin is for them to read.
+    /// As arguments; the commands read stdin.
     ArgvWith(String),
-    /// By stdin.
+    /// On stdin.
     Stdin,
 }
 
-impl Way {
+impl CommandInput {
     fn for_length(commands: &[Command]) -> Self {
         let length: usize = argv(commands).iter().map(|word| word.len() + 1).sum();
-        // The marks are some 60 bytes a command.
+        // The marks are some 60 bytes per command.
         if length + 64 * commands.len() > ARGV_LIMIT {
             Self::Stdin
         } else {
@@ -56,8 +55,8 @@ impl Way {
 }
 
 impl Server {
-    /// Runs the commands as one line and returns what each said, as frames: one for each, up to
-    /// the first that failed.
+    /// Runs the commands as one line and returns their answers as frames: one for each, up to the
+    /// first that failed.
     ///
     /// # Errors
     ///
@@ -66,13 +65,14 @@ impl Server {
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the client is told to go. What it has asked for may be done.
+    /// When the future is dropped, the client is terminated. Its commands may have been carried
+    /// out.
     pub async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, Way::for_length(commands)).await
+        self.ask(commands, CommandInput::for_length(commands)).await
     }
 
-    /// The same, and nothing of the commands ever stands on a command line: that of the client
-    /// that started a server is the server's for as long as it lives.
+    /// The same, without the commands ever being on a command line: the command line of the client
+    /// that started a server remains the server's as long as it runs.
     ///
     /// # Errors
     ///
@@ -81,11 +81,11 @@ impl Server {
         &self,
         commands: &[Command],
     ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, Way::Stdin).await
+        self.ask(commands, CommandInput::Stdin).await
     }
 
-    /// The same, with something for the commands to read from `-`: what must not stand on a
-    /// command line, where everybody can see it.
+    /// The same, with input for the commands to read from `-`: data that must not be on a command
+    /// line, where everybody can see it.
     ///
     /// # Errors
     ///
@@ -95,12 +95,12 @@ impl Server {
         commands: &[Command],
         given: String,
     ) -> Result<Vec<Frame>, TmuxError> {
-        self.ask(commands, Way::ArgvWith(given)).await
+        self.ask(commands, CommandInput::ArgvWith(given)).await
     }
 
-    async fn ask(&self, commands: &[Command], way: Way) -> Result<Vec<Frame>, TmuxError> {
+    async fn ask(&self, commands: &[Command], way: CommandInput) -> Result<Vec<Frame>, TmuxError> {
         if commands.is_empty() {
-            // Without a command the tmux program makes a session.
+            // Without a command the tmux program creates a session.
             return Ok(Vec::new());
         }
         let time = SystemTime::now()
@@ -108,7 +108,7 @@ impl Server {
             .map_or(0, |since| {
                 i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
             });
-        // It stands on a command line for as long as the client lives: no other call knows it.
+        // It is on a command line while the client runs, so it is used for this call only.
         let nonce = nonce();
         let marked: Vec<Command> = commands
             .iter()
@@ -119,9 +119,9 @@ impl Server {
             })
             .collect();
         let (words, input) = match way {
-            Way::Argv => (argv(&marked), None),
-            Way::ArgvWith(given) => (argv(&marked), Some(given)),
-            Way::Stdin => {
+            CommandInput::Argv => (argv(&marked), None),
+            CommandInput::ArgvWith(given) => (argv(&marked), Some(given)),
+            CommandInput::Stdin => {
                 let mut read = vec![Command::new("source-file").arg("-")];
                 if commands.first().map(Command::name) == Some("new-session") {
                     read.insert(0, Command::new("start-server"));
@@ -138,17 +138,17 @@ impl Server {
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Told to go when it takes too long, or nobody waits for it any more; tokio reaps it.
+        // Terminated when it takes too long or the future is dropped. tokio reaps it.
         let mut leaving = Leaving(self.spawn(&mut process)?);
         match tokio::time::timeout(TIME_LIMIT, talk(&mut leaving.0, input)).await {
-            Ok(said) => self.frames(&said?, &nonce, commands.len(), time),
+            Ok(output) => self.frames(&output?, &nonce, commands.len(), time),
             Err(_) => Err(TmuxError::TimedOut),
         }
     }
 
-    /// Runs one command in a client of its own, however long it takes; returns whether it was done.
-    /// A server that is told to end lets its clients go on as if they had what they wait for, but it
-    /// has no sessions by then.
+    /// Runs one command in a client of its own, however long it takes. Returns whether it was
+    /// carried out: a server that ends lets its waiting clients continue as if their wait had
+    /// ended, but it has no sessions by then.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Server {
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the client is told to go.
+    /// When the future is dropped, the client is terminated.
     pub(super) async fn run_until_done(&self, command: Command) -> Result<bool, TmuxError> {
         let name = command.name().to_owned();
         let say = Command::new("display-message").args(["-p", "done #{session_id}"]);
@@ -167,24 +167,24 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut leaving = Leaving(self.spawn(&mut process)?);
-        let said = talk(&mut leaving.0, None).await?;
-        match String::from_utf8_lossy(&said.out).trim_end() {
+        let output = talk(&mut leaving.0, None).await?;
+        match String::from_utf8_lossy(&output.out).trim_end() {
             "" => {}
-            // Or it lives on without.
+            // Or the server continues without sessions.
             "done" => return Ok(self.one_shot(&[say]).await.is_ok()),
             _ => return Ok(true),
         }
-        let said = String::from_utf8_lossy(&said.err);
-        match said.trim() {
+        let output = String::from_utf8_lossy(&output.err);
+        match output.trim() {
             "" | "server exited" | "server exited unexpectedly" | "lost server" => Ok(false),
-            said if TmuxError::tells_no_server(said) => Err(self.no_server()),
-            said => Err(TmuxError::from_reply(&name, said)),
+            output if TmuxError::means_no_server(output) => Err(self.no_server()),
+            output => Err(TmuxError::from_reply(&name, output)),
         }
     }
 
     fn frames(
         &self,
-        said: &Said,
+        output: &ClientOutput,
         nonce: &str,
         commands: usize,
         time: i64,
@@ -198,10 +198,10 @@ impl Server {
         };
         let mut frames = Vec::new();
         let mut body: Vec<Vec<u8>> = Vec::new();
-        for line in said
+        for line in output
             .out
             .strip_suffix(b"\n")
-            .unwrap_or(&said.out)
+            .unwrap_or(&output.out)
             .split(|b| *b == b'\n')
         {
             if line == mark(nonce, frames.len()).as_bytes() {
@@ -213,10 +213,10 @@ impl Server {
         if frames.len() >= commands {
             return Ok(frames);
         }
-        // What the failing command said comes on stderr; of a line read from stdin also on stdout.
+        // The error of the failing command is on stderr; for a line read from stdin also on stdout.
         let rest = String::from_utf8_lossy(&body.join(&b'\n')).into_owned();
-        let err = String::from_utf8_lossy(&said.err).into_owned();
-        if TmuxError::tells_no_server(&err) || TmuxError::tells_no_server(&rest) {
+        let err = String::from_utf8_lossy(&output.err).into_owned();
+        if TmuxError::means_no_server(&err) || TmuxError::means_no_server(&rest) {
             return Err(self.no_server());
         }
         let reply = if err.trim().is_empty() { rest } else { err };
@@ -226,8 +226,8 @@ impl Server {
     }
 }
 
-/// What a client said.
-struct Said {
+/// The output of a client.
+struct ClientOutput {
     out: Vec<u8>,
     err: Vec<u8>,
 }
@@ -236,29 +236,29 @@ fn mark(nonce: &str, index: usize) -> String {
     format!("{nonce}-{index}")
 }
 
-async fn talk(child: &mut Child, input: Option<String>) -> Result<Said, TmuxError> {
+async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, TmuxError> {
     let mut stdout = child.stdout.take().expect("stdout is piped");
     let mut stderr = child.stderr.take().expect("stderr is piped");
     let stdin = child.stdin.take();
-    let mut said = Said {
+    let mut output = ClientOutput {
         out: Vec::new(),
         err: Vec::new(),
     };
     let write = async {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // A client that goes before it has read says why on stderr.
+            // A client that exits before it has read reports why on stderr.
             let written = stdin.write_all(input.as_bytes()).await;
             tracing::trace!(?written, "a line went by stdin");
         }
     };
     let ((), out, err) = tokio::join!(
         write,
-        stdout.read_to_end(&mut said.out),
-        stderr.read_to_end(&mut said.err)
+        stdout.read_to_end(&mut output.out),
+        stderr.read_to_end(&mut output.err)
     );
     out.and(err).map_err(TmuxError::Io)?;
     child.wait().await.map_err(TmuxError::Io)?;
-    Ok(said)
+    Ok(output)
 }
 
 fn terminate(child: &Child) {

@@ -1,4 +1,4 @@
-//! All that tmux has of a pane's output, at one instant.
+//! All of a pane's output that tmux has, at one instant.
 
 use super::banner::{BANNER, drop_banner, drop_joined_banner};
 use super::client::{Client, Connection, continue_command, pause_command};
@@ -8,7 +8,7 @@ use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 use crate::terminal::{columns_of, split_at_column};
 
-/// Where things stand in a pane: numbers, and what tmux wrote into a dead one.
+/// The format for a pane's dimensions and state, and for the banner of a dead pane.
 fn shape_format() -> String {
     format!(
         "#{{history_size}} #{{history_limit}} #{{pane_width}} #{{pane_height}} #{{cursor_x}} \
@@ -16,15 +16,15 @@ fn shape_format() -> String {
     )
 }
 
-/// The rows of a pane's history and screen, and where things stand in them.
+/// The rows of a pane's history and screen, with its dimensions and state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaneOutput {
-    /// History, as far as it was asked for, and screen, one string a row, as wrapped there; blank
-    /// rows at the end stay.
+    /// History, as far as requested, and screen: one string per row, wrapped as on the screen,
+    /// including blank rows at the end.
     pub rows: Vec<String>,
-    /// How many rows of history there are.
+    /// The number of rows of history.
     pub history: usize,
-    /// How many rows of history the pane keeps.
+    /// The maximum number of rows of history.
     pub limit: usize,
     /// The pane's width in columns.
     pub width: usize,
@@ -32,12 +32,12 @@ pub struct PaneOutput {
     pub height: usize,
     /// The cursor's column and row on the screen, from 0.
     pub cursor: (usize, usize),
-    /// Whether a full-screen program has the alternate screen.
+    /// Whether a full-screen program uses the alternate screen.
     pub is_alternate: bool,
     /// Whether the pane's process has ended.
     pub is_dead: bool,
-    /// The process that tmux started in the pane: tells one run from another. `None` where tmux
-    /// does not say it of a dead pane.
+    /// The process that tmux started in the pane, which distinguishes runs. `None` where tmux does
+    /// not report it for a dead pane.
     pub pid: Option<u32>,
 }
 
@@ -48,8 +48,8 @@ impl PaneOutput {
         &self.rows[self.rows.len().saturating_sub(self.height)..]
     }
 
-    /// Returns the lines from this row and column on, rows that were wrapped joined: a row that
-    /// fills its width goes on in the next. Blank lines at the end are left out.
+    /// Returns the lines from this row and column on, with wrapped rows joined: a row that fills
+    /// its width continues in the next one. Blank lines at the end are omitted.
     #[must_use]
     pub fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
@@ -69,7 +69,7 @@ impl PaneOutput {
         lines
     }
 
-    /// Returns the row that the cursor is on, counted from the top of the history.
+    /// Returns the row of the cursor, counted from the top of the history.
     #[must_use]
     pub fn cursor_row(&self) -> usize {
         self.history + self.cursor.1
@@ -89,18 +89,18 @@ pub enum History {
     Whole,
     /// Its last row only.
     LastRow,
-    /// So many of its last rows.
+    /// This many of its last rows.
     LastRows(usize),
 }
 
-/// What becomes of output that tmux has not passed on yet when the pane is read.
+/// What happens to output that tmux has not sent yet when the pane is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pending {
     /// It arrives before the answer.
     Kept,
-    /// tmux discards it, so that a pane that prints faster than anybody reads does not delay its
-    /// own answer. Of a pane whose run is over nothing arrives any more, and discarding makes the
-    /// pane safe to respawn (tmux up to 3.7c).
+    /// tmux discards it, so that a pane that prints faster than its output is read does not delay
+    /// its own answer. After the end of a run nothing more arrives, and discarding makes the pane
+    /// safe to respawn (tmux up to 3.7c).
     Dropped,
 }
 
@@ -118,9 +118,9 @@ pub async fn read_output(
     read_frames(&frames)
 }
 
-/// The same by the client that gets the pane's output: it gets all of it from that very instant on,
-/// also when the pane was paused for it before. Of what arrives, the answer separates what was
-/// printed before the reading from what is printed after it.
+/// The same with the client that follows the pane's output: it receives all output from that
+/// instant on, even if the pane was paused for it. The answer separates output from before the
+/// reading from output after it.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ pub async fn follow_output(
     history: History,
     pending: Pending,
 ) -> Result<PaneOutput, TmuxError> {
-    // A line runs in one piece: between these two the pane prints nothing.
+    // A line runs without interruption: the pane prints nothing between these two.
     let pause = match pending {
         Pending::Kept => None,
         Pending::Dropped => Some(pause_command(pane)),
@@ -164,26 +164,26 @@ fn read_frames(frames: &[Frame]) -> Result<PaneOutput, TmuxError> {
     read_shape(rows, shape).map(|(output, _)| output)
 }
 
-/// Whether a log has the escape sequences that tmux would draw it with.
+/// Whether a log includes escape sequences for colours and attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Proven text alone.
+    /// Sanitised text only.
     Plain,
-    /// As it is.
+    /// With escape sequences.
     Raw,
 }
 
-/// A pane's output as people read it.
+/// A pane's output for reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// History and screen, wrapped rows joined, without the blank rows at the end and without
-    /// tmux's own words about a dead pane.
+    /// History and screen with wrapped rows joined, without the blank rows at the end and without
+    /// tmux's banner of a dead pane.
     pub lines: Vec<String>,
-    /// Where it ends.
+    /// The end of the output.
     pub end: PaneOutput,
 }
 
-/// Reads all of a pane's output as people read it.
+/// Reads all of a pane's output for reading.
 ///
 /// # Errors
 ///
@@ -229,8 +229,8 @@ pub async fn read_log(
     Ok(Log { lines, end })
 }
 
-/// tmux writes how a cell is drawn where that changes, and so no end of what the last one has: without
-/// it a reader's terminal would go on in that colour.
+/// tmux writes attributes only where they change, and no end for the last ones: without a reset the
+/// reader's terminal would continue in that colour.
 fn reset_at_end(lines: &mut [String]) {
     const RESET: &str = "\u{1b}[m";
     let has_escapes = lines.iter().any(|line| line.contains('\u{1b}'));

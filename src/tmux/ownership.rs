@@ -1,4 +1,4 @@
-//! Who supervises which session: a mark that a daemon leaves on its own.
+//! Which daemon supervises which session: a daemon marks its session.
 
 use super::client::Connection;
 use super::error::TmuxError;
@@ -7,27 +7,27 @@ use super::quoted::{quoted, read_rows, row_format};
 use crate::model::{SessionId, SessionLife};
 use crate::protocol::{Command, Frame, control_line};
 
-/// What a daemon leaves on its session.
+/// A daemon's mark on its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Its process.
+    /// Its pid.
     pub pid: u32,
-    /// The name that it was asked for by: the session may have another one by now.
+    /// The name that it was asked for. The session may have been renamed since.
     pub name: String,
 }
 
-/// A session, and the mark of its daemon: of the present one, or of one that was killed.
+/// A session with the mark of its daemon, which may have been killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
-    /// Which life of it.
+    /// The life of the session.
     pub life: SessionLife,
     /// Its name.
     pub name: String,
-    /// The mark, if there is one.
+    /// The mark, if any.
     pub mark: Option<Mark>,
 }
 
-/// Lists the server's sessions with their marks; none when there is no server.
+/// Lists the server's sessions with their marks. Returns none when there is no server.
 ///
 /// # Errors
 ///
@@ -71,8 +71,8 @@ pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<Marked>, 
     })
 }
 
-/// Marks the session as ours if it bears the mark `before`, or none; returns the mark that it
-/// bears then. Asked and done in one line: of two daemons one has it.
+/// Marks the session as ours if its mark is still `before`. Returns the mark that it has
+/// afterwards. Compared and set in one line, so that of two daemons only one gets it.
 ///
 /// # Errors
 ///

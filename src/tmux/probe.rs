@@ -1,4 +1,4 @@
-//! Whether a tmux server is there: asked without starting a process, and without waiting; and
+//! Whether a tmux server is running, checked without starting a process and without blocking; and
 //! whether it answers.
 
 use std::os::fd::OwnedFd;
@@ -11,22 +11,23 @@ use super::error::TmuxError;
 use super::server::Server;
 use crate::protocol::Command;
 
-/// What the kernel says of a tmux server's socket.
+/// The state of a tmux server's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// A server listens.
     Listening,
-    /// A server has the socket and takes no more connections: it is stopped, or hangs.
+    /// A server has the socket but accepts no more connections: it is stopped or hangs.
     Stuck,
-    /// Nobody listens.
+    /// Nothing listens.
     Absent,
-    /// It could not be found out, as when this process has no descriptor left.
+    /// It could not be determined, for example because this process has no descriptor left.
     Unknown(Errno),
 }
 
 impl Server {
-    /// Asks the kernel whether a server listens. It never waits: a server that is stopped accepts
-    /// connections until its queue is full, and a plain connect would then wait as long as it is.
+    /// Asks the kernel whether a server listens. It never blocks: a server that is stopped accepts
+    /// connections until its queue is full, and then a plain connect would block until it
+    /// continues.
     #[must_use]
     pub fn probe(&self) -> Probe {
         match self.try_connect() {
@@ -37,7 +38,7 @@ impl Server {
         }
     }
 
-    /// Returns the process of the server that listens, if one does and the kernel tells.
+    /// Returns the pid of the server that listens, if there is one and the kernel reports it.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         let connection = self.try_connect().ok()?;
@@ -45,8 +46,8 @@ impl Server {
         u32::try_from(server.pid.as_raw_nonzero().get()).ok()
     }
 
-    /// Asks the server something that it always has an answer to; returns whether one came in time,
-    /// or nobody listens.
+    /// Sends the server a request that it can always answer. Returns whether an answer came in
+    /// time, or nothing listens.
     pub async fn answers(&self, within: Duration) -> bool {
         let command = Command::new("display-message").args(["-p", ""]);
         match self.probe() {
@@ -104,7 +105,7 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         listen(&listener, 0).unwrap();
         assert_eq!(server(&path).probe(), Probe::Listening);
-        // The probe's own connection went with it but stays in the queue, which has room for one.
+        // The probe's own connection is closed but stays in the queue, which has room for one.
         if cfg!(target_os = "linux") {
             assert_eq!(server(&path).probe(), Probe::Stuck);
         }

@@ -1,32 +1,33 @@
-//! Rows and fields of text that anybody may have written.
+//! Rows and fields that may contain arbitrary text.
 //!
-//! tmux itself quotes what it puts into a field, `#{q:...}`: a backslash stands before each of the
-//! characters that part fields and rows, and before each backslash. So nothing that is in a name, a
-//! title or an option can end its field, whoever wrote it and whatever they know.
+//! tmux itself quotes a field with `#{q:...}`: it puts a backslash before each character that
+//! separates fields and rows, and before each backslash. So nothing in a name, a title or an option
+//! can end its field, whoever wrote it.
 
 use crate::model::text;
 
-/// Begins a row. This, [`FIELD`] and [`END`] are among the characters that all supported versions
+/// Starts a row. This, [`FIELD`] and [`END`] are among the characters that all supported versions
 /// of tmux quote: `` |&;<>()$`\"'*?[# =% ``.
 const BEGIN: char = '<';
 const FIELD: char = '|';
 const END: char = '>';
 
-/// Returns a format that prints a row of these fields. What is free text in a field has to be asked
-/// for by [`quoted`], [`bounded`], [`first_of`], [`counter`] or [`expanded`].
+/// Returns a format that prints a row of these fields. Fields with free text must be made by
+/// [`quoted`], [`bounded`], [`first_of`], [`counter`] or [`expanded`].
 pub(super) fn row_format(fields: &[&str]) -> String {
     let fields = fields.join(&FIELD.to_string());
     format!("{BEGIN}{fields}{END}")
 }
 
-/// A variable's or option's text.
+/// Returns a format for the text of a variable or option.
 pub(super) fn quoted(variable: &str) -> String {
     format!("#{{q:{variable}}}")
 }
 
-/// An option's text of at most so many characters. `=` bounds it but changes runs of `#` and drops
-/// newlines, so it is used only where the bound is passed. It may cut a quoted character in two: the
-/// backslash that is left over then takes the ellipsis instead of what ends the field.
+/// Returns a format for an option's text, limited to this many characters. `=` limits it but
+/// changes runs of `#` and drops newlines, so it is used only where the limit is exceeded. It may
+/// cut a quoted character in two: the remaining backslash then quotes the ellipsis instead of the
+/// end of the field.
 pub(super) fn bounded(option: &str) -> String {
     format!(
         "#{{?#{{e|>:#{{n:{option}}},4096}},#{{=4096;q:{option}}}…,{}}}",
@@ -34,29 +35,30 @@ pub(super) fn bounded(option: &str) -> String {
     )
 }
 
-/// The first of two options that is set.
+/// Returns a format for the first of two options that is set.
 pub(super) fn first_of(ours: &str, other: &str) -> String {
     format!("#{{?{ours},{},{}}}", bounded(ours), bounded(other))
 }
 
-/// An option that holds a number, or so it should: the blank is for a backslash that is left over.
+/// Returns a format for an option that should contain a number. The blank is for a remaining
+/// backslash.
 pub(super) fn counter(option: &str) -> String {
     format!("#{{=40;q:{option}}} ")
 }
 
-/// What a format makes of other texts, which tmux cannot quote: without the characters that mean
-/// something here. [`is_dropped`] says which these are.
+/// Returns a format for text that other formats produce, which tmux cannot quote: separators are
+/// removed from it. [`is_dropped`] says which these are.
 pub(super) fn expanded(format: &str) -> String {
     format!("#{{s/[{BEGIN}{FIELD}{END}\\]//:{format}}}")
 }
 
-/// Whether [`expanded`] leaves this character out.
+/// Whether [`expanded`] removes this character.
 pub(super) fn is_dropped(c: char) -> bool {
     matches!(c, BEGIN | FIELD | END | '\\')
 }
 
-/// Reads the rows of an answer; `None` when one of them is cut, or `read` cannot read it. Lines
-/// between rows, as a hook of the user's may print, are passed over.
+/// Parses the rows of an answer; `None` when one of them is cut, or `read` cannot parse it. Lines
+/// between rows, which a user's hook may print, are skipped.
 pub(super) fn read_rows<T>(text: &str, read: impl Fn(&mut Fields) -> Option<T>) -> Option<Vec<T>> {
     let mut rows = Vec::new();
     let mut rest = text;
@@ -73,7 +75,7 @@ pub(super) fn read_rows<T>(text: &str, read: impl Fn(&mut Fields) -> Option<T>) 
     Some(rows)
 }
 
-/// Returns the fields of a row, and what follows it; `None` when it does not end.
+/// Returns the fields of a row and the rest behind it; `None` when the row does not end.
 fn split_row(row: &str) -> Option<(Vec<Vec<u8>>, &str)> {
     let mut fields = Vec::new();
     let mut field = Vec::new();
@@ -99,9 +101,9 @@ fn split_row(row: &str) -> Option<(Vec<Vec<u8>>, &str)> {
     }
 }
 
-/// Returns what is meant by the text behind a backslash, and how many bytes of it say so. Letters
-/// and digits are never quoted: there some versions of tmux have written a control character as
-/// three octal digits or as a letter, as C does. Everything else stands for itself.
+/// Returns the byte quoted behind a backslash, and the length of the quoted text. Letters and
+/// digits are never quoted: there some versions of tmux have written a control character as three
+/// octal digits or as a letter, as in C. Everything else is quoted literally.
 fn unescape(text: &str) -> (Option<u8>, usize) {
     let bytes = text.as_bytes();
     let octal = |byte: &u8| (b'0'..=b'7').contains(byte);
@@ -126,19 +128,19 @@ fn unescape(text: &str) -> (Option<u8>, usize) {
 pub(super) struct Fields(std::vec::IntoIter<Vec<u8>>);
 
 impl Fields {
-    /// A text as proven text of one line.
+    /// Returns the next field as one line of sanitised text.
     pub(super) fn text(&mut self) -> Option<String> {
         self.0.next().map(|field| text::one_line(&field, 4096))
     }
 
-    /// A text as it is.
+    /// Returns the next field unchanged.
     pub(super) fn raw(&mut self) -> Option<String> {
         self.0
             .next()
             .map(|field| String::from_utf8_lossy(&field).into_owned())
     }
 
-    /// A text that may be empty, which says nothing.
+    /// Returns the next field as a text; `None` inside when it is empty.
     pub(super) fn some_text(&mut self) -> Option<Option<String>> {
         self.text().map(|text| (!text.is_empty()).then_some(text))
     }
@@ -147,7 +149,7 @@ impl Fields {
         self.raw()?.parse().ok()
     }
 
-    /// A number that may be missing; what is no number is missing.
+    /// Returns the next field as a number; `None` inside when it is not one.
     pub(super) fn maybe<T: std::str::FromStr>(&mut self) -> Option<Option<T>> {
         self.raw().map(|field| field.trim().parse().ok())
     }
@@ -167,7 +169,7 @@ mod tests {
         })
     }
 
-    /// As tmux does it.
+    /// Quotes as tmux does.
     fn quote(text: &str) -> String {
         let quoted = text.chars().map(|c| {
             let is_quoted = "|&;<>()$`\\\"'*?[# =%".contains(c);
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_told_from_what_is_in_them() {
+    fn rows_are_separate_from_their_contents() {
         check("", &[]);
         check("<a|b>\n<c|>\n", &[&["a", "b"], &["c", ""]]);
         check("<a><b>", &[&["a"], &["b"]]);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_does_not_end_is_told() {
+    fn a_row_that_does_not_end_is_an_error() {
         for cut in ["<", "<a|b", "<a\\", "<a\\>", "<a>\n<b"] {
             assert_eq!(texts(cut), None, "{cut:?}");
         }
@@ -211,7 +213,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn a_field_is_what_was_quoted(values: Vec<String>, next: String) {
-            // What tmux may print as octal digits is not what it quotes.
+            // tmux does not quote what it may print as octal digits.
             let row = |values: &[String]| {
                 let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
                 format!("<{}>\n", quoted.join("|"))

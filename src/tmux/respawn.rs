@@ -1,10 +1,10 @@
-//! Respawning a pane without harm to the server.
+//! Respawning a pane without crashing the server.
 //!
-//! A respawn gives the pane an empty buffer, but up to tmux 3.7c the offsets of control clients keep
-//! pointing into the old one. A client that has not consumed all of the old output makes the server
-//! crash at the next byte, also when the old run ended long ago. Pausing a pane for a client takes
-//! the client's offset out of account and continuing sets it to where the pane is. Done in one line
-//! with the respawn, that leaves no moment in which an old offset counts.
+//! A respawn gives the pane an empty buffer, but up to tmux 3.7c the offsets of control clients
+//! still point into the old one. A client that has not consumed all of the old output makes the
+//! server crash at the next byte, even if the old run ended long ago. Pausing a pane for a client
+//! disables the client's offset, and continuing resets it to the present position. In one line with
+//! the respawn, no old offset is ever used.
 
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
@@ -16,7 +16,7 @@ pub(super) fn list_control_clients() -> Command {
     Command::new("list-clients").args(["-F", "#{client_control_mode} #{client_name}"])
 }
 
-/// Reads the names of the control clients from the answer.
+/// Parses the names of the control clients.
 pub(super) fn read_control_clients(frame: &Frame) -> Vec<String> {
     frame
         .text()
@@ -26,15 +26,15 @@ pub(super) fn read_control_clients(frame: &Frame) -> Vec<String> {
         .collect()
 }
 
-/// Pauses the pane for these clients: to be run before the respawn, in one line with it. A client
-/// that has gone by then fails the line.
+/// Pauses the pane for these clients, to be run before the respawn in the same line. The line fails
+/// if a client is gone by then.
 pub(super) fn pause_for(clients: &[String], pane: PaneId) -> impl Iterator<Item = Command> {
     clients
         .iter()
         .map(move |client| pause_command(pane).args(["-t", client]))
 }
 
-/// Continues the pane for these clients: to be run after the respawn, in one line with it.
+/// Continues the pane for these clients, to be run after the respawn in the same line.
 pub(super) fn continue_for(clients: &[String], pane: PaneId) -> impl Iterator<Item = Command> {
     clients
         .iter()

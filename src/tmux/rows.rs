@@ -1,8 +1,9 @@
-//! The rows of a look: what tmux is asked for each window and pane, and how the answer is read.
+//! The rows of a look: which formats tmux expands for each window and pane, and how the answer is
+//! parsed.
 //!
-//! To print everything of a window costs tmux some 25 microseconds, a sign of whether it has moved
-//! 5 of them: the sign is printed for every window, everything only of those that are wanted.
-//! And to read two thousand characters of formats costs it 200: it need not where it has noted them.
+//! Printing everything of a window takes tmux some 25 microseconds, printing a sign of change takes
+//! 5: the sign is printed for every window, everything only for those wanted. Parsing two thousand
+//! characters of formats takes 200; this is saved where tmux has stored them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -14,43 +15,43 @@ use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
-/// Of which windows everything is wanted.
+/// The windows of which everything is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Of all.
     All,
-    /// Of these, if they are there.
+    /// These windows, if they exist.
     Windows(BTreeSet<WindowId>),
 }
 
-/// One window with its primary pane.
+/// A window with its primary pane.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedWindow {
     pub(super) pane: PaneId,
     /// Whether the window has no other pane.
     pub(super) is_only: bool,
-    /// Differs when anything has moved that nobody may have told of: the process, its end, output,
-    /// bells, tmux's modes.
+    /// Changes whenever anything has changed that may not have been reported: the process, its end,
+    /// output, bells, modes of tmux.
     pub(super) sign: String,
     /// Everything, where it was wanted.
-    pub(super) found: Option<Found>,
+    pub(super) details: Option<WindowDetails>,
 }
 
-/// Everything of a window and one of its panes but for the screen.
+/// Everything of a window and one of its panes except the screen.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// With its pane.
+pub(super) struct WindowDetails {
+    /// Including its pane.
     pub(super) window: WindowRow,
     pub(super) shape: Shape,
-    /// What tmux wrote into the pane when it died.
+    /// The banner that tmux wrote into the pane when its process died.
     pub(super) banner: String,
-    /// Whether a format finds a count of Pi's helper, be it the window's own or one that is set
-    /// for more than the window.
+    /// Whether a format finds a bell count of Pi's helper, either the window's own or one that is
+    /// set for more than the window.
     pub(super) may_have_bells_of_pi: bool,
 }
 
-impl Found {
-    /// Adds what the window's own count of Pi's helper says, as [`bells_of_pi_command`] prints it.
+impl WindowDetails {
+    /// Adds the window's own bell count of Pi's helper, as printed by [`bells_of_pi_command`].
     pub(super) fn add_bells_of_pi(&mut self, printed: &str) {
         if let Ok(bells) = printed.trim().parse::<u64>() {
             let ours = self.window.bell_count.unwrap_or(0);
@@ -59,7 +60,7 @@ impl Found {
     }
 }
 
-/// What a command is to print for each row.
+/// What a command prints for each row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Formats {
     sign: &'static str,
@@ -77,7 +78,7 @@ impl Formats {
         }
     }
 
-    /// Those that [`noted_formats`] has left on the session.
+    /// The formats that [`noted_formats`] has stored on the session.
     pub(super) fn noted() -> Self {
         Self {
             sign: "#{E:@tmux_task_sign_format}",
@@ -87,7 +88,7 @@ impl Formats {
     }
 }
 
-/// The options of a session that [`Formats::noted`] speaks of, and what they are to hold.
+/// Returns the session options for [`Formats::noted`], and their values.
 pub(super) fn noted_formats() -> [(&'static str, &'static str); 3] {
     [
         ("@tmux_task_sign_format", &SIGN_FORMAT),
@@ -101,7 +102,7 @@ pub(super) fn signs_command(target: &str, formats: Formats) -> Command {
     list_panes(target).args(["-F", formats.sign])
 }
 
-/// Lists everything of the panes of a window of the session; fails when it is not there.
+/// Lists everything of the panes of a window of the session. Fails when the window does not exist.
 pub(super) fn list_window_command(session: &str, window: WindowId, formats: Formats) -> Command {
     Command::new("list-panes")
         .arg("-t")
@@ -126,19 +127,22 @@ fn list_panes(target: &str) -> Command {
     Command::new("list-panes").args(["-s", "-t", target])
 }
 
-/// Asks for the session itself. It must come behind a command that fails when the session is
-/// missing: this one takes another session then.
+/// Queries the session itself. It must follow a command that fails when the session is missing,
+/// because this one would then use another session.
 pub(super) fn session_command(target: &str, formats: Formats) -> Command {
     Command::new("display-message").args(["-p", "-t", target, formats.session])
 }
 
-/// Reads both lists, or one of them; of each window the pane with the lowest id.
-pub(super) fn read_lists(signs: Option<&str>, lists: &str) -> Option<BTreeMap<WindowId, Listed>> {
+/// Parses both lists, or one of them; for each window the pane with the lowest id.
+pub(super) fn read_lists(
+    signs: Option<&str>,
+    lists: &str,
+) -> Option<BTreeMap<WindowId, ListedWindow>> {
     let mut windows = BTreeMap::new();
     for (window, pane, sign) in read_rows(signs.unwrap_or_default(), read_sign)? {
         add(&mut windows, window, pane, sign);
     }
-    for (pane, sign, found) in read_rows(lists, read_found)? {
+    for (pane, sign, found) in read_rows(lists, read_details)? {
         let window = found.window.window;
         if signs.is_none() {
             add(&mut windows, window, pane, sign);
@@ -147,18 +151,23 @@ pub(super) fn read_lists(signs: Option<&str>, lists: &str) -> Option<BTreeMap<Wi
             .get_mut(&window)
             .filter(|listed| listed.pane == pane);
         if let Some(listed) = listed {
-            listed.found = Some(found);
+            listed.details = Some(found);
         }
     }
     Some(windows)
 }
 
-fn add(windows: &mut BTreeMap<WindowId, Listed>, window: WindowId, pane: PaneId, sign: String) {
-    let listed = |is_only| Listed {
+fn add(
+    windows: &mut BTreeMap<WindowId, ListedWindow>,
+    window: WindowId,
+    pane: PaneId,
+    sign: String,
+) {
+    let listed = |is_only| ListedWindow {
         pane,
         is_only,
         sign,
-        found: None,
+        details: None,
     };
     match windows.get_mut(&window) {
         None => drop(windows.insert(window, listed(true))),
@@ -168,29 +177,30 @@ fn add(windows: &mut BTreeMap<WindowId, Listed>, window: WindowId, pane: PaneId,
     }
 }
 
-/// Reads the session and its record of deaths.
+/// Parses the session and its death record.
 pub(super) fn read_session(text: &str) -> Option<(SessionRow, String)> {
     read_rows(text, session_row)?.pop()
 }
 
-/// The bells that the hook of Pi's own helper counts, on the window.
+/// The window option with the bell count of Pi's own helper.
 const BELLS_OF_PI: &str = "@pi_tmux_task_bell_count";
 
-/// Asks for the window's own count of Pi's helper. It has no mark of the window, and a format also
-/// finds what is set for the pane, the session, all sessions, all windows or the server.
+/// Queries the window's own bell count of Pi's helper. The option does not contain the window's id,
+/// and a format also finds values set for the pane, the session, all sessions, all windows or the
+/// server.
 pub(super) fn bells_of_pi_command(window: WindowId) -> Command {
     let window = window.to_string();
     Command::new("show-options").args(["-wqv", "-t", &window, BELLS_OF_PI])
 }
 
-/// Reads the window's own count of bells, as our hook writes it.
+/// Parses the window's own bell count, as our hook writes it.
 fn own_count(window: WindowId, counted: &str) -> Option<u64> {
     let (id, count) = counted.trim().split_once(' ')?;
     (id.parse() == Ok(window)).then_some(())?;
     count.parse().ok()
 }
 
-/// What a sign is made of: no free text but for what somebody may have set the counters to.
+/// The parts of a sign: no free text except what others may have set the counters to.
 static SIGN: LazyLock<String> = LazyLock::new(|| {
     let (bells, of_pi) = (counter(BELLS), counter(BELLS_OF_PI));
     format!(
@@ -212,18 +222,18 @@ fn read_sign(fields: &mut Fields) -> Option<(WindowId, PaneId, String)> {
     ))
 }
 
-/// The bells of a window, on the window: its id, a blank and how often it has rung. The id tells it
-/// from an option of this name that is set for a session or for all windows.
+/// The window option with the window's bell count: its id, a blank and the count. The id
+/// distinguishes it from an option of this name that is set for a session or for all windows.
 pub(super) const BELLS: &str = "@tmux_task_bells";
 
-/// Whether the pane was opened without a command of its own: tmux notes `default-command` as if
-/// it had been given, quoted where it is more than a word.
+/// Whether the pane was opened without a command of its own: tmux stores `default-command` as if it
+/// had been given, quoted if it is more than one word.
 pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
                        #{||:#{==:#{pane_start_command},#{default-command}},\
                        #{==:#{pane_start_command},\"#{default-command}\"}}}";
 
-/// The word that marks the process which a launch puts into a new window until the task takes its
-/// place.
+/// The word that marks the stand-in process, which a launch puts into a new window until the task
+/// replaces it.
 pub(super) const STAND_IN: &str = "tmux-task-stand-in";
 
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
@@ -258,13 +268,13 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{pane_in_mode}",
         "#{pane_tty}",
         &quoted("pane_title"),
-        // Asked only where nothing is recorded: it makes the server read in /proc.
+        // Queried only where no command is recorded: it makes the server read in /proc.
         "#{?@tmux_task_command,,#{?@pi_task_command,,#{q:pane_current_command}}}",
         &expanded(BANNER),
     ])
 });
 
-fn read_found(fields: &mut Fields) -> Option<(PaneId, String, Found)> {
+fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> {
     let window = fields.parse()?;
     let pane = fields.parse()?;
     let sign = fields.raw()?;
@@ -319,7 +329,7 @@ fn read_found(fields: &mut Fields) -> Option<(PaneId, String, Found)> {
         screen: Screen::default(),
     });
     let banner = fields.raw()?;
-    let found = Found {
+    let found = WindowDetails {
         window,
         shape,
         banner,
@@ -389,7 +399,7 @@ mod tests {
         let listed = |of_pi: &str| {
             let row = full("@1", "%1", "api").replace("|x|", &format!("|{of_pi}|"));
             let mut windows = read_lists(None, &row).unwrap();
-            windows.remove(&WindowId(1)).unwrap().found.unwrap()
+            windows.remove(&WindowId(1)).unwrap().details.unwrap()
         };
         assert!(!listed(" ").may_have_bells_of_pi);
         for (printed, count) in [("", 2), ("\n", 2), ("x\n", 2), ("7\n7\n", 2), ("7\n", 9)] {
@@ -417,7 +427,7 @@ mod tests {
         let signs = [sign("@1", "%1"), sign("@2", "%2")].join("\n");
         let windows = read_lists(Some(&signs), &lists).unwrap();
         assert_eq!(windows.len(), 2);
-        let found = |id: u32| windows[&WindowId(id)].found.as_ref().unwrap();
+        let found = |id: u32| windows[&WindowId(id)].details.as_ref().unwrap();
         assert_eq!(found(1).window.name, "a  <@9|!>");
         assert_eq!(found(1).window.bell_count, Some(2));
         assert_eq!(
@@ -433,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_is_told() {
+    fn a_row_that_cannot_be_parsed_is_an_error() {
         for row in ["<@1>", "<@1", "<@1 %1>"] {
             assert!(read_lists(Some(row), "").is_none(), "{row}");
             assert!(read_lists(None, row).is_none(), "{row}");
@@ -454,6 +464,6 @@ mod tests {
         let of = |id: u32| (windows[&WindowId(id)].pane, windows[&WindowId(id)].is_only);
         assert_eq!(of(1), (PaneId(2), false));
         assert_eq!(of(2), (PaneId(9), true), "linked twice");
-        assert!(windows.values().all(|listed| listed.found.is_none()));
+        assert!(windows.values().all(|listed| listed.details.is_none()));
     }
 }

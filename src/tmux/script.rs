@@ -1,41 +1,41 @@
-//! The command of a task as bash runs it.
+//! The shell command that runs a task.
 
 use super::gate::wait_line;
 use super::task_environment::TaskEnvironment;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// tmux drops what it has not read yet when a process ends. So at its end the shell asks the
-/// terminal for a sign of life: by the time tmux answers (`ESC [ 0 n`) it has read everything. A
-/// terminal that does not answer costs half a second.
+/// tmux drops output that it has not read when a process ends. So at the end the shell sends the
+/// terminal a status request: when tmux answers (`ESC [ 0 n`) it has read everything. A terminal
+/// that does not answer costs half a second.
 const DRAIN: &str =
     r"trap 'IFS= read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
 
-/// The first shell: keeps what tmux tells a pane of its terminal and nothing else of tmux's
-/// environment. The words are the script, the file, and [`LOAD`]. Where the file has been read
-/// already, somebody has respawned the pane by hand: what tmux has is the best there is then.
+/// The first shell. It keeps the variables that tmux sets for a pane's terminal and drops the rest
+/// of tmux's environment. The words are the script, the file, and [`LOAD`]. If the file is gone,
+/// the pane was respawned by hand: then tmux's environment is the best there is.
 const CLEAR: &str = r#"[ -r "$2" ] || exec "$BASH" -lc "$1" bash
 for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS; do
 [ -z "${!n+x}" ] || set -- "$@" "$n=${!n}"
 done
 exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}""#;
 
-/// The second shell: sets the task's environment, so that the login shell's profile runs in it. What
-/// no shell can name is set by the program between the two.
+/// The second shell. It sets the task's environment, so that the login shell's profile runs in it.
+/// Variables that no shell can name are set by the program between the two.
 const LOAD: &str = r#"export "${@:4}"; . "$2" 2>/dev/null
 set -- "$2.more" "$3" -lc "$1" bash "$2"
 [ ! -r "$1" ] || [ ! -x "${tmux_task_setter-}" ] || exec "$tmux_task_setter" set-environment "$1" -- "${@:2}"
 exec "${@:2}""#;
 
-/// In the third, the login shell: what its profile has changed of the environment is changed back.
-/// The file is emptied first, for a `PATH` need not have `rm`.
+/// In the third shell, the login shell: undoes what its profile has changed of the environment. The
+/// file is emptied first, because `PATH` may not contain `rm`.
 const RELOAD: &str = r#"if [ -r "${1-}" ]; then . "$1" again 2>/dev/null; : >|"$1"; command -p rm -f -- "$1"; fi
 set --"#;
 
-/// What a task runs.
+/// The command of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandWords {
-    /// One line of shell.
+    /// One shell line.
     Line(OsString),
     /// A program and its arguments, each kept as one word.
     Argv(Vec<OsString>),
@@ -51,8 +51,7 @@ impl CommandWords {
         }
     }
 
-    /// Returns the command as people read it: one line, blanks folded, words quoted where they
-    /// need it.
+    /// Returns the command for display: one line, blanks folded, words quoted where necessary.
     #[must_use]
     pub fn shown(&self) -> String {
         let line = match self {
@@ -70,8 +69,7 @@ impl CommandWords {
 
     /// Returns the words that a task's pane runs. `names` are the variables that name the task.
     ///
-    /// The pane keeps one process from the first of its shells to the last: each takes the place of
-    /// the one before.
+    /// The pane has one process throughout: each shell replaces the one before with `exec`.
     pub(super) fn pane_words(
         &self,
         names: &[(&str, &str)],
@@ -88,7 +86,7 @@ impl CommandWords {
         words.iter().map(ToString::to_string).collect()
     }
 
-    /// Returns the script for `bash -lc`; its argument is the file of the environment.
+    /// Returns the script for `bash -lc`. Its argument is the file with the environment.
     fn script(
         &self,
         names: &[(&str, &str)],
@@ -107,8 +105,8 @@ impl CommandWords {
             .map(|(name, value)| format!("{name}={}", quote(value)))
             .collect();
         // `eval` ends the command where it ends, whatever its last character is. The last line
-        // keeps bash from becoming the command's last program: a signal that ends that one is
-        // then a code of the shell.
+        // keeps bash from replacing itself with the command's last program: a signal that ends that
+        // program is then an exit code of the shell.
         format!(
             "{}\n{RELOAD}\nexport {}\n{}set -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
             environment.unset_line(),
@@ -120,7 +118,7 @@ impl CommandWords {
     }
 }
 
-/// Quotes for bash what need not be text: the quoted word is.
+/// Quotes bytes for bash. The result is text even if the word is not.
 fn quote_bytes(word: &OsStr) -> String {
     if let Some(text) = word.to_str() {
         return quote(text);

@@ -1,4 +1,4 @@
-//! Which tmux program and which server.
+//! Which tmux program and which server to use.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,12 +12,12 @@ use super::error::TmuxError;
 use super::version::Version;
 use crate::model::environment::reaches_tmux_server;
 
-/// What a person said about program and server; nothing said leaves it to the environment.
+/// The user's choice of program and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerChoice {
     /// `-L`.
     pub socket_name: Option<OsString>,
-    /// `-S`; goes before `-L`.
+    /// `-S`, which overrides `-L`.
     pub socket_path: Option<PathBuf>,
     /// `--tmux`.
     pub program: Option<PathBuf>,
@@ -27,18 +27,19 @@ pub struct ServerChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     program: PathBuf,
-    /// Absolute, without symbolic links where that can be told: our own state is kept under it.
+    /// Absolute, and without symbolic links where they can be resolved: our own state depends on
+    /// it.
     socket: PathBuf,
-    /// How many descriptors its clients may have; `None` leaves them as many as we may.
+    /// The limit on descriptors of its clients; `None` leaves it unchanged.
     descriptors: Option<u64>,
 }
 
 impl Server {
-    /// Returns the server that tmux itself would choose, by `-S`, `-L`, `$TMUX` or its default.
+    /// Returns the server that tmux itself would choose: by `-S`, `-L`, `$TMUX` or its default.
     ///
     /// # Errors
     ///
-    /// [`TmuxError::NotASocket`] when the path is taken by something else: tmux would delete it.
+    /// [`TmuxError::NotASocket`] when the path is a file of another kind, which tmux would delete.
     /// When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
     pub fn locate(
         choice: &ServerChoice,
@@ -76,8 +77,8 @@ impl Server {
         &self.socket
     }
 
-    /// Returns the same server for a process whose limit of descriptors was raised: the clients
-    /// that it starts get this one.
+    /// Returns the same server with a limit on descriptors for the clients that it starts, for a
+    /// process whose own limit was raised.
     #[must_use]
     pub fn with_descriptors(&self, descriptors: Option<u64>) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl Server {
         &self.program
     }
 
-    /// Asks the program for its version.
+    /// Runs the program to get its version.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl Server {
         Ok(Version::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Returns the program's version when we can work with it.
+    /// Returns the program's version if it is supported.
     ///
     /// # Errors
     ///
@@ -117,11 +118,12 @@ impl Server {
         }
     }
 
-    /// Makes the folder that tmux would make for its own sockets; given `-S` it makes none.
+    /// Creates the folder that tmux would create for its default sockets. With `-S` none is
+    /// created.
     ///
     /// # Errors
     ///
-    /// [`TmuxError::NoFolder`] when a server cannot be started for want of a folder.
+    /// [`TmuxError::NoFolder`] when a server cannot be started because the folder is missing.
     pub fn create_socket_folder(&self) -> Result<(), TmuxError> {
         let Some(folder) = self.socket.parent().filter(|folder| !folder.exists()) else {
             return Ok(());
@@ -140,15 +142,15 @@ impl Server {
         }
     }
 
-    /// Returns the program, ready to be a client of this server.
+    /// Returns a command for a client of this server.
     pub(super) fn client_process(&self) -> Process {
         let mut process = self.process();
         process.arg("-u").arg("-S").arg(&self.socket);
         process
     }
 
-    /// The program in an environment that may be the server's: a client that finds no server
-    /// starts one, which keeps all that the client has for every task and every shell to come.
+    /// Returns the program with an environment that may become the server's: a client that finds no
+    /// server starts one, which keeps the client's environment for every task and every shell.
     fn process(&self) -> Process {
         let mut process = Process::new(&self.program);
         let stays = |name: &OsStr| name.to_str().is_some_and(reaches_tmux_server);
@@ -182,7 +184,7 @@ impl Server {
     }
 }
 
-/// Sets the soft limit of a process of ours.
+/// Sets the soft limit on descriptors of a process of ours.
 #[cfg(target_os = "linux")]
 fn limit_descriptors(child: &Child, descriptors: u64) {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -203,7 +205,7 @@ fn folder_name() -> String {
     format!("tmux-{}", rustix::process::getuid().as_raw())
 }
 
-/// As tmux does it: the first of `$TMUX_TMPDIR` and `/tmp` that exists, resolved.
+/// Returns the folder that tmux uses: the first of `$TMUX_TMPDIR` and `/tmp` that exists, resolved.
 fn default_folder(tmpdir: Option<OsString>) -> Result<PathBuf, TmuxError> {
     let base = tmpdir
         .and_then(|dir| std::fs::canonicalize(dir).ok())

@@ -1,18 +1,19 @@
-//! What a pane shows where it asks, in a form that tmux can compare in the very line that types.
+//! A prompt on a pane, in a form that tmux can compare in the same line that types.
 //!
-//! Between a look at a prompt and an answer to it the task may ask something else. So the answer is
-//! typed by one line of commands, which tmux runs without reading from the pane in between, and only
-//! if the prompt's row, the cursor and the process are still the same.
+//! Between a look at a prompt and an answer the task may ask something else. So the answer is typed
+//! by one line of commands, which tmux runs without reading from the pane in between, and only if
+//! the prompt's row, the cursor and the process have not changed.
 
 use super::client::Connection;
 use super::error::TmuxError;
 use crate::model::{PaneId, text};
 use crate::protocol::{Command, control_line};
 
-/// What is looked for, on the pane while the line runs: a format would read formats in it.
+/// The text to search for, stored on the pane while the line runs, because a format in the command
+/// would be expanded.
 const LOOKED_FOR: &str = "@tmux_task_shown";
 
-/// What a line says that has typed nothing.
+/// The text printed by a line that has typed nothing.
 const CHANGED: &str = "changed";
 
 const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alternate_on}";
@@ -21,30 +22,30 @@ const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alter
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownPrompt {
     pane: PaneId,
-    /// What [`SHAPE`] was.
+    /// The value of [`SHAPE`].
     shape: String,
-    /// The prompt's row, without the blanks at its end.
+    /// The prompt's row, without trailing blanks.
     row: String,
-    /// Its number on the screen, from 0, and how far from the cursor's row it is.
+    /// Its row on the screen, from 0, and its distance from the cursor's row.
     at: usize,
     below_cursor: i64,
-    /// The number of the first row that shows the same.
+    /// The first row with the same text.
     first: usize,
 }
 
-/// Where a prompt was judged to be.
+/// The position of a prompt that was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptPlace<'a> {
-    /// The row that asks, as text.
+    /// The text of the row that asks.
     pub line: &'a str,
-    /// How many rows it is below the cursor's; above it, less than 0.
+    /// How many rows it is below the cursor's row; negative above it.
     pub below_cursor: i64,
     /// The cursor's column.
     pub cursor_x: u32,
 }
 
 impl ShownPrompt {
-    /// Looks whether the pane shows the prompt at that place; `None` when it does not.
+    /// Checks whether the pane shows the prompt at that position; `None` when it does not.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl ShownPrompt {
         let at = usize::try_from(cursor_y + place.below_cursor).ok()?;
         let rows: Vec<&str> = screen.split('\n').map(str::trim_end).collect();
         let row = *rows.get(at)?;
-        // Tabs are blanks on one of the two ways here.
+        // Tabs are blanks in one of the two.
         let words = |row: &str| -> Vec<String> {
             let row = text::row(row.as_bytes());
             row.split_whitespace().map(ToOwned::to_owned).collect()
@@ -90,7 +91,8 @@ impl ShownPrompt {
         })
     }
 
-    /// Returns commands that run `typing` if the pane still shows the prompt, and else `instead`.
+    /// Returns commands that run `typing` if the pane still shows the prompt, and `instead`
+    /// otherwise.
     pub(super) fn guard(&self, typing: &[Command], instead: &[Command]) -> Vec<Command> {
         let target = self.pane.to_string();
         let set =
@@ -98,7 +100,7 @@ impl ShownPrompt {
         let unset = Command::new("set-option").args(["-puq", "-t", &target, LOOKED_FOR]);
         let leave = leave_mode(self.pane);
         let say = Command::new("display-message").args(["-p", CHANGED]);
-        // What is typed would go to copy mode.
+        // Otherwise copy mode would get the keys.
         let typing = [&[unset.clone(), leave.clone()], typing].concat();
         let instead = [&[unset], instead, &[say]].concat();
         let either = |condition: &str, instead: &[Command]| {
@@ -113,8 +115,8 @@ impl ShownPrompt {
             let condition = format!("#{{&&:{same_shape},{found}}}");
             return vec![set(&pattern(&self.row)), either(&condition, &instead)];
         }
-        // The search stops at a row above that shows the same. Copy mode tells the cursor's row; it
-        // is left before anybody can see it.
+        // The search stops at a row above with the same text. Copy mode reports the cursor's row;
+        // it is left before it is drawn.
         let found = format!("#{{==:#{{copy_cursor_line}},#{{{LOOKED_FOR}}}}}");
         let condition = format!("#{{&&:{same_shape},{found}}}");
         let mut commands = vec![
@@ -137,12 +139,12 @@ impl ShownPrompt {
     }
 }
 
-/// Whether the answer to a guarded line says that nothing was typed.
+/// Whether the answer to a guarded line means that nothing was typed.
 pub(super) fn is_changed(answer: &str) -> bool {
     answer.lines().any(|line| line == CHANGED)
 }
 
-/// An extended regular expression for a row that is exactly this.
+/// Returns an extended regular expression that matches exactly this row.
 fn pattern(row: &str) -> String {
     let mut pattern = String::from("^");
     for c in row.chars() {
@@ -155,7 +157,7 @@ fn pattern(row: &str) -> String {
     pattern
 }
 
-/// Leaves a mode of tmux's, such as copy mode, in which keys do not reach the program.
+/// Leaves a mode of tmux, such as copy mode, in which keys do not reach the program.
 pub(super) fn leave_mode(pane: PaneId) -> Command {
     Command::new("if-shell")
         .args(["-F", "-t", &pane.to_string(), "#{pane_in_mode}"])
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(find("7 10 3 0 0", "Password:", -1), Some((2, 0, password)));
         let again = "Sorry, try again.".to_owned();
         assert_eq!(find("7 10 0 0 0", &again, 1), Some((1, 1, again.clone())));
-        // The cursor, the row or the screen is another one.
+        // The cursor, the row or the screen has changed.
         assert_eq!(find("7 11 2 0 0", "Password:", 0), None);
         assert_eq!(find("7 10 1 0 0", "Password:", 0), None);
         assert_eq!(find("7 10 0 0 0", "Password:", -1), None);

@@ -1,14 +1,15 @@
-//! Tabs in captured rows: newer versions of tmux (3.7c, 3.8) show them as such, older ones as
-//! the blanks that stand in their place. Everybody who counts columns needs the blanks.
+//! Tabs in captured rows: newer versions of tmux (3.7c, 3.8) return them as tabs, older ones as
+//! blanks. Counting columns needs the blanks.
 
 use crate::model::text;
 use crate::terminal::columns_of;
 
-/// Between two stops; where a program has set others, columns after its tabs are wrong.
+/// The distance between two tab stops. Where a program has set others, columns after its tabs are
+/// wrong.
 const STOP: usize = 8;
 
-/// Returns a captured row as proven text without tabs, or a line of several rows that were joined.
-/// The last column of a row is a stop.
+/// Returns a captured row, or a line of several joined rows, as sanitised text without tabs. The
+/// last column of a row is a stop.
 pub(super) fn row(bytes: &[u8], width: usize) -> String {
     if !bytes.contains(&b'\t') {
         return text::row(bytes);
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_stand_where_tabs_were() {
+    fn tabs_become_blanks() {
         for (line, width, shown) in [
             ("a\tb", 80, "a       b"),
             ("\tb\t\tc", 80, "        b               c"),

@@ -1,8 +1,8 @@
-//! The environment of a task, and how it gets there unseen.
+//! The environment of a task, and how it is passed without being visible.
 //!
-//! The values stand in no command line, and in nothing that tmux keeps: arguments are for everybody
-//! to see, a session's environment goes to every later window, and tmux logs its commands. They go
-//! by a file that only the user can read; the shell that the task begins with reads and removes it.
+//! The values are on no command line and in nothing that tmux keeps: everybody can see arguments, a
+//! session's environment goes to every later window, and tmux logs its commands. They are passed in
+//! a file that only the user can read. The shell that the task starts with reads and removes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,17 +18,17 @@ use super::gate;
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::environment::{Withheld, is_shell_name};
 
-/// How the files' names begin.
+/// The prefix of the files' names.
 const PREFIX: &str = "task-env-";
 
-/// How the name of the file ends that has what no shell can name.
+/// The suffix of the file with the variables that no shell can name.
 const MORE: &str = ".more";
 
-/// A shell that has not read its file after this time never will.
+/// If a shell has not read its file after this time, it never will.
 const STALE: Duration = Duration::from_secs(600);
 
-/// Variables that mean something to bash itself: they are given to a shell when it starts, and never
-/// set in one that runs already.
+/// Variables with a meaning to bash itself: they are passed to a shell when it starts, and never
+/// set in one that is running.
 const OF_BASH: [&str; 24] = [
     "ENV",
     "IFS",
@@ -56,19 +56,19 @@ const OF_BASH: [&str; 24] = [
     "EXECIGNORE",
 ];
 
-/// What a task has for an environment.
+/// The environment of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskEnvironment {
     variables: Vec<(OsString, OsString)>,
-    /// Whether tmux's own is kept below it.
+    /// Whether it is added to tmux's own environment.
     is_on_top_of_tmux: bool,
     withheld: Withheld,
-    /// The program that sets variables which no shell can name; see [`TaskEnvironment::set_by`].
+    /// The program that sets variables that no shell can name; see [`TaskEnvironment::set_by`].
     setter: Option<PathBuf>,
 }
 
 impl TaskEnvironment {
-    /// Returns the caller's environment but for what is withheld.
+    /// Returns the caller's environment without the withheld variables.
     #[must_use]
     pub fn of_caller(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -98,16 +98,16 @@ impl TaskEnvironment {
         }
     }
 
-    /// Returns it with a program that sets what no shell can name: it is called as
-    /// `PROGRAM set-environment FILE -- COMMAND...`, and is this program. Without one these
-    /// variables are left out; on top of tmux's environment they always are.
+    /// Returns it with a program that sets variables that no shell can name. It is called as
+    /// `PROGRAM set-environment FILE -- COMMAND...`, and is this program. Without it, and on top of
+    /// tmux's environment, these variables are omitted.
     #[must_use]
     pub fn set_by(mut self, program: PathBuf) -> Self {
         self.setter = Some(program);
         self
     }
 
-    /// Returns the variables that no shell can name, as the program reads them: each ended by a NUL.
+    /// Returns the variables that no shell can name, in the program's format: each ends with a NUL.
     fn beyond_shells(&self) -> Vec<u8> {
         let mut text = Vec::new();
         if self.setter.is_none() || self.is_on_top_of_tmux {
@@ -125,7 +125,7 @@ impl TaskEnvironment {
         text
     }
 
-    /// Returns it with these variables set, whatever their names.
+    /// Returns it with these variables set, even if they are withheld by name.
     #[must_use]
     pub fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
         for (name, value) in given {
@@ -135,12 +135,12 @@ impl TaskEnvironment {
         self
     }
 
-    /// Whether it begins with tmux's.
+    /// Whether it is added to tmux's own environment.
     pub(super) fn is_on_top_of_tmux(&self) -> bool {
         self.is_on_top_of_tmux
     }
 
-    /// Returns what a shell runs to have none of what is withheld.
+    /// Returns a shell line that unsets the withheld variables.
     pub(super) fn unset_line(&self) -> String {
         let words: Vec<String> = self
             .withheld
@@ -153,7 +153,8 @@ impl TaskEnvironment {
         format!("command unset -v {} 2>/dev/null || :", words.join(" "))
     }
 
-    /// Writes what a shell reads. `again` is what a shell that runs already may set once more.
+    /// Returns the text that a shell reads. `again` is the part that a running shell may set once
+    /// more.
     fn text(&self, functions: &[u8]) -> Vec<u8> {
         let mut usual = Vec::new();
         let mut of_bash = Vec::new();
@@ -178,8 +179,8 @@ impl TaskEnvironment {
         usual
     }
 
-    /// Puts it into a new file of this folder, which is made if it is missing; the folder must be
-    /// the user's alone.
+    /// Writes it to a new file in this folder, which is created if it is missing and must belong to
+    /// the user alone.
     pub(super) async fn write(&self, folder: &Path, unique: &str) -> io::Result<EnvironmentFile> {
         files::make_folder(folder, WRITABLE_BY_OTHERS)?;
         remove_stale(folder);
@@ -194,8 +195,8 @@ impl TaskEnvironment {
         Ok(written)
     }
 
-    /// Returns the exported functions of bash, as bash itself writes them: what stands in their
-    /// variables is nothing to be run as it is.
+    /// Returns the exported functions of bash, as bash prints them: the contents of their variables
+    /// must not be executed directly.
     async fn functions(&self) -> Vec<u8> {
         let functions: Vec<_> = self
             .variables
@@ -221,7 +222,7 @@ impl TaskEnvironment {
     }
 }
 
-/// A file that waits to be read by the shell of a task. Dropping it removes it, unless it was handed
+/// A file to be read by the shell of a task. Dropping it removes the file, unless it was handed
 /// over.
 #[derive(Debug)]
 pub(super) struct EnvironmentFile {
@@ -229,12 +230,12 @@ pub(super) struct EnvironmentFile {
 }
 
 impl EnvironmentFile {
-    /// Returns the file's path, if it is text: tmux carries no other.
+    /// Returns the file's path, if it is UTF-8: tmux supports no other.
     pub(super) fn path(&self) -> Option<&str> {
         self.path.to_str()
     }
 
-    /// Returns the path of the file for what no shell can name.
+    /// Returns the path of the file for variables that no shell can name.
     fn more(&self) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(MORE);
@@ -256,7 +257,7 @@ impl Drop for EnvironmentFile {
     }
 }
 
-/// Reads the variables that no shell can name, and removes their file: for the program that sets
+/// Reads the variables that no shell can name and removes their file. Used by the program that sets
 /// them.
 ///
 /// # Errors
@@ -274,7 +275,7 @@ pub fn take_beyond_shells(file: &Path) -> io::Result<Vec<(OsString, OsString)>> 
     Ok(text.split(|byte| *byte == 0).filter_map(pair).collect())
 }
 
-/// Whether bash exports a function by this name.
+/// Whether bash exports a function in this variable.
 fn is_function(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"BASH_FUNC_")
 }
@@ -284,8 +285,8 @@ fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     (&file).write_all(text)
 }
 
-/// Removes environments that no shell has read, and gates whose launcher was killed. Nothing waits
-/// at a gate for as long as that.
+/// Removes environments that no shell has read, and gates of launchers that were killed: no task
+/// waits at a gate that long.
 fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -340,7 +341,7 @@ mod tests {
         );
     }
 
-    /// What a shell has that reads the file, started with nothing.
+    /// Returns the environment of a shell that reads the file and started with none.
     async fn read_back(environment: &TaskEnvironment, how: &str) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let file = environment.write(dir.path(), "x").await.unwrap();

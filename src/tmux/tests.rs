@@ -167,7 +167,7 @@ async fn words_arrive_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_apart() {
+async fn missing_servers_and_sessions_are_distinguished() {
     let private = Private::new();
     let list = [Command::new("list-windows").args(["-t", "=nope"])];
     let error = private.connection().run(&list).await.unwrap_err();
@@ -207,7 +207,7 @@ async fn what_is_missing_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_client_answers_and_tells() {
+async fn a_client_answers_and_notifies() {
     let private = Private::started().await;
     let mut client = private
         .server

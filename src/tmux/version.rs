@@ -1,13 +1,13 @@
-//! Which tmux it is.
+//! The version of tmux.
 
 use std::fmt;
 
-/// A version of tmux as `tmux -V` tells it.
+/// A version of tmux, as printed by `tmux -V`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// What it says, without the leading `tmux`.
+    /// The text without the leading `tmux`.
     text: String,
-    /// Major and minor number; `None` for `master` and whatever else has no number.
+    /// Major and minor number; `None` for `master` and other versions without a number.
     number: Option<(u32, u32)>,
     openbsd: bool,
 }
@@ -29,12 +29,12 @@ impl Version {
         }
     }
 
-    /// Whether we can work with it: 3.2 is the first with the flags of `attach-session` that we
-    /// need. What has no number was built from newer source.
+    /// Whether it is supported. 3.2 is the first with the required flags of `attach-session`. A
+    /// version without a number was built from newer source.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         match self.number {
-            // OpenBSD counts its own releases; 6.8 came with what became 3.2.
+            // OpenBSD counts its own releases; 6.8 contains what became 3.2.
             Some(number) if self.openbsd => number >= (6, 8),
             Some(number) => number >= (3, 2),
             None => true,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_apart() {
+    fn versions_are_distinguished() {
         for (text, supported) in [
             ("tmux 3.3a\n", true),
             ("tmux 3.2", true),
