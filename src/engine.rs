@@ -200,9 +200,8 @@ impl Engine {
         vec![Effect::Append(records)]
     }
 
-    /// Takes note that the disk has taken or refused the records up to this number. An engine that
-    /// was told so once delivers no event before the disk has had it: until then a command that waits
-    /// may still return with it.
+    /// Takes note that the disk has taken or refused the records up to this number. From the first
+    /// call on, events are delivered only after that: until then a wait may still return with them.
     pub fn tried(&mut self, seq: Seq) {
         self.tried = Some(seq);
     }
@@ -334,11 +333,11 @@ impl Engine {
         let mut records = Vec::with_capacity(events.len());
         for event in events {
             if reach(&event) > Reach::FeedOnly {
-                let told = DeliveredEvent {
+                let delivered = DeliveredEvent {
                     seq: self.last_seq + 1,
                     event: event.clone(),
                 };
-                self.open_gathering(now).add(told);
+                self.open_gathering(now).add(delivered);
             }
             if let EventKind::InputResolved { .. } = &event.kind {
                 for gathering in &mut self.gatherings {

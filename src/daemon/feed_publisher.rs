@@ -1,4 +1,4 @@
-//! Makes the engine's decisions durable, then tells those who listen: never the other way round.
+//! Hands the engine's records to the store, and publishes notices and counts once they are written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
-/// How many notices wait at most to be shown: after a while nobody reads them one by one.
+/// How many notices wait at most to be shown: more are not read one by one.
 const MOST_UNSHOWN: usize = 16;
 
 /// Notices that wait for the disk, the latest of them.
@@ -63,7 +63,7 @@ impl Unshown {
     }
 }
 
-/// Hands the engine's decisions to the store, and tells what may be shown once they are written.
+/// The store, and what waits for its reports.
 #[derive(Debug)]
 pub(super) struct FeedPublisher {
     store: Store,
@@ -78,7 +78,7 @@ pub(super) struct FeedPublisher {
     unshown: Unshown,
 }
 
-/// What may be told after a report of the store.
+/// What may be shown after a report of the store.
 #[derive(Debug, Default)]
 pub(super) struct Publication {
     /// Notices whose records are on the disk.
@@ -101,7 +101,7 @@ impl FeedPublisher {
     }
 
     /// Hands the effects of one turn over to be written. It never waits: [`FeedPublisher::changed`]
-    /// tells what came of it.
+    /// resolves when the store reports.
     pub(super) fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
@@ -139,7 +139,7 @@ impl FeedPublisher {
         self.store.changed().await
     }
 
-    /// Takes the store's latest report into account; returns what may be told now.
+    /// Takes the store's latest report into account; returns what may be shown now.
     pub(super) fn publish(&mut self) -> Publication {
         let report = self.store.report();
         let counts = report

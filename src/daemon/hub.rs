@@ -330,11 +330,13 @@ impl Hub {
         }
     }
 
-    /// Tells what may be told now that the disk has taken or refused records.
+    /// Does what waited for a report of the store: answers, deliveries, notices.
     async fn on_stored(&mut self) {
         let Publication { shown, counts } = self.recorder.publish();
         waiting::answer_held(self);
         self.engine.tried(self.recorder.tried_seq());
+        let effects = self.engine.deliver_due(now());
+        self.perform(effects);
         if let (Some(counts), Some(life)) = (counts, self.watch.life()) {
             let id = life.id;
             self.sinks
@@ -342,8 +344,6 @@ impl Hub {
                 .await;
         }
         self.show(shown).await;
-        let effects = self.engine.deliver_due(now());
-        self.perform(effects);
         if self.recorder.is_settled() {
             self.watch.forget_deaths().await;
         }
@@ -377,7 +377,7 @@ impl Hub {
         }
     }
 
-    /// Records; who is to be told of it is told when it is written.
+    /// Hands records and counts to the store.
     pub(super) fn perform(&mut self, effects: Vec<Effect>) {
         self.recorder.perform(effects);
     }

@@ -254,8 +254,8 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let stopping = hub.stopping().clone();
     let supervising = async {
         hub.look().await;
-        // What the first look brought is in the feed when somebody is told that we are here. A disk
-        // that hangs does not keep us from serving.
+        // The records of the first look are in the feed when the daemon says that it is ready, unless
+        // the disk hangs.
         hub.settle(PATIENCE).await;
         if options.stdout {
             tasks.spawn(streams.clone().print(last_seq));

@@ -34,7 +34,7 @@ pub(super) fn ended(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
     ended.collect()
 }
 
-/// Keeps the output of these runs. It is written later: nobody waits for it.
+/// Keeps the output of these runs. It is written in the background.
 pub(super) async fn keep(hub: &mut Hub, runs: &[(WindowId, Option<u32>)]) {
     for (window, run) in runs {
         let task = hub

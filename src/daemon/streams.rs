@@ -68,8 +68,7 @@ impl Streams {
         self.readers.run(serving).await;
     }
 
-    /// Prints the live feed, from the record after `after`, on stdout for as long as somebody reads
-    /// it.
+    /// Prints the live feed, from the record after `after`, on stdout until its reader closes it.
     pub(super) async fn print(self, after: Seq) {
         let start = ReaderStart::After(After {
             epoch: None,

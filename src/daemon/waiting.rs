@@ -355,7 +355,7 @@ pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
         };
         let rests_on = match done.sighting() {
             Some(_) => hub.recorder.given_seq(),
-            // It tells of no event.
+            // It reports no event.
             None => 0,
         };
         hub.held_answers.push(HeldAnswer {
@@ -367,16 +367,16 @@ pub(super) async fn finish(hub: &mut Hub, done: Vec<Done>) {
     answer_held(hub);
 }
 
-/// The answer of a wait that has ended, until the record of the event that it tells of is written.
+/// The answer of a wait that has ended, until the record of the event that it reports is written.
 pub(super) struct HeldAnswer {
-    /// The number of the last record that was handed over by then; 0 when it tells of no event.
+    /// The number of the last record that was handed over by then; 0 when it reports no event.
     rests_on: Seq,
     done: Done,
     end: Option<(Cursor, PaneOutput)>,
 }
 
-/// Answers the waits whose events the disk has taken. A disk that refuses holds nobody up either:
-/// that is told as the daemon's problem.
+/// Answers the waits whose events the disk has taken or refused. A disk that refuses is reported as
+/// the daemon's problem, and waits are answered all the same.
 pub(super) fn answer_held(hub: &mut Hub) {
     let tried = hub.recorder.tried_seq();
     let held = std::mem::take(&mut hub.held_answers);

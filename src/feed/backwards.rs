@@ -18,7 +18,7 @@ pub(super) struct LinesBackwards {
 }
 
 impl LinesBackwards {
-    /// Returns the lines before the byte `end`. What stands there without a line end is no line.
+    /// Returns the lines before the byte `end`. Text without a line end is no line.
     pub(super) fn before(file: File, end: u64) -> Self {
         Self {
             file,

@@ -1,4 +1,4 @@
-//! A thread that keeps the output of ended runs: nobody waits while it is written.
+//! A thread that writes the output of ended runs to the archive.
 
 use std::io;
 use std::path::PathBuf;
@@ -67,8 +67,8 @@ impl Archiver {
         Ok(Self { jobs, n_queued })
     }
 
-    /// Keeps the output of a run; the answer comes when it is written. What becomes of it is logged
-    /// when nobody waits for the answer.
+    /// Keeps the output of a run; the answer comes when it is written. A failure is logged if the
+    /// receiver of the answer was dropped.
     pub(crate) fn keep(&self, run: KeptRun) -> oneshot::Receiver<io::Result<()>> {
         let (reply, kept) = oneshot::channel();
         let n_bytes = run.n_bytes();

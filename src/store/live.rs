@@ -11,8 +11,8 @@ use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use crate::feed::{Reader, Sequence};
 use crate::wire::{Filter, LiveRecord, ReaderStart, Refusal, RefusalKind, VERSION};
 
-/// The present end of the feed and the present counts, and who is told when they change. The writing
-/// thread changes it; readers subscribe without asking anybody.
+/// The present end of the feed and the present counts, and the subscriptions of readers. The writing
+/// thread publishes changes; to subscribe takes no request to the hub.
 #[derive(Debug)]
 pub(crate) struct Live {
     /// The feed's file.
@@ -113,14 +113,14 @@ impl Live {
     pub(super) fn publish_status(&self, extent: Extent, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
-        state.tell(News::Status { extent, status });
+        state.send(News::Status { extent, status });
     }
 
     /// Publishes that the feed ends here now.
     pub(super) fn publish_end(&self, extent: Extent) {
         let mut state = self.state();
         state.extent = extent;
-        state.tell(News::Grown(extent));
+        state.send(News::Grown(extent));
     }
 
     pub(super) fn extent(&self) -> Extent {
@@ -139,9 +139,9 @@ impl Live {
 }
 
 impl State {
-    fn tell(&self, news: News) {
+    fn send(&self, news: News) {
         if let Some(sender) = &self.news {
-            // Without readers there is nobody to tell: no failure.
+            // An error means that there are no readers.
             drop(sender.send(news));
         }
     }

@@ -91,7 +91,7 @@ impl ReadMarks {
             if self.readers.n() == 0 {
                 self.readers.changed.notified().await;
             } else {
-                // As long as somebody reads, that is noted again and again.
+                // While there are readers, their presence is noted again and again.
                 drop(timeout(NOTE_EVERY, self.readers.changed.notified()).await);
             }
             self.note();

@@ -1,5 +1,5 @@
-//! A thread for those who read the feed: however much they read, and however many they are, nobody
-//! else waits for them.
+//! A thread for the readers of the feed: requests never wait for them, however many they are and
+//! however much they read.
 
 use std::io;
 use std::thread;

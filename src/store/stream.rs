@@ -13,7 +13,7 @@ use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{Filter, Kind, LiveRecord};
 
-/// What readers are told as it happens. A reader that falls behind by more than the channel holds
+/// What readers are notified of. A reader that falls behind by more than the channel holds
 /// skips to the newest: records are read from the disk anyway, and of the counts only the newest
 /// matter.
 #[derive(Debug, Clone)]
@@ -64,8 +64,7 @@ pub(crate) struct Subscription {
     pub(super) extent: Extent,
     /// What happens from here on.
     pub(super) news: broadcast::Receiver<News>,
-    /// Whether a follow-up was left out that this reader does not want: it is still to be read by
-    /// somebody.
+    /// Whether the filter left out a follow-up: it still needs another reader.
     pub(super) has_skipped: bool,
     /// Counts this reader.
     pub(super) reading: Reading,
@@ -220,7 +219,7 @@ async fn add_gap<W: AsyncWrite + Unpin>(
     let Some((from, to)) = gap else {
         return Ok(());
     };
-    tracing::warn!(from, to, "a reader was told that records are missing");
+    tracing::warn!(from, to, "records are missing for a reader");
     lines.add(&LiveRecord::Gap { from, to }).await?;
     Ok(())
 }

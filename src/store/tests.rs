@@ -67,8 +67,8 @@ impl Desk {
         }
     }
 
-    /// Has a daemon that has just come do what was asked of it; returns what readers were told and
-    /// the last report.
+    /// Does the jobs as a daemon that has just started; returns what was published and the last
+    /// report.
     fn work(&mut self) -> (Vec<String>, Report) {
         let recovered = recover(&self.feed, self.load().as_ref()).unwrap();
         let journal = Journal::open(&self.feed, recovered.end).unwrap();
@@ -92,12 +92,12 @@ impl Desk {
         let n_unsaved = Arc::new(AtomicUsize::new(n_saves));
         Writer::new(beginning, live, reporter, Arc::clone(&n_unsaved)).run(&queue);
         assert_eq!(n_unsaved.load(Ordering::Relaxed), 0);
-        let mut told = Vec::new();
+        let mut published = Vec::new();
         while let Ok(news) = subscription.news.try_recv() {
-            told.push(describe(&news));
+            published.push(describe(&news));
         }
         let report = reports.borrow().clone();
-        (told, report)
+        (published, report)
     }
 }
 
@@ -155,9 +155,9 @@ fn what_waits_is_written_together_and_the_counts_are_published_in_their_place() 
     desk.append(vec![notice(2, &[]), notice(3, &[])]);
     desk.status("@1 a running; @2 b running");
     desk.append(vec![notice(4, &[])]);
-    let (told, report) = desk.work();
+    let (published, report) = desk.work();
     assert_eq!(
-        told,
+        published,
         ["tmux: 1 task at 1", "tmux: 2 tasks at 3", "grown to 4"]
     );
     assert_eq!((report.written, report.tried), (4, 4));
@@ -218,8 +218,8 @@ fn a_disk_that_refuses_is_reported_and_no_snapshot_is_ahead_of_the_feed() {
     desk.save("@1 a running", None);
     let full = Path::new("/dev/full");
     let file = fs::OpenOptions::new().append(true).open(full).unwrap();
-    let (told, report) = desk.work_with(Journal::of(file, full, 0));
-    assert_eq!(told, ["tmux: 1 task at 0, a problem"]);
+    let (published, report) = desk.work_with(Journal::of(file, full, 0));
+    assert_eq!(published, ["tmux: 1 task at 0, a problem"]);
     assert_eq!((report.written, report.tried), (0, 1));
     let problem = report.problem.unwrap();
     assert!(problem.contains("could not write the feed"), "{problem}");
@@ -336,10 +336,10 @@ async fn the_output_of_a_run_is_kept_or_whoever_asked_learns_why_not() {
         .unwrap();
 }
 
-/// A pipe that is full stands in for a disk that hangs.
+/// A full pipe plays a disk that hangs.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn while_the_disk_hangs_little_waits_in_memory_and_nobody_waits() {
+async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     use std::io::{Read, Write};
 
     use rustix::fs::{CWD, Mode, mkfifoat};

@@ -101,7 +101,7 @@ impl Writer {
         }
     }
 
-    /// Works until nobody can ask for anything more. What was queued while a sync ran is written
+    /// Works until the last sender of jobs is dropped. What was queued while a sync ran is written
     /// together, with one sync.
     pub(super) fn run(mut self, queue: &Receiver<Job>) {
         loop {

@@ -1,4 +1,4 @@
-//! A disk that hangs in the middle of a sync keeps nobody waiting but those who are told of records.
+//! While a sync hangs, requests are answered; readers, notices and waits for events are not.
 
 use std::fs;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ int fdatasync(int file) {
 "#;
 
 #[test]
-fn while_a_sync_hangs_requests_are_answered_and_nobody_is_told() {
+fn while_a_sync_hangs_requests_are_answered_and_no_event_is_shown() {
     let world = World::new();
     let disk = Disk::new(&world);
     let release = world.gate("gate-of-disk");
@@ -103,9 +103,9 @@ fn while_a_sync_hangs_requests_are_answered_and_nobody_is_told() {
     assert_eq!(status["lastSeq"], before.len());
     // A reader that comes now gets what is on the disk.
     let late = world.start(["feed", "--follow", "--after", "0"]);
-    let told = late.records_until(|record| record["kind"] == "sync");
-    assert_eq!(told[0]["lastSeq"], before.len());
-    let records: Vec<Value> = told
+    let read = late.records_until(|record| record["kind"] == "sync");
+    assert_eq!(read[0]["lastSeq"], before.len());
+    let records: Vec<Value> = read
         .into_iter()
         .filter(|record| record["seq"].is_u64())
         .collect();
@@ -116,8 +116,8 @@ fn while_a_sync_hangs_requests_are_answered_and_nobody_is_told() {
     assert_eq!(wait.record()["outcome"], "exited");
     assert_eq!(wait.wait(), 1);
     // The first that the reader has had since is the event, and its delivery knows of the wait.
-    let told = reader.records_until(|record| record["kind"] == "notice");
-    assert_eq!(told[0], *event(&told, "exited", "api"));
+    let read = reader.records_until(|record| record["kind"] == "notice");
+    assert_eq!(read[0], *event(&read, "exited", "api"));
     let records = world.finish();
     assert_eq!(codes(&records, "api"), [(1, 5)]);
     let last = deliveries(&records).last().map(|last| last["kind"].clone());
@@ -136,7 +136,7 @@ fn a_daemon_that_is_killed_while_a_sync_hangs_loses_nothing() {
     check_next_daemon(World::kill_daemon);
 }
 
-/// The daemon leaves in this way while it records the end of a run; the next one tells it once.
+/// The daemon leaves in this way while it records the end of a run; the next one records it once.
 #[track_caller]
 fn check_next_daemon(leave: impl Fn(&World)) {
     let world = World::new();
