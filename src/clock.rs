@@ -8,7 +8,7 @@ use crate::model::{Millis, Now};
 
 /// Reads both clocks. The monotonic one is tokio's, so that tests with paused time control it.
 #[must_use]
-pub fn now() -> Now {
+pub(crate) fn now() -> Now {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -20,7 +20,7 @@ pub fn now() -> Now {
 
 /// Returns how long this thread has been on a processor.
 #[must_use]
-pub fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);

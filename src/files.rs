@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 /// Mode bits that let other users write.
-pub const WRITABLE_BY_OTHERS: u32 = 0o022;
+pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Mode bits that give other users any access.
-pub const OPEN_TO_OTHERS: u32 = 0o077;
+pub(crate) const OPEN_TO_OTHERS: u32 = 0o077;
 
 const STICKY: u32 = 0o1000;
 
@@ -58,13 +58,13 @@ impl From<Refused> for io::Error {
 
 /// Whether the error is a refusal, and not a failure to open.
 #[must_use]
-pub fn is_refusal(error: &io::Error) -> bool {
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Refused>())
 }
 
 /// Returns the user id that owns the files we create.
 #[must_use]
-pub fn our_uid() -> u32 {
+pub(crate) fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
@@ -73,7 +73,7 @@ pub fn our_uid() -> u32 {
 /// # Errors
 ///
 /// When it cannot be opened, or it or its folder is not ours.
-pub fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDONLY)
 }
 
@@ -82,7 +82,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 ///
 /// As [`open`].
-pub fn open_to_write(path: &Path) -> io::Result<File> {
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDWR | OFlags::CREATE)
 }
 
@@ -91,7 +91,7 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
 /// # Errors
 ///
 /// As [`open`].
-pub fn open_to_append(path: &Path) -> io::Result<File> {
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
@@ -100,7 +100,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 /// # Errors
 ///
 /// As [`open`], and when the name is taken.
-pub fn create_new(path: &Path) -> io::Result<File> {
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
 }
 
@@ -109,7 +109,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// # Errors
 ///
 /// As [`open`].
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -122,7 +122,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// When it cannot be read, is not a regular file, can be changed by another user, or is longer than
 /// `limit` bytes.
-pub fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);
     let found = file.metadata()?;
@@ -151,7 +151,7 @@ pub fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// As [`open`]. The old file stays.
-pub fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_to_write(fresh)?;
     file.set_len(0)?;
     file.write_all(bytes)?;
@@ -164,7 +164,7 @@ pub fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 ///
 /// When it cannot be created, is not ours, or is meant for many users, such as `/tmp`.
-pub fn make_folder(path: &Path, open: u32) -> io::Result<()> {
+pub(crate) fn make_folder(path: &Path, open: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let folder = open_folder(path)?;
     let mode = folder.metadata()?.mode();
@@ -182,7 +182,7 @@ pub fn make_folder(path: &Path, open: u32) -> io::Result<()> {
 /// # Errors
 ///
 /// When it cannot be examined, or fails the check.
-pub fn check_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     let found = open_folder(path)?.metadata()?;
     if found.mode() & WRITABLE_BY_OTHERS != 0 {
         return Err(refused(path, Fault::Writable(found.mode() & 0o7777)));
@@ -195,14 +195,14 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// When it cannot be examined, is not a folder, or is not ours.
-pub fn check_owner_of_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn check_owner_of_folder(path: &Path) -> io::Result<()> {
     open_folder(path).map(drop)
 }
 
 /// Returns the nearest existing folder at or above this path, with its owner. Links count as their
 /// targets.
 #[must_use]
-pub fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
+pub(crate) fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
     path.ancestors().find_map(|folder| {
         let found = fs::metadata(folder).ok()?;
         Some((folder.to_owned(), found.uid()))

@@ -9,26 +9,26 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
-pub mod archive;
+pub(crate) mod archive;
 pub mod cli;
-pub mod client;
-pub mod clock;
+pub(crate) mod client;
+pub(crate) mod clock;
 pub mod config;
 pub mod daemon;
 pub mod diff;
 pub mod engine;
 pub mod feed;
-pub mod files;
-pub mod input_episodes;
+pub(crate) mod files;
+pub(crate) mod input_episodes;
 pub mod model;
 pub mod notice;
 pub mod observe;
 pub mod ops;
-pub mod paths;
-pub mod process;
+pub(crate) mod paths;
+pub(crate) mod process;
 pub mod prompt;
 pub mod protocol;
-pub mod route;
+pub(crate) mod route;
 pub(crate) mod store;
 pub mod terminal;
 pub mod tmux;

@@ -15,7 +15,7 @@ use crate::model::Millis;
 
 /// How much is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Lines of one run: its last ones.
     pub lines: usize,
     /// Runs of one session: its last ones.
@@ -27,7 +27,7 @@ pub struct Limits {
 /// The data of a run whose output is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct About {
+pub(crate) struct About {
     /// The window's id.
     pub window_id: String,
     /// Its name at that time.
@@ -50,7 +50,7 @@ pub struct About {
 
 /// A stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchivedRun {
+pub(crate) struct ArchivedRun {
     /// Its data.
     pub about: About,
     /// Its last lines.
@@ -63,7 +63,7 @@ pub struct ArchivedRun {
 /// # Errors
 ///
 /// When the folder cannot be used.
-pub fn keep(
+pub(crate) fn keep(
     folder: &Path,
     life: &str,
     about: &About,
@@ -89,7 +89,7 @@ pub fn keep(
 /// # Errors
 ///
 /// When the folder or the run's file cannot be read.
-pub fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
+pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
         let mut file = match files::open(&path) {
             Ok(file) => BufReader::new(file),

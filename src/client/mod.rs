@@ -11,14 +11,14 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::sleep;
 
-pub use start::{READY, Start, StartError, connect_or_start, start};
+pub(crate) use start::{READY, Start, StartError, connect_or_start, start};
 
 use crate::files;
 use crate::wire::{Filter, ReaderStart, Refusal, Request, Response, request_line};
 
 /// Why the daemon did not answer a request.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub(crate) enum ClientError {
     /// Nothing listens: no daemon runs for this task session.
     #[error("no daemon runs")]
     NoDaemon,
@@ -59,7 +59,7 @@ pub enum ClientError {
 
 /// A connection to a daemon.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     path: PathBuf,
     /// The daemon's pid, where the kernel reports it.
     pid: Option<u32>,
@@ -77,7 +77,7 @@ impl Client {
     ///
     /// [`ClientError::NoDaemon`] when nothing listens, [`ClientError::NotOurs`] when another user
     /// may listen there; nothing is sent then.
-    pub async fn connect(path: &Path) -> Result<Self, ClientError> {
+    pub(crate) async fn connect(path: &Path) -> Result<Self, ClientError> {
         check_folder(path)?;
         let connected = loop {
             match UnixStream::connect(path).await {
@@ -116,7 +116,7 @@ impl Client {
 
     /// Returns the daemon's pid, where the kernel reports it.
     #[must_use]
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.pid
     }
 
@@ -126,7 +126,7 @@ impl Client {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         self.send(request).await?;
         self.answer().await
     }
@@ -136,7 +136,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::ask`].
-    pub async fn answer(&mut self) -> Result<Response, ClientError> {
+    pub(crate) async fn answer(&mut self) -> Result<Response, ClientError> {
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
             Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
@@ -150,7 +150,7 @@ impl Client {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
+    pub(crate) async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
         self.send(&Request::Follow { window, raw }).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
@@ -166,7 +166,7 @@ impl Client {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub async fn subscribe(
+    pub(crate) async fn subscribe(
         &mut self,
         start: ReaderStart,
         filter: Filter,
@@ -189,7 +189,7 @@ impl Client {
     /// # Errors
     ///
     /// When the connection fails.
-    pub async fn line(&mut self) -> Result<Option<String>, ClientError> {
+    pub(crate) async fn line(&mut self) -> Result<Option<String>, ClientError> {
         match self.lines.next_line().await {
             Ok(line) => Ok(line),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),

@@ -16,7 +16,7 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(10);
 
 /// How to start a daemon: our own program with the arguments that select the task session.
 #[derive(Debug, Clone)]
-pub struct Start {
+pub(crate) struct Start {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
@@ -27,7 +27,7 @@ pub struct Start {
 
 /// Why no daemon could be started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// The program did not start.
     #[error("could not start the daemon `{}`", .program.display())]
     Spawn {
@@ -54,7 +54,7 @@ pub enum StartError {
 /// # Errors
 ///
 /// When it does not start or does not listen.
-pub async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
+pub(crate) async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
     match Client::connect(&how.socket).await {
         Err(ClientError::NoDaemon) => {}
         other => return Ok(other?),
@@ -77,7 +77,7 @@ pub async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
 /// # Errors
 ///
 /// When it gives up; the error contains its reason.
-pub async fn start(how: &Start) -> Result<String, StartError> {
+pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)
         .stdin(Stdio::null())
@@ -118,4 +118,4 @@ pub async fn start(how: &Start) -> Result<String, StartError> {
 }
 
 /// The text a detached daemon prints once it listens and has its baseline.
-pub const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";

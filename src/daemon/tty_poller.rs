@@ -454,7 +454,7 @@ mod tests {
                 canonical: Some(true),
                 ..TtyEvidence::default()
             })),
-            stillness: process::CpuActivity::default(),
+            stillness: Default::default(),
         }
     }
 

@@ -24,7 +24,7 @@ use ongoing_read::OngoingRead;
 
 /// The episodes of all tasks, across looks.
 #[derive(Debug, Clone, Default)]
-pub struct Episodes {
+pub(crate) struct Episodes {
     last_look: BTreeMap<WindowId, LastLook>,
     episodes: BTreeMap<WindowId, Episode>,
     teaching: UserRules,
@@ -130,14 +130,14 @@ enum Phase {
 
 impl Episodes {
     /// Sets the user's rules.
-    pub fn teach(&mut self, teaching: UserRules) {
+    pub(crate) fn teach(&mut self, teaching: UserRules) {
         self.teaching = teaching;
     }
 
     /// Returns the `input` and `inputResolved` events of this look.
     ///
     /// The screen must be unchanged for `quiet`, and at two looks at least.
-    pub fn admit(&mut self, look: &Snapshot, quiet: Duration, now: Now) -> Vec<Event> {
+    pub(crate) fn admit(&mut self, look: &Snapshot, quiet: Duration, now: Now) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.last_look.keys().eq(look.tasks.keys()) {
             self.last_look
@@ -192,7 +192,7 @@ impl Episodes {
     }
 
     /// Ends all episodes. Returns the `inputResolved` events of those that were reported.
-    pub fn end_all(&mut self) -> Vec<Event> {
+    pub(crate) fn end_all(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         self.last_look.clear();
         for episode in std::mem::take(&mut self.episodes).into_values() {
@@ -202,7 +202,7 @@ impl Episodes {
     }
 
     /// Restores an episode that was reported before a restart, with the task as it was then.
-    pub fn restore(&mut self, task: Task, prompt: Prompt) {
+    pub(crate) fn restore(&mut self, task: Task, prompt: Prompt) {
         let found = prompt::find(&task.screen)
             .filter(|found| found.prompt.text == prompt.text)
             .unwrap_or(PromptMatch {
@@ -225,13 +225,13 @@ impl Episodes {
 
     /// Whether this task was reported as waiting and still waits.
     #[must_use]
-    pub fn is_waiting(&self, window: WindowId) -> bool {
+    pub(crate) fn is_waiting(&self, window: WindowId) -> bool {
         self.prompt_of(window).is_some()
     }
 
     /// Returns the reported prompt that this task waits at.
     #[must_use]
-    pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
+    pub(crate) fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes
             .get(&window)
             .and_then(|episode| match episode.state {
@@ -243,7 +243,7 @@ impl Episodes {
     /// Returns since when this task has been reported as waiting; `None` where it is not, or where
     /// it was reported before a restart.
     #[must_use]
-    pub fn reported_since(&self, window: WindowId) -> Option<Now> {
+    pub(crate) fn reported_since(&self, window: WindowId) -> Option<Now> {
         self.episodes
             .get(&window)
             .and_then(|episode| match episode.state {
@@ -254,20 +254,25 @@ impl Episodes {
 
     /// Returns the judgement of the last look at this task.
     #[must_use]
-    pub fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
+    pub(crate) fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
         self.last_look.get(&window)?.judgement.as_ref()
     }
 
     /// Returns since when this task's rows are unchanged.
     #[must_use]
-    pub fn still_since(&self, window: WindowId) -> Option<Instant> {
+    pub(crate) fn still_since(&self, window: WindowId) -> Option<Instant> {
         self.last_look.get(&window).map(|last_look| last_look.since)
     }
 
     /// Returns how long this task's rows are unchanged, if that is at least `after` and no evidence
     /// says whether the task waits or works.
     #[must_use]
-    pub fn stalled_for(&self, window: WindowId, after: Duration, now: Now) -> Option<Duration> {
+    pub(crate) fn stalled_for(
+        &self,
+        window: WindowId,
+        after: Duration,
+        now: Now,
+    ) -> Option<Duration> {
         let last_look = self.last_look.get(&window)?;
         let still_for = now.mono.saturating_duration_since(last_look.since);
         let is_open = || {
@@ -282,13 +287,13 @@ impl Episodes {
 
     /// Returns the user's rules.
     #[must_use]
-    pub fn teaching(&self) -> &UserRules {
+    pub(crate) fn teaching(&self) -> &UserRules {
         &self.teaching
     }
 
     /// Returns when the next look can report a prompt that is on a screen and not reported yet.
     #[must_use]
-    pub fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
         let since = self
             .episodes
             .values()

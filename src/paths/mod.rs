@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use file_lock::FileLock;
+pub(crate) use file_lock::FileLock;
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, Refused, WRITABLE_BY_OTHERS, our_uid};
 
 /// Looks up an environment variable. Passed in, so that nothing below reads the environment.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
 
@@ -83,13 +83,13 @@ fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
 /// Returns the key for a session whose name was first used by another session that still exists
 /// under a new name. tmux allows no `:` in a name, so no session has this name.
 #[must_use]
-pub fn asked_by_id(name: &str, id: impl fmt::Display) -> String {
+pub(crate) fn asked_by_id(name: &str, id: impl fmt::Display) -> String {
     format!("{name}:{id}")
 }
 
 /// Returns the session's name in such a key.
 #[must_use]
-pub fn name_in(asked: &str) -> &str {
+pub(crate) fn name_in(asked: &str) -> &str {
     asked.split_once(':').map_or(asked, |(name, _)| name)
 }
 
@@ -282,7 +282,7 @@ fn key(server_socket: &Path, session: &str) -> String {
 
 /// Returns the first `digits` hexadecimal digits of the hash of `bytes`.
 #[must_use]
-pub fn hex(bytes: &[u8], digits: usize) -> String {
+pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
     let hash = Sha256::digest(bytes);
     hash.iter()
         .flat_map(|byte| [byte >> 4, byte & 15])

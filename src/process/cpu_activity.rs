@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 96;
 
 /// Reports whether certain threads have run since they were counted.
 #[derive(Debug)]
-pub struct CpuActivity {
+pub(crate) struct CpuActivity {
     counters: Vec<Counter>,
     /// Whether all of them could be counted.
     is_whole: bool,
@@ -49,7 +49,7 @@ impl CpuActivity {
     /// Whether none of the threads has run since. Also `false` where that is not known: on systems
     /// other than Linux, without the kernel's counts, or with very many threads.
     #[must_use]
-    pub fn lasts(&self) -> bool {
+    pub(crate) fn lasts(&self) -> bool {
         self.is_whole
             && !self.counters.is_empty()
             && self

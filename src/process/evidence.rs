@@ -22,7 +22,7 @@ use crate::model::{TtyEvidence, TtyUse};
 
 /// The result of examining a terminal.
 #[derive(Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// The evidence; `None` when nothing is known.
     pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether the programs have run since, so that the evidence may have changed.
@@ -32,13 +32,13 @@ pub struct Asked {
 /// Returns the evidence on the terminal `tty`, in which tmux started `pid`; `None` when nothing is
 /// known.
 #[must_use]
-pub fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
+pub(crate) fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
     ask(pid, tty).evidence.map(Arc::unwrap_or_clone)
 }
 
 /// Like [`terminal`], with a cheap test of whether the evidence may have changed.
 #[must_use]
-pub fn ask(pid: u32, tty: &Path) -> Asked {
+pub(crate) fn ask(pid: u32, tty: &Path) -> Asked {
     let (evidence, stillness) = find_out(pid, tty);
     Asked {
         evidence: (evidence != TtyEvidence::default()).then(|| Arc::new(evidence)),

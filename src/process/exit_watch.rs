@@ -14,7 +14,7 @@ use crate::model::Exit;
 
 /// A process that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Its pid.
     pub pid: u32,
     /// How it ended, where the kernel still knew.
@@ -23,7 +23,7 @@ pub struct Ended {
 
 /// Watches processes and reports when they end.
 #[derive(Debug)]
-pub struct ExitWatch {
+pub(crate) struct ExitWatch {
     sleeper: system::EpollThread,
     ended: mpsc::UnboundedReceiver<Ended>,
     /// Processes that had ended before they could be watched.
@@ -37,7 +37,7 @@ impl ExitWatch {
     /// # Errors
     ///
     /// When the system is out of descriptors or threads.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();
         let sleeper = system::EpollThread::start(sender)?;
@@ -50,7 +50,7 @@ impl ExitWatch {
     }
 
     /// Watches exactly these processes from now on. `pids` is in ascending order.
-    pub fn watch(&mut self, pids: &[u32]) {
+    pub(crate) fn watch(&mut self, pids: &[u32]) {
         if self.watched.keys().eq(pids) {
             return;
         }
@@ -78,7 +78,7 @@ impl ExitWatch {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Ended {
+    pub(crate) async fn next(&mut self) -> Ended {
         if let Some(ended) = self.ended_before.pop() {
             return ended;
         }
@@ -90,7 +90,7 @@ impl ExitWatch {
     }
 
     /// Returns all processes that have ended by now, without waiting.
-    pub fn take(&mut self) -> Vec<Ended> {
+    pub(crate) fn take(&mut self) -> Vec<Ended> {
         let mut all = std::mem::take(&mut self.ended_before);
         while let Ok(ended) = self.ended.try_recv() {
             all.push(ended);

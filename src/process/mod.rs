@@ -25,10 +25,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-pub use cpu_activity::CpuActivity;
-pub use evidence::{Asked, ask, terminal};
-pub use exit_watch::{Ended, ExitWatch};
-pub use running::Process;
+pub(crate) use evidence::{Asked, ask, terminal};
+pub(crate) use exit_watch::{Ended, ExitWatch};
+pub(crate) use running::Process;
 
 #[cfg(target_os = "linux")]
 use rustix::time::ClockId;
@@ -38,7 +37,7 @@ use crate::model::{Exit, Millis, Signal};
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
 /// report it (only Linux does, in `/proc`).
 #[must_use]
-pub fn started_at(pid: u32) -> Option<Millis> {
+pub(crate) fn started_at(pid: u32) -> Option<Millis> {
     // Field 22 counts clock ticks since boot.
     let ticks: u64 = stat(pid)?.field(22)?.parse().ok()?;
     let per_second = rustix::param::clock_ticks_per_second();
@@ -49,7 +48,7 @@ pub fn started_at(pid: u32) -> Option<Millis> {
 /// Returns how a process ended that its parent has not reaped yet; `None` where it runs, is gone,
 /// or belongs to another user (the kernel shows 0 then).
 #[must_use]
-pub fn exit_of_zombie(pid: u32) -> Option<Exit> {
+pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     let stat = stat(pid)?;
     let ours = rustix::process::geteuid();
     let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
@@ -71,7 +70,7 @@ pub fn exit_of_zombie(pid: u32) -> Option<Exit> {
 
 /// Whether a process is stopped, by a signal or a debugger.
 #[must_use]
-pub fn is_stopped(pid: u32) -> bool {
+pub(crate) fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.field(3), Some("T" | "t")))
 }
 
@@ -106,7 +105,7 @@ fn stat(pid: u32) -> Option<Stat> {
 
 /// Returns when these processes started, for those that are known.
 #[must_use]
-pub fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
+pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
     pids.into_iter()
         .filter_map(|pid| Some((pid, started_at(pid)?)))
         .collect()

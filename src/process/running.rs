@@ -2,7 +2,7 @@
 
 /// A process that can be queried: the one that had the pid when this was created.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     handle: system::Handle,
 }
 
@@ -10,14 +10,14 @@ impl Process {
     /// Returns the process that has this pid now; `None` when there is none, or when the system is
     /// out of descriptors.
     #[must_use]
-    pub fn open(pid: u32) -> Option<Self> {
+    pub(crate) fn open(pid: u32) -> Option<Self> {
         let handle = system::Handle::open(pid)?;
         Some(Self { handle })
     }
 
     /// Whether it still runs.
     #[must_use]
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.handle.is_running()
     }
 }

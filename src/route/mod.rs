@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text};
 
 /// The first line of every message to the agent.
-pub const HEADER: &str = "[tmux-task notification]";
+pub(crate) const HEADER: &str = "[tmux-task notification]";
 
 /// How many of a task's last lines a text quotes.
 const QUOTED_LINES: usize = 3;
@@ -16,7 +16,7 @@ const QUOTED_CHARS: usize = 500;
 
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub(crate) enum Reach {
     /// Recorded, delivered to nobody.
     FeedOnly,
     /// Shown to the user: the agent knows, or does not need to.
@@ -27,7 +27,7 @@ pub enum Reach {
 
 /// Returns how far this event is delivered, before owners and shells are considered.
 #[must_use]
-pub fn reach(event: &Event) -> Reach {
+pub(crate) fn reach(event: &Event) -> Reach {
     match &event.kind {
         EventKind::InputResolved { .. } => Reach::FeedOnly,
         EventKind::Started { .. }
@@ -51,7 +51,7 @@ pub fn reach(event: &Event) -> Reach {
 /// Returns the one delivery for the events of a gathering, in their order, each with its reach;
 /// `None` when all of them are for the feed only.
 #[must_use]
-pub fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
+pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
     let furthest = events.iter().map(|(_, reach)| *reach).max()?;
     // The text leaves out what the agent knows already; the level covers all events.
     let delivered: Vec<&Event> = events
@@ -128,7 +128,7 @@ fn is_plain_end(event: &Event) -> bool {
 
 /// Returns the text for a single event.
 #[must_use]
-pub fn text_of(event: &Event) -> String {
+pub(crate) fn text_of(event: &Event) -> String {
     let task = &event.task;
     match &event.kind {
         EventKind::Started { .. } => line(task, "started"),

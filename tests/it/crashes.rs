@@ -72,17 +72,17 @@ fn check_uncut_death(tells_process: bool) {
 }
 
 #[test]
-fn a_death_that_was_recorded_and_not_cut_is_told_once() {
+fn a_recorded_death_that_was_not_cleared_is_reported_once() {
     check_uncut_death(true);
 }
 
 #[test]
-fn a_death_that_was_recorded_and_not_cut_is_told_once_where_tmux_tells_no_process() {
+fn a_recorded_death_that_was_not_cleared_is_reported_once_without_pids() {
     check_uncut_death(false);
 }
 
 #[test]
-fn a_run_in_a_window_that_was_opened_and_closed_while_no_daemon_ran_is_told() {
+fn a_run_in_a_window_that_was_opened_and_closed_while_no_daemon_ran_is_reported() {
     let mut world = World::new();
     world.run("stays", "exec sleep 1000");
     world.until_deliveries(1);
@@ -188,7 +188,7 @@ fn instants() -> impl Iterator<Item = Duration> {
 }
 
 #[test]
-fn a_daemon_that_is_killed_again_and_again_loses_no_end_and_tells_none_twice() {
+fn a_daemon_that_is_killed_repeatedly_loses_no_end_and_reports_none_twice() {
     const KILLS: usize = 15;
     let world = World::new();
     world.run("stays", "exec sleep 1000");

@@ -9,7 +9,7 @@ use crate::runs::codes;
 use crate::support::{Output, World, all_told, events, has_ended, story};
 
 #[test]
-fn what_stands_there_already_is_no_news() {
+fn existing_tasks_are_the_baseline() {
     let world = World::new();
     world.tmux([
         "new-session",
@@ -53,7 +53,7 @@ fn what_stands_there_already_is_no_news() {
 }
 
 #[test]
-fn a_question_that_stands_there_already_is_told() {
+fn a_question_in_the_baseline_is_reported() {
     let world = World::new();
     let line = "printf 'Proceed? [y/N] '; read -r _";
     world.tmux(["new-session", "-d", "-s", "work", "-n", "ask", line]);
@@ -64,7 +64,7 @@ fn a_question_that_stands_there_already_is_told() {
 }
 
 #[test]
-fn the_first_task_of_a_new_session_is_told() {
+fn the_first_task_of_a_new_session_is_reported() {
     let world = World::new();
     assert_eq!(world.task(["daemon", "status"]).code, 3);
     let gate = world.gate("gate");
@@ -142,7 +142,7 @@ fn a_daemon_with_stdout_prints_what_it_records() {
 }
 
 #[test]
-fn status_tells_of_the_daemon() {
+fn status_describes_the_daemon() {
     let world = World::new();
     world.task(["daemon", "status"]).fails(
         3,
@@ -431,7 +431,7 @@ fn tasks_are_started_without_a_daemon_too() {
 }
 
 #[test]
-fn what_happens_is_told_however_seldom_looks_are_asked_for() {
+fn events_are_reported_however_long_the_interval_is() {
     let world = World::new();
     world.daemon_with(&["--interval", "1h"]);
     let (ring, ask) = (world.gate("ring"), world.gate("ask"));
@@ -460,7 +460,7 @@ fn what_happens_is_told_however_seldom_looks_are_asked_for() {
 }
 
 #[test]
-fn a_server_that_is_told_to_end_ends_though_a_daemon_listens() {
+fn a_server_that_is_terminated_ends_with_a_daemon_attached() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
@@ -492,7 +492,7 @@ fn options_of(world: &World, args: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_somebody_takes_out_of_the_session_comes_back() {
+fn options_removed_from_the_session_are_restored() {
     let world = World::new();
     let api = world.run("api", "exec sleep 1000");
     world.until("api is told", |records| {

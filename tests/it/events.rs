@@ -180,7 +180,7 @@ fn an_end_is_a_follow_up_with_the_last_lines() {
 }
 
 #[test]
-fn an_end_with_code_0_is_told_as_well() {
+fn an_exit_with_code_0_is_reported_too() {
     let world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &gate.wait());
@@ -200,7 +200,7 @@ fn an_end_with_code_0_is_told_as_well() {
 }
 
 #[test]
-fn a_task_that_ends_at_once_is_told() {
+fn a_task_that_ends_at_once_is_reported() {
     let world = World::new();
     let window = world.run("quick", "exit 7");
     world.until("its end", |records| {
@@ -275,7 +275,7 @@ fn a_task_that_prints_on_and_on_is_in_nobodys_way_nor_its_own() {
 }
 
 #[test]
-fn a_bell_that_prints_nothing_is_told_by_its_hook() {
+fn a_bell_without_output_is_reported_by_its_hook() {
     let world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &gate.wait());

@@ -254,7 +254,7 @@ fn what_is_gathered_when_the_daemon_stops_reaches_its_readers() {
 }
 
 #[test]
-fn a_reader_that_never_reads_holds_nobody_up_and_loses_nothing() {
+fn a_stalled_reader_delays_no_other_and_loses_nothing() {
     let world = World::new();
     world.daemon();
     world.run("first", "exec sleep 1000");
@@ -510,7 +510,7 @@ fn a_feed_whose_folder_is_deleted_goes_on_in_a_new_one() {
 }
 
 #[test]
-fn a_feed_that_an_editor_wrote_anew_goes_on_in_that_file() {
+fn a_feed_rewritten_by_an_editor_continues_in_that_file() {
     let edit = |feed: &Path| {
         let text = fs::read_to_string(feed).unwrap();
         let kept = text.lines().filter(|line| !line.contains("\"seq\":4,"));
@@ -538,7 +538,7 @@ fn a_feed_that_is_cut_goes_on_behind_what_is_left() {
 }
 
 #[test]
-fn what_somebody_adds_to_the_feed_is_no_record() {
+fn lines_added_to_the_feed_are_no_records() {
     let add = |feed: &Path| {
         let mut file = fs::OpenOptions::new().append(true).open(feed).unwrap();
         file.write_all(b"a note\nof mine").unwrap();

@@ -51,7 +51,7 @@ fn hooks_of_a_later_version_are_left_and_those_of_an_earlier_one_replaced() {
 }
 
 #[test]
-fn a_hook_that_somebody_removed_is_set_by_the_next_daemon() {
+fn a_removed_hook_is_set_by_the_next_daemon() {
     let world = World::new();
     session(&world, "one");
     session(&world, "two");

@@ -81,7 +81,7 @@ fn any_window_name_is_a_label() {
 }
 
 #[test]
-fn a_title_of_any_length_is_only_a_stand_in_for_a_command() {
+fn a_title_of_any_length_is_only_a_substitute_for_a_command() {
     let world = World::new();
     world.daemon();
     // 40 KB, as an escape sequence of the program's.
@@ -319,7 +319,7 @@ fn a_count_of_pis_helper_that_is_no_windows_own_rings_none() {
 }
 
 #[test]
-fn tasks_that_print_without_end_hold_up_nobody() {
+fn tasks_that_print_without_end_delay_no_request() {
     let world = World::new();
     for name in ["one", "two", "three"] {
         world.run(name, "yes");
@@ -410,7 +410,7 @@ fn an_answer_is_typed_where_the_same_was_asked_before() {
 }
 
 #[test]
-fn what_nobody_sees_reaches_nobody() {
+fn invisible_characters_are_removed_everywhere() {
     let world = World::new();
     let gate = world.gate("gate");
     let line = format!(

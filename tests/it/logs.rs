@@ -16,7 +16,7 @@ fn logs_json(world: &World, args: &[&str]) -> Value {
 }
 
 #[test]
-fn following_shows_what_stands_there_and_what_comes() {
+fn following_shows_old_and_new_output() {
     let world = World::new();
     let gate = world.gate("go");
     let line = format!(

@@ -104,7 +104,7 @@ fn without_a_bus_nothing_is_tried_and_the_log_says_so_once() {
 }
 
 #[test]
-fn a_bus_without_a_notifier_is_told_apart() {
+fn a_bus_without_a_notification_server_is_distinguished() {
     let paths = tempfile::tempdir().unwrap();
     let (_bus, address) = start_bus(&paths);
     let report = show(

@@ -25,7 +25,7 @@ fn delivered(world: &World, kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn each_owner_is_told_of_their_own_tasks() {
+fn each_owner_gets_deliveries_of_their_own_tasks() {
     let mut world = World::new();
     let gate = world.gate("gate");
     let line = gate.wait();

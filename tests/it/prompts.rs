@@ -259,7 +259,7 @@ fn halves(rows: &[Row]) -> (Vec<&Row>, Vec<&Row>) {
 }
 
 #[test]
-fn screens_alone_tell_most_prompts() {
+fn screens_alone_show_most_prompts() {
     let rows = corpus();
     let (ours, others) = halves(&rows);
     score("screen alone, first half of the tools", &ours, by_screen);
@@ -270,7 +270,7 @@ fn screens_alone_tell_most_prompts() {
 }
 
 #[test]
-fn with_evidence_nearly_every_prompt_is_told_and_nothing_else() {
+fn with_evidence_nearly_every_prompt_is_reported_and_nothing_else() {
     let rows = corpus();
     let live: Vec<&Row> = rows.iter().filter(|row| row.source == "captured").collect();
     let (ours, others) = halves(&rows);

@@ -324,13 +324,13 @@ const WORKING: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn programs_that_wait_are_told_and_no_others() {
+fn programs_that_wait_are_reported_and_no_others() {
     check_programs(&World::new());
 }
 
 /// As Yama's `ptrace_scope` does for a daemon that is no ancestor of its tasks.
 #[test]
-fn the_same_is_told_where_the_calls_of_programs_are_hidden() {
+fn the_same_programs_are_reported_where_their_calls_are_hidden() {
     let world = World::new();
     let library = library_that_hides_calls(world.dir.path());
     let hidden = world
@@ -447,7 +447,7 @@ fn check_programs(world: &World) {
 }
 
 #[test]
-fn the_same_question_is_told_again_once_it_was_answered() {
+fn the_same_question_is_reported_again_after_an_answer() {
     let world = World::new();
     world.run(
         "next",
@@ -481,7 +481,7 @@ fn the_same_question_is_told_again_once_it_was_answered() {
 }
 
 #[test]
-fn a_program_that_prints_while_a_thread_of_it_reads_is_told_once() {
+fn a_program_that_prints_while_a_thread_reads_is_reported_once() {
     if !is_installed("python3") {
         eprintln!("skipped: there is no python3");
         return;
@@ -553,7 +553,7 @@ const BY_TEXT: &[(&str, &str, &str, &str)] = &[
 const SAYING: &[&str] = &["not connected> ", "epoch 3 loss: ", "Server ready: "];
 
 #[test]
-fn libraries_and_dialogs_are_told_by_what_they_ask() {
+fn libraries_and_dialogs_are_reported_with_their_questions() {
     if !is_installed("python3") {
         eprintln!("skipped: there is no python3");
         return;
@@ -773,7 +773,7 @@ fn answers_end_episodes_and_secrets_leave_no_trace() {
 }
 
 #[test]
-fn a_silent_task_is_stalled_where_nothing_tells_what_it_does_and_nobody_is_told() {
+fn a_silent_task_without_evidence_is_stalled_and_not_reported() {
     if !is_installed("python3") {
         eprintln!("skipped: there is no python3");
         return;
@@ -833,7 +833,7 @@ fn a_silent_task_is_stalled_where_nothing_tells_what_it_does_and_nobody_is_told(
 }
 
 #[test]
-fn what_is_muted_is_not_told() {
+fn muted_prompts_are_not_reported() {
     let world = World::new();
     world.configure("ignore = ['^beta']\nmute-tasks = ['quiet']\nmute-kinds = ['pager']\n");
     world.run("quiet", "read -p 'Go on? ' x");

@@ -70,7 +70,7 @@ fn detach_all(world: &World) {
 }
 
 #[test]
-fn a_server_whose_socket_was_deleted_and_made_anew_has_the_same_tasks() {
+fn a_server_whose_socket_was_deleted_and_recreated_has_the_same_tasks() {
     let (world, gate, before) = with_tasks();
     let (socket, server) = (socket(&world), world.server());
     let _listens = ListensAgain(server);

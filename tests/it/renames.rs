@@ -102,7 +102,7 @@ fn both_names_are_one_task_session() {
 }
 
 #[test]
-fn a_second_rename_is_followed_and_the_first_name_stands_for_it() {
+fn a_second_rename_is_followed_and_the_first_name_still_means_it() {
     let world = renamed();
     rename(&world, NEW, "third");
     let daemon = daemon_by(&world, "third");
@@ -306,7 +306,7 @@ fn of_two_daemons_that_start_at_once_one_has_the_session() {
 }
 
 #[test]
-fn where_the_daemon_answers_nobody_else_is_asked() {
+fn where_the_daemon_answers_tmux_is_not_asked() {
     let mut world = World::new();
     world.run("api", "exec sleep 1000");
     world.until_deliveries(1);

@@ -92,7 +92,7 @@ fn each_snapshots_events_are_one_delivery() {
 }
 
 #[test]
-fn a_question_is_told_at_the_second_look_and_once() {
+fn a_question_is_reported_at_the_second_look_and_once() {
     let asks = |preview: &str| task(&json!({"outputPreview": preview}));
     let records = replay(&[
         snapshot(0, &[asks("Proceed? [y/N]")]),
@@ -138,7 +138,7 @@ fn missing_fields_are_unknown() {
 }
 
 #[test]
-fn a_bad_line_is_named_and_what_was_before_it_is_told() {
+fn a_bad_line_is_named_and_the_lines_before_it_are_reported() {
     let world = World::new();
     let good = [snapshot(0, &[]), snapshot(1, &[task(&json!({}))])];
     for (bad, why) in [

@@ -127,7 +127,7 @@ fn count(clients: &[String], flag: &str) -> usize {
 }
 
 #[test]
-fn a_client_that_may_be_behind_is_there_only_while_somebody_follows() {
+fn a_client_that_may_be_behind_exists_only_while_output_is_followed() {
     let world = World::new();
     world.run("api", "while read -r line; do echo \"got $line\"; done");
     // The daemon attaches once the session is there.

@@ -146,7 +146,7 @@ fn a_crash_is_no_news() {
 }
 
 #[test]
-fn reruns_while_no_daemon_runs_are_told() {
+fn reruns_while_no_daemon_runs_are_reported() {
     let mut world = World::new();
     let window = world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
@@ -225,7 +225,7 @@ fn a_write_that_was_torn_is_not_there_and_happens_again() {
 }
 
 #[test]
-fn events_that_were_recorded_and_not_saved_are_told_once() {
+fn events_that_were_recorded_and_not_saved_are_reported_once() {
     let world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &gate.wait());

@@ -78,7 +78,7 @@ fn a_live_run_that_the_launcher_replaces_is_a_notice() {
 }
 
 #[test]
-fn a_live_run_that_somebody_else_replaces_is_a_follow_up() {
+fn a_live_run_replaced_by_hand_is_a_follow_up() {
     let world = World::new();
     let window = world.run("api", "sleep 1000");
     world.until_deliveries(1);
@@ -100,7 +100,7 @@ fn a_live_run_that_somebody_else_replaces_is_a_follow_up() {
 }
 
 #[test]
-fn a_slot_is_used_again_after_somebody_respawned_it() {
+fn a_slot_is_used_again_after_a_respawn_by_hand() {
     let world = World::new();
     let window = world.run("api", "sleep 1000");
     world.until_deliveries(1);
@@ -116,7 +116,7 @@ fn a_slot_is_used_again_after_somebody_respawned_it() {
 }
 
 #[test]
-fn runs_that_nobody_saw_are_told_by_their_deaths() {
+fn runs_that_no_look_showed_are_reported_from_the_death_record() {
     let world = World::new();
     let window = world.run("api", "sleep 1000");
     world.until_deliveries(1);

@@ -82,7 +82,7 @@ fn inactive_sessions_are_cleaned_and_active_ones_reported() {
 }
 
 #[test]
-fn a_session_that_is_not_there_yet_is_of_the_project_one_stands_in() {
+fn a_missing_session_belongs_to_the_project_of_the_working_directory() {
     let world = quiet();
     dead(&world, "old", "a");
     live(&world, "busy", "b");
@@ -131,7 +131,7 @@ fn other_projects_and_other_sessions_are_left_alone() {
 }
 
 #[test]
-fn what_somebody_has_in_view_is_never_cleaned() {
+fn a_session_on_a_terminal_is_never_cleaned() {
     let world = quiet();
     dead(&world, "old", "a");
     dead(&world, "watched", "a");
@@ -151,7 +151,7 @@ fn what_somebody_has_in_view_is_never_cleaned() {
 }
 
 /// Supervises a session until its task has ended and that is recorded.
-fn dead_and_told(world: &World, session: &str, name: &str) {
+fn dead_and_reported(world: &World, session: &str, name: &str) {
     world.run_in(session, name, "echo the output; exit 1");
     world.until_of(&["-s", session], "a follow-up", |records| {
         records.iter().any(|record| record["kind"] == "followUp")
@@ -171,7 +171,7 @@ fn what_holds_something_to_read_is_never_cleaned() {
     world.set("TMUX_TASK_OWNER", "");
     world.set("TMUX_TASK_NO_AUTOSTART", "");
     for session in ["unread", "old", "read"] {
-        dead_and_told(&world, session, "a");
+        dead_and_reported(&world, session, "a");
     }
     unread(&world, "unread");
     let reader = world.start(["-s", "read", "daemon", "--stdout"]);

@@ -107,7 +107,7 @@ fn a_run_in_a_session_whose_name_begins_another_makes_its_own() {
 }
 
 #[test]
-fn two_windows_of_one_name_are_told_apart_by_id() {
+fn two_windows_of_one_name_are_distinguished_by_id() {
     let world = World::new();
     let first = world.run("api", "exec sleep 1000");
     let new = [

@@ -30,7 +30,7 @@ fn wait_for(window: &str) -> Value {
 }
 
 #[test]
-fn whoever_has_no_more_to_ask_gets_the_answer() {
+fn a_client_that_closes_its_side_gets_the_answer() {
     let world = World::new();
     let gate = world.gate("gate");
     let line = format!("{}; exit 3", gate.wait());
@@ -78,7 +78,7 @@ fn a_wait_ends_with_its_asker_whatever_that_one_said_last() {
 }
 
 #[test]
-fn a_command_of_another_version_is_told_which_and_can_stop_the_daemon() {
+fn a_command_of_another_version_gets_the_version_and_can_stop_the_daemon() {
     let world = World::new();
     world.daemon();
     let other = |op: &str| json!({"protocol": 99, "version": "9.9.9", "op": op, "cleanup": false});

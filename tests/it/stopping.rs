@@ -31,7 +31,7 @@ fn until_ended(world: &World, daemon: Pid) {
 }
 
 #[test]
-fn a_signal_is_heard_while_tmux_hangs() {
+fn a_signal_is_handled_while_tmux_hangs() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
@@ -61,7 +61,7 @@ fn a_signal_is_heard_while_tmux_hangs() {
 }
 
 #[test]
-fn it_can_be_told_to_stop_while_tmux_hangs() {
+fn a_stop_request_works_while_tmux_hangs() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     let daemon = world.daemon_pid();
@@ -73,7 +73,7 @@ fn it_can_be_told_to_stop_while_tmux_hangs() {
 }
 
 #[test]
-fn a_signal_is_heard_during_the_first_look() {
+fn a_signal_is_handled_during_the_first_look() {
     let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
     // Everything but looks is answered.

@@ -841,7 +841,7 @@ fn many_waits_share_few_panes() {
 }
 
 #[test]
-fn whoever_leaves_leaves_nothing_behind() {
+fn a_client_that_leaves_leaves_nothing_behind() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.run("noise", "exec yes");
@@ -858,7 +858,7 @@ fn whoever_leaves_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_firehose_holds_nobody_up() {
+fn a_firehose_delays_no_other_wait() {
     let world = World::new();
     world.run("noise", "while :; do echo noise; done");
     let (_, go_on) = steps(&world, "api", &["true", "echo READY"]);
@@ -876,7 +876,7 @@ fn a_firehose_holds_nobody_up() {
 
 /// tmux up to 3.7c ends when a pane is respawned of whose output it has still something to tell.
 #[test]
-fn a_flood_that_somebody_hears_can_be_run_again() {
+fn a_followed_flood_can_be_run_again() {
     let world = World::new();
     let window = world.run("noise", "exec yes");
     for _ in 0..3 {
@@ -1099,7 +1099,7 @@ fn without_a_daemon_or_a_task_nothing_waits() {
 }
 
 #[test]
-fn a_lost_connection_is_told() {
+fn a_lost_connection_ends_the_wait() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     let text = begin(&world, &["api", "--text", "never"]);
