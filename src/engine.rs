@@ -1,4 +1,4 @@
-//! The decisions, composed: looks in, records out. No clock, no files, no tmux.
+//! Composes the decisions: looks in, records out. No clock, no files, no tmux.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ mod gathering;
 use gathering::Gathering;
 pub use gathering::{ExpectedWait, Sighted, Sighting};
 
-/// How long the engine waits before it judges.
+/// The engine's delays, and how shells are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a screen must have stood before its prompt is told.
+    /// How long a screen must be unchanged before its prompt is reported.
     pub quiet: Duration,
     /// How long events are gathered, from the first of them, before they are delivered.
     pub gather: Duration,
-    /// How long a task must have shown nothing new to be called stalled; `None` for never.
+    /// How long a screen must be unchanged for a task to count as stalled; `None` for never.
     pub stalled_after: Option<Duration>,
-    /// How the events of shells are delivered.
+    /// How events of shells are delivered.
     pub shells: ShellDelivery,
 }
 
@@ -40,8 +40,8 @@ impl Settings {
         shells: ShellDelivery::Notice,
     };
 
-    /// For snapshots that are looks by themselves: two in a row are quiet enough, and the events
-    /// of each are gathered on their own.
+    /// For snapshots in a replay: a prompt at two looks in a row is reported, and the events of
+    /// each look are a gathering.
     pub const REPLAY: Self = Self {
         quiet: Duration::ZERO,
         gather: Duration::ZERO,
@@ -54,22 +54,22 @@ impl Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
-    /// Write these records, all of them or none, before anyone is told.
+    /// Write these records, all of them or none, before any of them is reported.
     Append(Vec<Record>),
-    /// Tell whoever listens that the counts have changed.
+    /// Publish the counts, which have changed.
     Status(StatusCounts),
 }
 
-/// What a task session was known to be when its last daemon left.
+/// What is known of a task session from its last daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     /// The last look; `None` makes the next one the baseline.
     pub before: Option<Snapshot>,
-    /// Tasks that had been told as waiting, as they were then.
+    /// Tasks that were reported as waiting, as they were then.
     pub waiting: Vec<(Task, Prompt)>,
-    /// Events that nobody was told of yet.
+    /// Events that are not delivered yet.
     pub owed: Vec<DeliveredEvent>,
-    /// The number of the last record.
+    /// The sequence number of the last record.
     pub last_seq: Seq,
 }
 
@@ -80,20 +80,20 @@ pub struct Engine {
     /// The last look; `None` until the baseline.
     before: Option<Snapshot>,
     episodes: Episodes,
-    /// Events that are still to be delivered, oldest first. All gatherings but the last are closed.
+    /// Events to be delivered, oldest first. All gatherings but the last are closed.
     gatherings: VecDeque<Gathering>,
-    /// The number of the last record that the disk has taken or refused; `None` where records are
-    /// written before anything else happens.
+    /// The sequence number of the last record that the disk has accepted or refused; `None` where
+    /// records are written before anything else happens.
     tried: Option<Seq>,
-    /// Commands whose waits are still to come. Each is given up after a while.
+    /// Commands that are about to wait. Each is dropped after a while.
     expected_waits: Vec<ExpectedWait>,
     last_seq: Seq,
-    /// What was last said of the counts; `None` until the first look.
+    /// The counts that were last published; `None` until the first look.
     counts: Option<StatusCounts>,
 }
 
 impl Engine {
-    /// Returns an engine that carries on from `memory`.
+    /// Returns an engine that continues from `memory`.
     #[must_use]
     pub fn new(settings: Settings, memory: Memory, now: Now) -> Self {
         let mut episodes = Episodes::default();
@@ -114,14 +114,15 @@ impl Engine {
         }
     }
 
-    /// Goes by what a user has taught about prompts.
+    /// Sets the user's rules on prompts.
     #[must_use]
     pub fn with_teaching(mut self, teaching: UserRules) -> Self {
         self.episodes.teach(teaching);
         self
     }
 
-    /// Takes one look. What was due before it is delivered first, without what it brings.
+    /// Processes one look. Gatherings that were due before it are delivered first, without its
+    /// events.
     pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<Effect> {
         let mut effects = self.deliver_due(now);
         let mut events = Vec::new();
@@ -150,7 +151,7 @@ impl Engine {
         effects
     }
 
-    /// Records a notice that speaks of no event: the outcome of a command, say.
+    /// Records a notice without events, for example the outcome of a command.
     pub fn notice(&mut self, level: Level, text: String, now: Now) -> Vec<Effect> {
         let body = Body::Notice {
             level,
@@ -161,7 +162,7 @@ impl Engine {
         vec![Effect::Append(vec![self.next_record(body, now)])]
     }
 
-    /// Delivers what was gathered, if it is due and on the disk.
+    /// Delivers the gatherings that are due and on the disk.
     pub fn deliver_due(&mut self, now: Now) -> Vec<Effect> {
         let Some(open) = self.gatherings.back() else {
             return Vec::new();
@@ -179,7 +180,7 @@ impl Engine {
         self.deliver_all(due, now)
     }
 
-    /// Delivers what was gathered, due or not.
+    /// Delivers all gatherings, due or not.
     pub fn deliver(&mut self, now: Now) -> Vec<Effect> {
         let all = std::mem::take(&mut self.gatherings);
         self.deliver_all(all, now)
@@ -200,8 +201,9 @@ impl Engine {
         vec![Effect::Append(records)]
     }
 
-    /// Takes note that the disk has taken or refused the records up to this number. From the first
-    /// call on, events are delivered only after that: until then a wait may still return with them.
+    /// Notes that the disk has accepted or refused the records up to this sequence number. From the
+    /// first call on, events are delivered only after that: until then a wait may still return with
+    /// them.
     pub fn tried(&mut self, seq: Seq) {
         self.tried = Some(seq);
     }
@@ -210,37 +212,38 @@ impl Engine {
         self.tried.is_none_or(|tried| gathering.last_seq() <= tried)
     }
 
-    /// Takes note that a command is about to wait for the run that it starts. What comes of that is
-    /// not delivered before the wait has begun: the command may return with it.
+    /// Notes that a command is about to wait for the run that it starts. Events of that run are not
+    /// delivered before the wait has begun, because the command may return with them.
     pub fn expect_wait(&mut self, expected: ExpectedWait, now: Now) {
         self.expected_waits.retain(|other| other.until > now.mono);
         self.expected_waits.push(expected);
     }
 
-    /// Takes note that a wait for the task of this name has begun.
+    /// Notes that a wait for the task of this name has begun.
     pub fn wait_begun(&mut self, task: &str, owner: Option<&str>) {
         self.expected_waits.retain(|expected| {
             (expected.task.as_str(), expected.owner.as_deref()) != (task, owner)
         });
     }
 
-    /// Takes note that a command has told its caller of a run: what is gathered of that is delivered
-    /// as a notice.
+    /// Notes that a command has returned to its caller with an event: if it is still gathered, it
+    /// is delivered as a notice.
     pub fn see(&mut self, sighting: &Sighting) {
         for gathering in &mut self.gatherings {
             gathering.see(sighting);
         }
     }
 
-    /// Returns when [`Engine::deliver_due`] has something to do; `None` also while it is for the disk
-    /// to take what was gathered ([`Engine::tried`]).
+    /// Returns when [`Engine::deliver_due`] has something to do; `None` also while the gathered
+    /// events are not on the disk ([`Engine::tried`]).
     #[must_use]
     pub fn deliver_at(&self) -> Option<Instant> {
         let first = self.gatherings.front()?;
         self.is_written(first).then(|| self.due(first))
     }
 
-    /// Returns when a gathering is due, unless a command is about to return with some of it.
+    /// Returns when a gathering is due, unless a command is about to return with some of its
+    /// events.
     fn due(&self, gathering: &Gathering) -> Instant {
         let expected = self.expected_waits.iter();
         let held_until = expected
@@ -252,33 +255,33 @@ impl Engine {
             .unwrap_or(gathering.due)
     }
 
-    /// Returns the number of the first event that is still to be delivered.
+    /// Returns the sequence number of the first event that is not delivered yet.
     #[must_use]
     pub fn first_undelivered(&self) -> Option<Seq> {
         let mut gatherings = self.gatherings.iter();
         gatherings.find_map(Gathering::first_seq)
     }
 
-    /// Returns when another look could tell a prompt that stands now.
+    /// Returns when another look could report a prompt that is on a screen now.
     #[must_use]
     pub fn look_at(&self) -> Option<Instant> {
         self.episodes.next_deadline(self.settings.quiet)
     }
 
-    /// Returns the last look, as it is carried on from.
+    /// Returns the last look.
     #[must_use]
     pub fn before(&self) -> Option<&Snapshot> {
         self.before.as_ref()
     }
 
-    /// Returns what a task waits for, once that was told.
+    /// Returns the reported prompt that a task waits at.
     #[must_use]
     pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes.prompt_of(window)
     }
 
-    /// Returns how a task was judged, since when its screen has stood, and since when it has been
-    /// told as waiting.
+    /// Returns the judgement of a task's screen, since when its screen is unchanged, and since when
+    /// it has been reported as waiting.
     #[must_use]
     pub fn judgement_of(&self, window: WindowId) -> Option<(&Judgement, Instant, Option<Now>)> {
         Some((
@@ -288,33 +291,33 @@ impl Engine {
         ))
     }
 
-    /// Returns for how long a task has shown nothing new, where that is long enough to call it
-    /// stalled. Nobody is told: it is there for those who ask.
+    /// Returns how long a task's screen has not changed, where that is long enough to count as
+    /// stalled. This is a status for requests and never an event.
     #[must_use]
     pub fn stalled_for(&self, window: WindowId, now: Now) -> Option<Duration> {
         let task = self.before.as_ref()?.tasks.get(&window)?;
         self.task_stalled_for(task, now)
     }
 
-    /// Returns what a user has taught about prompts.
+    /// Returns the user's rules on prompts.
     #[must_use]
     pub fn teaching(&self) -> &UserRules {
         self.episodes.teaching()
     }
 
-    /// Returns how long it waits before it judges.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Returns the counts that were last told; `None` before the first look.
+    /// Returns the counts that were last published; `None` before the first look.
     #[must_use]
     pub fn counts(&self) -> Option<StatusCounts> {
         self.counts
     }
 
-    /// Returns the number of the last record.
+    /// Returns the sequence number of the last record.
     #[must_use]
     pub fn last_seq(&self) -> Seq {
         self.last_seq
@@ -322,7 +325,7 @@ impl Engine {
 
     fn task_stalled_for(&self, task: &Task, now: Now) -> Option<Duration> {
         let after = self.settings.stalled_after?;
-        // Evidence is there once a screen has stood for `quiet`.
+        // There is evidence once a screen has been unchanged for `quiet`.
         let after = after.max(self.settings.quiet);
         (task.is_alive() && !self.episodes.teaching().mutes_task(task))
             .then(|| self.episodes.stalled_for(task.window, after, now))
@@ -349,7 +352,7 @@ impl Engine {
         records
     }
 
-    /// Returns the gathering that takes another event.
+    /// Returns the gathering that takes further events.
     fn open_gathering(&mut self, now: Now) -> &mut Gathering {
         if self.gatherings.back().is_none_or(|last| last.is_closed) {
             let due = now.mono + self.settings.gather;
@@ -368,9 +371,9 @@ impl Engine {
     }
 }
 
-/// Where an event stands among those of one look. The sort is stable: `diff` has put the runs of
-/// a window in their order, which their numbers cannot where nobody counted. What was waited for
-/// was waited for by the earliest of them, and what is waited for is by the last.
+/// The position of an event among those of one look. The sort is stable: `diff` has ordered the
+/// runs of a window, which their numbers cannot where runs are not counted. `inputResolved` belongs
+/// to the earliest of them, `input` to the last.
 fn place(event: &Event) -> (bool, WindowId, u8) {
     let (last, rank) = match event.kind {
         EventKind::InputResolved { .. } => (false, 0),

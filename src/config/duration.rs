@@ -1,14 +1,14 @@
-//! Durations as people write them.
+//! Durations in the configuration.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Reads a duration: numbers with the units `ms`, `s`, `m` and `h`, the largest unit first, such as
-/// `500ms`, `1.5m` or `1m30s`. `None` when it is no duration, or too long to be counted.
+/// Parses a duration: numbers with the units `ms`, `s`, `m` and `h`, the largest unit first, such
+/// as `500ms`, `1.5m` or `1m30s`. `None` when it is not a duration, or too long.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    // `-1s`, `1h ago` and `1 h, 2 m` are of no use here, though they are durations.
+    // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
     if !text.chars().all(is_plain) {
         return None;

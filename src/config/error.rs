@@ -1,25 +1,25 @@
-//! What can be wrong with the file.
+//! Errors of the configuration file.
 
 use std::path::PathBuf;
 
 use crate::files::{Fault, Refused};
 
-/// Why there is no configuration.
+/// Why the configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A file was asked for by name and is not there.
+    /// A file named by the user does not exist.
     #[error("{}: no such file; $TMUX_TASK_CONFIG names it", .path.display())]
     Missing {
         /// The file.
         path: PathBuf,
     },
-    /// It is there and cannot be read: no permission, or a directory.
+    /// It exists and cannot be read: no permission, or a directory.
     #[error("{}: could not be read", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -29,14 +29,14 @@ pub enum ConfigError {
         /// What is wrong with it.
         refused: Refused,
     },
-    /// It is not TOML, or sets what cannot be set.
+    /// It is not TOML, or contains an unknown key or an invalid value.
     #[error("{}:{line}: {problem}", .path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u32,
-        /// What is wrong there, in one line, with the key that is concerned.
+        /// The problem in one line, including the key.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Where the file is, and reading it.
+//! Finds and reads the file.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -8,18 +8,18 @@ use super::parse::{line_of, parse};
 use super::{Config, ConfigError};
 use crate::files;
 
-/// More than anybody writes.
+/// The maximum size of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Looks up a variable of the environment. `&|name| std::env::var_os(name)` is the real one.
+/// Looks up an environment variable. `&|name| std::env::var_os(name)` is the real environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Where the file would be.
+/// The location of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigFile {
-    /// `$TMUX_TASK_CONFIG` names it, so it must be there.
+    /// `$TMUX_TASK_CONFIG` names it, so it must exist.
     Named(PathBuf),
-    /// The usual place, where it may be missing.
+    /// The default location, where it may be missing.
     Usual(PathBuf),
 }
 
@@ -33,9 +33,9 @@ impl ConfigFile {
     }
 }
 
-/// Returns where the file would be; `None` when this user has no home directory. Whether it is
-/// there is not looked at. Empty variables count as unset, and so do `$XDG_CONFIG_HOME` and `$HOME` when
-/// they are not absolute.
+/// Returns the location of the file; `None` when this user has no home directory. Its existence is
+/// not checked. Empty variables count as unset, and so do `$XDG_CONFIG_HOME` and `$HOME` when they
+/// are not absolute.
 #[must_use]
 pub fn find(env: Env<'_>) -> Option<ConfigFile> {
     let variable = |name| env(name).filter(|value| !value.is_empty());
@@ -57,11 +57,11 @@ pub fn find(env: Env<'_>) -> Option<ConfigFile> {
     Some(ConfigFile::Usual(config_home.join("tmux-task/config.toml")))
 }
 
-/// Returns what the file sets, or the defaults when there is none in the usual place.
+/// Returns the settings of the file, or the defaults when there is none at the default location.
 ///
 /// # Errors
 ///
-/// The file is named and missing, cannot be read, or says something that we do not know.
+/// When the file is named and missing, cannot be read, or contains unknown keys or invalid values.
 pub fn load(env: Env<'_>) -> Result<Config, ConfigError> {
     match find(env) {
         Some(file) => read(file),
@@ -77,7 +77,7 @@ fn read(file: ConfigFile) -> Result<Config, ConfigError> {
             if let Some(refused) = refused.cloned() {
                 return Err(ConfigError::NotOurs { refused });
             }
-            // A file where one of its directories should be is no file either.
+            // A file in place of one of its directories means that it is missing, too.
             let is_missing = matches!(
                 source.kind(),
                 ErrorKind::NotFound | ErrorKind::NotADirectory
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_variable_that_is_set_says_where() {
+    fn the_first_variable_that_is_set_decides() {
         let home = ("HOME", "/home/a");
         let xdg = ("XDG_CONFIG_HOME", "/xdg");
         let named = ("TMUX_TASK_CONFIG", "some/c.toml");
@@ -217,8 +217,8 @@ mod tests {
         std::fs::write(&path, "notices = []").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
         let error = load_usual(dir.path()).unwrap_err();
-        let told = "can be written to by other users (mode 0666); `chmod go-w` closes it";
-        assert_eq!(error.to_string(), format!("{} {told}", path.display()));
+        let reason = "can be written to by other users (mode 0666); `chmod go-w` closes it";
+        assert_eq!(error.to_string(), format!("{} {reason}", path.display()));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
         if rustix::process::geteuid().is_root() {
             // Root may read everything.

@@ -1,10 +1,10 @@
-//! Finds, reads and checks the configuration file.
+//! Finds, reads and validates the configuration file.
 //!
 //! The file is `$TMUX_TASK_CONFIG`, else `$XDG_CONFIG_HOME/tmux-task/config.toml`, else
-//! `~/.config/tmux-task/config.toml`. Without one the defaults hold. A key that we do not know
-//! and a value of the wrong type are errors that name file, line and key: a setting that is
-//! silently ignored is worse than none. A new key is a field in `settings`: serde reads it and
-//! knows its name, `value` checks it, and `parse` makes an error that names the place.
+//! `~/.config/tmux-task/config.toml`. Without one the defaults apply. Unknown keys and values of
+//! the wrong type are errors that name file, line and key: a silently ignored setting is worse than
+//! none. A new key is a field in `settings`: serde reads it and knows its name, `value` checks it,
+//! and `parse` produces errors that name the position.
 
 mod duration;
 mod error;

@@ -1,4 +1,4 @@
-//! From the text of the file to settings, and what is wrong with it.
+//! Parses the text of the file and explains errors.
 
 use std::path::Path;
 
@@ -8,24 +8,24 @@ use toml::de::{DeTable, Error};
 use super::{Config, ConfigError};
 use crate::model::text;
 
-/// Most characters of a key, a value or a parser's message that an error repeats.
+/// The maximum length of a key, a value or a parser's message that an error repeats, in characters.
 const MAX_QUOTED_CHARS: usize = 100;
 
-/// Most characters of all that an error says of a value.
+/// The maximum length of everything an error says about a value, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;
 
-/// Returns what `text` sets. `path` is only what errors call the file.
+/// Returns the settings in `text`. `path` is only used in errors.
 ///
 /// # Errors
 ///
-/// The text is not TOML, or sets a key that we do not know or a value that its key does not take.
+/// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let invalid = |error: &Error, problem: &str| ConfigError::Invalid {
         path: path.to_owned(),
         line: line_of(text.as_bytes(), start(error)),
         problem: text::one_line(problem.as_bytes(), MAX_PROBLEM_CHARS),
     };
-    // The parser goes on after an error, and what it says last may be of its own making.
+    // The parser continues after an error, and later errors may be consequences of it.
     let (table, errors) = DeTable::parse_recoverable(text);
     if let Some(error) = errors.iter().min_by_key(|error| start(error)) {
         return Err(invalid(error, error.message()));
@@ -51,7 +51,7 @@ fn start(error: &Error) -> usize {
     error.span().map_or(usize::MAX, |span| span.start)
 }
 
-/// Says what is wrong with the value at a key, or with the key, from what serde says of it.
+/// Explains what is wrong with a key or its value, from serde's error.
 fn explain(text: &str, at: &KeyPath, error: &Error) -> String {
     let names: Vec<&str> = at.iter().filter_map(name_of).collect();
     let quoted: Vec<String> = names.iter().map(|name| quotable(name)).collect();
@@ -87,9 +87,9 @@ fn name_of(segment: &Segment) -> Option<&str> {
     }
 }
 
-/// Returns TOML's name for a type, of serde's.
+/// Returns TOML's name for a type of serde.
 fn type_name<'a>(found: &'a str, value: &str) -> &'a str {
-    // serde knows no dates.
+    // serde has no dates.
     if found == "map" && value.starts_with(|c: char| c.is_ascii_digit()) {
         return "a date";
     }
@@ -112,8 +112,8 @@ fn known_keys<'a>(fields: &'a str, name: &str) -> impl Iterator<Item = &'a str> 
     known.split('`').skip(1).step_by(2)
 }
 
-/// Returns the one of `known` that `key` is probably a misspelling of: a third of its letters may
-/// differ.
+/// Returns the one of `known` that `key` is probably a misspelling of: up to a third of its letters
+/// may differ.
 fn closest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|known| (strsim::osa_distance(&key.to_lowercase(), known), known))

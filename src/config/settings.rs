@@ -1,4 +1,4 @@
-//! What can be set, and its defaults.
+//! The settings and their defaults.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use super::value::{list, number, text};
 use crate::model::environment::is_name_pattern;
 use crate::model::{PromptKind, ShellDelivery};
 
-/// What the file says, with defaults for what it leaves out.
+/// The contents of the file, with defaults for missing keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(
     default,
@@ -21,27 +21,27 @@ use crate::model::{PromptKind, ShellDelivery};
     expecting = "a table"
 )]
 pub struct Config {
-    /// Where notices go: key `notices`. Empty means nowhere.
+    /// Where notices are shown: key `notices`. Empty means nowhere.
     #[serde(deserialize_with = "sinks")]
     pub notices: BTreeSet<NoticeSink>,
-    /// What else of a caller's environment tasks do not see, names or beginnings of names with a
-    /// `*`: key `env-withhold`.
+    /// Further variables of a caller's environment that tasks do not get, names or prefixes ending
+    /// in `*`: key `env-withhold`.
     #[serde(deserialize_with = "variables")]
     pub env_withhold: Vec<String>,
-    /// What is taken for a prompt and told: table `input`.
+    /// Which prompts are reported: table `input`.
     pub input: InputConfig,
-    /// How much is kept of the output of runs that ended: table `logs`.
+    /// How much output of ended runs is stored: table `logs`.
     pub logs: LogsConfig,
     /// How the events of shells are delivered: key `shells`.
     #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
-    /// For how long nobody must have used a session of the project before a daemon that starts may
-    /// end it: key `clean-after`.
+    /// How long a session of the project must have been unused before a starting daemon may end it:
+    /// key `clean-after`.
     #[serde(deserialize_with = "clean_after")]
     pub clean_after: Duration,
 }
 
-/// How much is kept of the output of runs that ended.
+/// How much output of ended runs is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(
     default,
@@ -50,13 +50,13 @@ pub struct Config {
     expecting = "a table"
 )]
 pub struct LogsConfig {
-    /// Of one run, its last lines: key `keep-lines`.
+    /// Lines of one run, its last ones: key `keep-lines`.
     #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
     pub keep_lines: u64,
-    /// Of one session, its last runs; 0 keeps nothing: key `keep-runs`.
+    /// Runs of one session, its last ones; 0 stores nothing: key `keep-runs`.
     #[serde(deserialize_with = "number::<0, 100_000, _>")]
     pub keep_runs: u64,
-    /// Of one session, mebibytes of all its runs together: key `keep-mib`.
+    /// Mebibytes of all runs of one session together: key `keep-mib`.
     #[serde(deserialize_with = "number::<1, 100_000, _>")]
     pub keep_mib: u64,
 }
@@ -71,7 +71,7 @@ impl Default for LogsConfig {
     }
 }
 
-/// What is taken for a prompt, and which are told.
+/// What counts as a prompt, and which prompts are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(
     default,
@@ -86,31 +86,31 @@ pub struct InputConfig {
     /// Regular expressions for lines that do not: key `ignore`.
     #[serde(deserialize_with = "expressions")]
     pub ignore: Vec<String>,
-    /// Tasks, by name or window id, whose waiting is not told: key `mute-tasks`.
+    /// Tasks, by name or window id, whose waiting is not reported: key `mute-tasks`.
     #[serde(deserialize_with = "tasks")]
     pub mute_tasks: BTreeSet<String>,
-    /// Kinds of prompts that are not told: key `mute-kinds`.
+    /// Kinds of prompts that are not reported: key `mute-kinds`.
     #[serde(deserialize_with = "kinds")]
     pub mute_kinds: BTreeSet<PromptKind>,
-    /// How long a screen must have stood before its prompt is told: key `quiet`.
+    /// How long a screen must be unchanged before its prompt is reported: key `quiet`.
     #[serde(deserialize_with = "quiet")]
     pub quiet: Duration,
-    /// How long a task must have shown nothing new to be called stalled; `None` for never: key
+    /// How long a screen must be unchanged for its task to count as stalled; `None` for never: key
     /// `stalled-after`.
     #[serde(deserialize_with = "stalled_after")]
     pub stalled_after: Option<Duration>,
 }
 
-/// What `quiet` is without the file, and within what bounds it may be set.
+/// The default of `quiet`, and its bounds.
 const QUIET: Duration = Duration::from_millis(200);
 const LEAST_QUIET: Duration = Duration::from_millis(50);
 const MOST_QUIET: Duration = Duration::from_secs(3600);
 
-/// What `clean-after` is without the file, and the longest that it may be.
+/// The default of `clean-after`, and its maximum.
 const CLEAN_AFTER: Duration = Duration::from_secs(3600);
 const MOST_CLEAN_AFTER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The longest that `stalled-after` may be.
+/// The maximum of `stalled-after`.
 const MOST_STALLED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Default for InputConfig {
@@ -126,10 +126,10 @@ impl Default for InputConfig {
     }
 }
 
-/// A way to tell a person something.
+/// A way to show a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoticeSink {
-    /// The desktop's notifier: `"desktop"`.
+    /// The desktop: `"desktop"`.
     Desktop,
     /// The status line of tmux: `"tmux"`.
     Tmux,
@@ -235,7 +235,7 @@ fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>,
     })
 }
 
-/// Reads a list of some of these words.
+/// Parses a list of some of these words.
 fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
     from: D,
     words: &[(&str, T)],

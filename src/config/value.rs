@@ -1,4 +1,4 @@
-//! Values of the file that are checked while they are read.
+//! Values that are validated while they are read.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
 
-/// Reads a string that `parse` accepts. `expected` says what it must be when it is no string.
+/// Reads a string that `parse` accepts. `expected` describes it for errors.
 pub(super) fn text<'de, T, D: Deserializer<'de>>(
     from: D,
     expected: &'static str,
@@ -15,8 +15,7 @@ pub(super) fn text<'de, T, D: Deserializer<'de>>(
     from.deserialize_str(&Text { expected, parse })
 }
 
-/// Reads a list of strings that `parse` accepts. `expected` says what it must be when it is no
-/// list of strings.
+/// Reads a list of strings that `parse` accepts. `expected` describes it for errors.
 pub(super) fn list<'de, T, C: FromIterator<T>, D: Deserializer<'de>>(
     from: D,
     expected: impl Display,

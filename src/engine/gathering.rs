@@ -1,4 +1,4 @@
-//! Events on their way to a delivery, and what becomes of them.
+//! Events that are gathered for delivery, and the decision how to deliver them.
 
 use std::time::Instant;
 
@@ -8,34 +8,34 @@ use crate::model::{
 use crate::prompt::UserRules;
 use crate::route::{Reach, reach, route};
 
-/// What somebody has been told of a run by a command that waited for it.
+/// An event with which a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
-    /// Whose command it was; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a person at a terminal.
     pub owner: Option<String>,
     /// The task's window.
     pub window: WindowId,
-    /// The run.
+    /// The number of the run.
     pub run: Option<u32>,
     /// What the command returned with.
     pub what: Sighted,
 }
 
-/// What a command that waited returned with.
+/// What a waiting command returned with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sighted {
-    /// The end of the run, and with that all that came of it before.
+    /// The end of the run, which includes its earlier events.
     End,
-    /// A question.
+    /// A prompt.
     Input,
     /// A bell.
     Bell,
-    /// That the window has gone.
+    /// The window is gone.
     Disappearance,
 }
 
 impl Sighting {
-    /// Whether it was this event that was seen, by the one whom it concerns.
+    /// Whether this is that event, and the command's owner is the task's.
     fn is_of(&self, event: &Event) -> bool {
         let task = &event.task;
         let is_what = match (&event.kind, self.what) {
@@ -60,40 +60,40 @@ impl Sighting {
     }
 }
 
-/// A command that is about to wait for the run that it starts, and to return with what comes of it.
+/// A command that is about to wait for the run that it starts, and to return with its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedWait {
     /// The task's name.
     pub task: String,
-    /// Whose command it is; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a person at a terminal.
     pub owner: Option<String>,
-    /// When it is given up.
+    /// When it is dropped.
     pub until: Instant,
 }
 
 /// Events that are delivered together. Bounded by what happens within the gathering time.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// When they are delivered.
+    /// When they are due.
     pub(super) due: Instant,
     /// Whether it takes no more events: it is due, and waits for the disk.
     pub(super) is_closed: bool,
-    events: Vec<Gathered>,
+    events: Vec<GatheredEvent>,
 }
 
 /// An event that waits for its delivery.
 #[derive(Debug)]
-struct Gathered {
+struct GatheredEvent {
     delivered: DeliveredEvent,
-    /// Whether its owner has been told of it already.
-    is_seen: bool,
+    /// Whether a command has returned to its owner with it.
+    is_known_to_owner: bool,
 }
 
-/// Whom a delivery is for.
+/// The addressee of a delivery.
 #[derive(Debug, PartialEq, Eq)]
 struct Audience {
     owner: Option<String>,
-    /// Whether it speaks of shells only, which are no agent's business.
+    /// Whether it contains events of shells only, which do not concern an agent.
     of_shells: bool,
 }
 
@@ -111,32 +111,32 @@ impl Gathering {
     }
 
     pub(super) fn add(&mut self, delivered: DeliveredEvent) {
-        self.events.push(Gathered {
+        self.events.push(GatheredEvent {
             delivered,
-            is_seen: false,
+            is_known_to_owner: false,
         });
     }
 
-    /// Returns the number of its first event.
+    /// Returns the sequence number of its first event.
     pub(super) fn first_seq(&self) -> Option<Seq> {
         self.events.first().map(|gathered| gathered.delivered.seq)
     }
 
-    /// Returns the number of its last event; 0 for none.
+    /// Returns the sequence number of its last event; 0 for none.
     pub(super) fn last_seq(&self) -> Seq {
         self.events
             .last()
             .map_or(0, |gathered| gathered.delivered.seq)
     }
 
-    /// Takes note that a command has told its caller of a run.
+    /// Notes that a command has returned to its caller with an event.
     pub(super) fn see(&mut self, sighting: &Sighting) {
         for gathered in &mut self.events {
-            gathered.is_seen |= sighting.is_of(&gathered.delivered.event);
+            gathered.is_known_to_owner |= sighting.is_of(&gathered.delivered.event);
         }
     }
 
-    /// Whether some of it may be what that command returns with.
+    /// Whether that command may return with some of its events.
     pub(super) fn concerns(&self, expected: &ExpectedWait) -> bool {
         let mut tasks = self
             .events
@@ -145,7 +145,7 @@ impl Gathering {
         tasks.any(|task| task.name == expected.task && task.owner == expected.owner)
     }
 
-    /// Leaves out the question of this window: it was answered before anybody was told of it.
+    /// Removes this window's prompt, which was answered before it was delivered.
     pub(super) fn resolve(&mut self, window: WindowId) {
         self.events.retain(|gathered| {
             let event = &gathered.delivered.event;
@@ -153,10 +153,9 @@ impl Gathering {
         });
     }
 
-    /// Returns the records of the deliveries, one for each audience, in the order of their first
-    /// events.
+    /// Returns the records of the deliveries, one per audience, in the order of their first events.
     pub(super) fn deliver(self, teaching: &UserRules, shells: ShellDelivery) -> Vec<Body> {
-        let mut groups: Vec<(Audience, Vec<Gathered>)> = Vec::new();
+        let mut groups: Vec<(Audience, Vec<GatheredEvent>)> = Vec::new();
         for gathered in self.events {
             let event = &gathered.delivered.event;
             if is_muted(event, teaching) || (event.task.shell && shells == ShellDelivery::Ignore) {
@@ -178,12 +177,12 @@ impl Gathering {
     }
 }
 
-fn deliver_to(audience: Audience, group: Vec<Gathered>) -> Option<Body> {
+fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
     let routed: Vec<(&Event, Reach)> = group
         .iter()
         .map(|gathered| {
             let event = &gathered.delivered.event;
-            let most = if gathered.is_seen || audience.of_shells {
+            let most = if gathered.is_known_to_owner || audience.of_shells {
                 Reach::Notice
             } else {
                 Reach::FollowUp
@@ -217,7 +216,7 @@ fn deliver_to(audience: Audience, group: Vec<Gathered>) -> Option<Body> {
     }
 }
 
-/// Whether a user has muted it, if only meanwhile.
+/// Whether a user's rule mutes the event.
 fn is_muted(event: &Event, teaching: &UserRules) -> bool {
     match &event.kind {
         EventKind::Input { prompt } => teaching.mutes(&event.task, prompt),

@@ -109,7 +109,7 @@ fn check_live(steps: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn the_baseline_says_nothing() {
+fn the_baseline_has_no_events() {
     check(&[("@1 a running bell; @2 b dead 2 bells=3; @3 c unknown", &[])]);
     check(&[("missing", &[])]);
     check(&[("ended @1 a dead 2; @2 b running", &[])]);
@@ -124,7 +124,7 @@ fn the_baseline_says_nothing() {
 }
 
 #[test]
-fn a_prompt_of_the_baseline_is_told_at_the_next_equal_look() {
+fn a_prompt_of_the_baseline_is_reported_at_the_next_equal_look() {
     let asks = "@1 a running : Go? [y/n]";
     check(&[
         (asks, &[]),
@@ -154,7 +154,7 @@ fn started_only_for_a_new_live_window() {
 }
 
 #[test]
-fn a_bell_is_told_by_count_and_by_flag() {
+fn a_bell_is_reported_by_count_and_by_flag() {
     check(&[
         ("@1 a running bells=1; @2 b running", &[]),
         (
@@ -233,7 +233,7 @@ fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
 }
 
 #[test]
-fn input_is_told_once_per_window_and_prompt() {
+fn input_is_reported_once_per_window_and_prompt() {
     let both = "@1 a running : Go? [y/n]; @2 b running : Go? [y/n]";
     check(&[
         ("", &[]),
@@ -330,7 +330,7 @@ fn events_of_all_floors_are_in_one_order() {
 }
 
 #[test]
-fn runs_that_nobody_counted_keep_their_order() {
+fn uncounted_runs_keep_their_order() {
     check(&[
         ("@1 a running", &[]),
         (
@@ -344,7 +344,7 @@ fn runs_that_nobody_counted_keep_their_order() {
 }
 
 #[test]
-fn another_life_is_told_as_new_and_its_prompts_anew() {
+fn tasks_of_another_life_are_new_and_so_are_their_prompts() {
     check(&[
         ("life 1; @1 a running : Go? [y/n]", &[]),
         (
@@ -386,7 +386,7 @@ fn a_session_that_goes_and_comes_back() {
 }
 
 #[test]
-fn every_change_of_counts_is_told_and_nothing_else_is() {
+fn every_change_of_counts_is_published_and_nothing_else() {
     let asks = "@1 a running : Go? [y/n]";
     check_live(&[
         ("missing", &["status gone"]),
@@ -484,7 +484,7 @@ fn a_gathering_with_a_start_is_one_message() {
 }
 
 #[test]
-fn deadlines_are_told() {
+fn deadlines_are_returned() {
     let mut driver = Driver::new(Settings::LIVE, Memory::default());
     assert_eq!(driver.engine.deliver_at(), None);
     assert_eq!(driver.engine.look_at(), None);
@@ -617,7 +617,7 @@ fn memory(before: &str) -> Memory {
 }
 
 #[test]
-fn what_happened_meanwhile_is_told_on_return() {
+fn changes_while_no_daemon_ran_are_reported() {
     let steps: &[(&str, &[&str])] = &[
         (
             "life 1; @1 a dead 2; @3 c running",

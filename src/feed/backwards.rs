@@ -1,24 +1,24 @@
-//! Reading a file's lines from its end: what was recorded last is found without reading the rest.
+//! Reads a file's lines from its end, to find the latest records without reading the others.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// How many bytes are read first; more and more for a longer line.
+/// How many bytes are read first; more for longer lines.
 const STEP: u64 = 64 * 1024;
 
-/// The whole lines of a file before some byte, the last one first.
+/// The complete lines of a file before some byte, the last one first.
 #[derive(Debug)]
 pub(super) struct LinesBackwards {
     file: File,
-    /// Where `bytes` begin in the file.
+    /// The position of `bytes` in the file.
     start: u64,
-    /// What was read and not returned yet; it ends with a line.
+    /// Bytes that were read and not returned yet. They end with a line.
     bytes: Vec<u8>,
     step: u64,
 }
 
 impl LinesBackwards {
-    /// Returns the lines before the byte `end`. Text without a line end is no line.
+    /// Returns the lines before the byte `end`. Text without a line end is not a line.
     pub(super) fn before(file: File, end: u64) -> Self {
         Self {
             file,
@@ -31,7 +31,7 @@ impl LinesBackwards {
     /// Returns the line before the one that was returned last, without its line end.
     pub(super) fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            // Without a line end it is half a line, and passed over.
+            // Without a line end it is an incomplete line, which is skipped.
             let (line_end, is_whole) = match self.bytes.split_last() {
                 Some((b'\n', line)) => (line.len(), true),
                 Some(_) => (self.bytes.len(), false),

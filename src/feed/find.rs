@@ -1,4 +1,4 @@
-//! Finding a record's place in the file without reading all that is before it.
+//! Finds a record's position in the file without reading everything before it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -10,20 +10,20 @@ use super::frame::Frame;
 use crate::files;
 use crate::model::Seq;
 
-/// A search that has come this near, in bytes, is over: the rest is read line by line.
+/// The distance in bytes at which the search ends and the rest is read line by line.
 const NEAR: u64 = 64 * 1024;
 
-/// A byte of the file where a line begins.
+/// A position in the file at which a line starts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The byte.
+    /// The offset in bytes.
     pub(super) at: u64,
-    /// The record that ends there; `None` at the front.
+    /// The record that ends there; `None` at the start.
     pub(super) frame: Option<Frame>,
 }
 
-/// Returns a place behind which all records after the number `after` are: their numbers rise, so the
-/// file is halved again and again.
+/// Returns a position before all records after the number `after`, by binary search: sequence
+/// numbers ascend.
 pub(super) fn find(path: &Path, after: Seq) -> Result<Place, FeedError> {
     let found = files::open(path).and_then(|file| search(file, after));
     match found {
@@ -53,7 +53,7 @@ fn search(file: File, after: Seq) -> io::Result<Place> {
     Ok(left)
 }
 
-/// Returns the place behind the byte `end` if a readable record ends there.
+/// Returns the position at the byte `end` if a readable record ends there.
 pub(super) fn place_at(path: &Path, end: u64) -> Result<Option<Place>, FeedError> {
     let read = files::open(path).and_then(|file| line_before(file, end));
     let line = match read {
@@ -88,13 +88,13 @@ fn line_before(mut file: File, end: u64) -> io::Result<Option<Vec<u8>>> {
     LinesBackwards::before(file, end).next_line()
 }
 
-/// Reads the first record that ends a write and whose line begins behind the byte `at` and before
-/// `limit`. Lines that cannot be read are passed over.
+/// Reads the first record that ends a write and whose line starts after the byte `at` and before
+/// `limit`. Unreadable lines are skipped.
 fn write_end_behind(file: &mut BufReader<File>, at: u64, limit: u64) -> io::Result<Option<Place>> {
     file.seek(SeekFrom::Start(at))?;
     let mut end = at;
     let mut line = Vec::new();
-    // What is left of the line that the byte is in.
+    // The rest of the line that contains the byte.
     let mut is_cut = true;
     while end < limit {
         line.clear();

@@ -1,15 +1,15 @@
-//! What stands in every line of the feed.
+//! The fields in every line of the feed.
 
 use serde::Deserialize;
 
 use crate::model::Seq;
 
-/// What every durable record has, whatever it says.
+/// The fields of every durable record, whatever its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Frame {
-    /// Its number.
+    /// Its sequence number.
     pub seq: Seq,
-    /// Its feed.
+    /// The epoch of its feed.
     pub epoch: String,
     /// How many records of the same write follow.
     #[serde(default)]

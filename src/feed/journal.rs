@@ -1,4 +1,4 @@
-//! Appending, so that a crash leaves all of a write or nothing of it.
+//! Appends to the feed, so that after a crash a write is there completely or not at all.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Record, Seq};
 use crate::wire::{Context, DurableRecord};
 
-/// How many bytes may wait for the disk before nothing more is recorded: some thousands of records.
+/// How many bytes may be unwritten before recording stops: some thousands of records.
 const MOST_UNWRITTEN: usize = 4 << 20;
 
 /// Why the feed cannot be used.
@@ -19,35 +19,35 @@ pub enum FeedError {
     /// The file cannot be opened, read or written.
     #[error("could not {what} the feed {}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The feed's file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// The feed, open for appending. One daemon at a time has it, by its lock.
+/// The feed, opened for appending. One daemon at a time has it open, ensured by its lock.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// Where the last whole write ends, in bytes.
+    /// Where the last complete write ends, in bytes.
     end: u64,
-    /// Lines that are still to be written because the disk refused them.
+    /// Lines to be written, because the disk refused them or they are queued.
     unwritten: Vec<u8>,
-    /// The number of the first of those, and their feed.
+    /// The sequence number of the first of those, and their epoch.
     next: Option<(Seq, String)>,
-    /// Whether part of a write may stand behind `end`, to be cut off before the next.
+    /// Whether there may be a partial write behind `end`, to be cut off before the next one.
     torn: bool,
-    /// How often the file turned out to be another one.
+    /// How many times the file was found to be another one.
     changes: u64,
 }
 
 impl Journal {
-    /// Opens the feed and cuts off what lies behind `end`, the torn tail of a crash.
+    /// Opens the feed and cuts off what is behind `end`: a partial write left by a crash.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Journal {
         let is_new = fs::symlink_metadata(path).is_err();
         let file = files::open_to_append(path).map_err(failed("open"))?;
         if is_new && let Err(error) = sync_folders(path) {
-            // Some file systems cannot; the feed is as good as it can be there.
+            // Some file systems cannot; then the feed is as safe as possible there.
             tracing::warn!(%error, "could not sync the feed's folder");
         }
         let length = file.metadata().map_err(failed("open"))?.len();
@@ -72,7 +72,7 @@ impl Journal {
         Ok(Self::of(file, path, end))
     }
 
-    /// Goes on behind `end` in this file, which is open for appending.
+    /// Continues behind `end` in this file, which is open for appending.
     pub(crate) fn of(file: File, path: &Path, end: u64) -> Self {
         Self {
             file,
@@ -85,13 +85,13 @@ impl Journal {
         }
     }
 
-    /// Returns where the last whole write ends, in bytes.
+    /// Returns where the last complete write ends, in bytes.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Counts how often somebody took the file away or replaced it: readers begin anew then.
+    /// Returns how many times the file was removed or replaced: readers then start over.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes
@@ -108,14 +108,14 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// When the disk refuses. Nothing is lost then: the records wait for the next call.
+    /// When the disk refuses. Nothing is lost then: the records are written by the next call.
     pub fn append(&mut self, records: &[Record], context: &Context) -> Result<(), FeedError> {
         self.queue(records, context);
         self.flush()
     }
 
-    /// Takes these records for the next [`Journal::flush`]; after a crash all of them are in the feed
-    /// or none.
+    /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the
+    /// feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {
         if let (None, Some(first)) = (&self.next, records.first()) {
             self.next = Some((first.seq, context.epoch.clone()));
@@ -142,13 +142,13 @@ impl Journal {
         !self.unwritten.is_empty()
     }
 
-    /// Whether so much is unwritten that nothing more should be recorded until the disk takes it.
+    /// Whether so much is unwritten that recording should stop until the disk accepts it.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.unwritten.len() >= MOST_UNWRITTEN
     }
 
-    /// Writes what is queued, in one write, and waits until it is on the disk.
+    /// Writes everything queued, in one write, and waits until it is on the disk.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Journal {
             return Ok(());
         }
         if let Err(source) = self.write() {
-            // Half a line must not stay: the next write would be glued to it.
+            // An incomplete line must not stay: the next write would be joined to it.
             if let Err(error) = self.cut() {
                 tracing::error!(%error, "could not cut a half-written record off the feed");
             }
@@ -192,14 +192,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Sees to it that what is written will be found: the file may have been deleted, replaced or
+    /// Makes sure that the written data will be found: the file may have been deleted, replaced or
     /// changed since the last write.
     fn find(&mut self) -> io::Result<()> {
         match fs::symlink_metadata(&self.path) {
             Ok(there) if is_same(&there, &self.file.metadata()?) => {
                 if there.len() > self.end {
-                    // No record of ours; the next one would be glued to it.
-                    tracing::warn!("cut off what somebody wrote at the end of the feed");
+                    // Not a record of ours; the next one would be joined to it.
+                    tracing::warn!("cut off foreign data at the end of the feed");
                     self.file.set_len(self.end)?;
                 }
                 if there.len() >= self.end {
@@ -217,8 +217,8 @@ impl Journal {
             .map_err(|FeedError::Io { source, .. }| source)
     }
 
-    /// Goes on behind what the file has now, if that is of this feed, and else in a new file. The
-    /// numbers go on in any case.
+    /// Continues behind what the file contains now, if that belongs to this feed, else in a new
+    /// file. Sequence numbers continue in any case.
     fn take_up(&mut self) -> Result<(), FeedError> {
         let failed = |what| {
             let path = self.path.clone();
@@ -236,7 +236,7 @@ impl Journal {
         });
         let mut end = match read {
             Ok(read) => read.at,
-            // A link, a pipe or another user's file was put in its place.
+            // A link, a pipe or another user's file is in its place.
             Err(FeedError::Io { source, .. }) if files::is_refusal(&source) => 0,
             Err(error) => return Err(error),
         };
@@ -254,15 +254,15 @@ impl Journal {
                 tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
             }
         }
-        let anew = Self::open(&self.path, end)?;
-        (self.file, self.end) = (anew.file, anew.end);
+        let reopened = Self::open(&self.path, end)?;
+        (self.file, self.end) = (reopened.file, reopened.end);
         self.changes += 1;
         Ok(())
     }
 }
 
-/// Makes a new file's name last: a synced file that its folder does not name is lost in a power cut.
-/// The folder may be new as well.
+/// Makes a new file's name durable: a synced file without a synced folder entry is lost in a power
+/// cut. The folder may be new as well.
 fn sync_folders(path: &Path) -> io::Result<()> {
     let folders = path.ancestors().skip(1).take(2);
     for folder in folders.filter(|folder| !folder.as_os_str().is_empty()) {

@@ -1,8 +1,8 @@
 //! The feed on disk: an append-only file of JSON lines, one folder per task session.
 //!
-//! The file is the only truth: what a daemon must know of the past is read back from it
-//! ([`recover()`]), and every reader is served from it. The saved snapshot only spares reading what
-//! is before it: it counts for nothing when the file has another record at that place.
+//! The file is the only truth: everything that a daemon needs of the past is read from it
+//! ([`recover()`]), and every reader is served from it. The saved snapshot only avoids reading
+//! older records, and is ignored when the file has another record at its position.
 
 mod backwards;
 mod find;

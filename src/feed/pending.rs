@@ -6,18 +6,18 @@ use crate::model::{Body, DeliveredEvent, Event, EventKind, Prompt, Record, Seq, 
 use crate::route::{Reach, reach};
 use crate::wire::{EventFields, SavedEvent, SavedFeed};
 
-/// Everything that the records read so far leave open. The daemon keeps it up to date as it appends,
-/// saves it with its snapshot, and brings it up to date by later records when it comes back.
+/// Everything that the records read so far leave open. The daemon updates it as it appends, saves
+/// it with its snapshot, and updates it by later records when it starts again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Events that no notice and no follow-up speaks of, by number.
+    /// Events in no notice and no follow-up, by sequence number.
     undelivered: BTreeMap<Seq, Event>,
     /// The `input` events of tasks that wait.
     waiting: BTreeMap<WindowId, Event>,
 }
 
 impl Pending {
-    /// Takes the next record into account.
+    /// Processes the next record.
     pub fn apply(&mut self, record: &Record) {
         match &record.body {
             Body::Event(event) => self.event(record.seq, event),
@@ -30,7 +30,7 @@ impl Pending {
         }
     }
 
-    /// Takes an event into account.
+    /// Processes an event.
     pub(super) fn event(&mut self, seq: Seq, event: &Event) {
         let window = event.task.window;
         match &event.kind {
@@ -54,14 +54,14 @@ impl Pending {
         }
     }
 
-    /// Takes a delivery of the events with these numbers into account.
+    /// Processes a delivery of the events with these numbers.
     pub(super) fn deliver(&mut self, events: &[Seq]) {
         for seq in events {
             self.undelivered.remove(seq);
         }
     }
 
-    /// Forgets the events before this number, or all of them: it was decided that they are not
+    /// Drops the events before this number, or all of them: it was decided that they are not
     /// delivered.
     pub fn forget_before(&mut self, first: Option<Seq>) {
         match first {
@@ -70,7 +70,7 @@ impl Pending {
         }
     }
 
-    /// Returns the events that are still to be delivered.
+    /// Returns the events that are not delivered yet.
     #[must_use]
     pub fn undelivered(&self) -> Vec<DeliveredEvent> {
         let events = self.undelivered.iter();
@@ -96,7 +96,8 @@ impl Pending {
         inputs.collect()
     }
 
-    /// Returns what to save of it, for a feed whose last record ends before the byte `end`.
+    /// Returns its form in the saved snapshot, for a feed whose last record ends before the byte
+    /// `end`.
     #[must_use]
     pub fn to_saved(&self, end: u64) -> SavedFeed {
         let undelivered = self.undelivered.iter();
@@ -112,11 +113,11 @@ impl Pending {
         }
     }
 
-    /// Returns what was saved.
+    /// Returns the state from a saved snapshot.
     ///
     /// # Errors
     ///
-    /// Names what cannot be read.
+    /// When it cannot be read; the error names the field.
     pub fn from_saved(saved: &SavedFeed) -> Result<Self, String> {
         let mut pending = Self::default();
         for event in &saved.waiting {

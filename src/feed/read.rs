@@ -1,4 +1,4 @@
-//! Reading records back, whole lines only.
+//! Reads records, complete lines only.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,38 +14,38 @@ use crate::files;
 use crate::model::Seq;
 use crate::wire::{DurableRecord, Kind, VERSION};
 
-/// A line of the feed, and where it ends in the file.
+/// A line of the feed, and its end in the file.
 #[derive(Debug)]
 pub struct Position {
-    /// What the line says.
+    /// The parsed line.
     pub line: Line,
-    /// The byte behind it.
+    /// The offset of the byte behind it.
     pub end: u64,
 }
 
-/// What a line of the feed says.
+/// A parsed line of the feed.
 #[derive(Debug)]
 pub enum Line {
     /// A record.
     Record(Box<DurableRecord>),
     /// A record of a later version.
     Unknown(UnknownRecord),
-    /// Nothing that could be read: it was a record once.
+    /// An unreadable line that was a record once.
     Damaged,
 }
 
-/// A record of a kind or version that is not known here: readers pass over it, or pass it on.
+/// A record of a kind or version that is not known here. Readers skip it or pass it on.
 #[derive(Debug)]
 pub struct UnknownRecord {
-    /// What every record has.
+    /// The common fields.
     pub frame: Frame,
-    /// All of it.
+    /// All fields.
     pub fields: serde_json::Value,
 }
 
 impl UnknownRecord {
-    /// Reads a line that is no record of this version; `None` when it is none of a later one
-    /// either. What has a kind and a version of ours and cannot be read is damaged.
+    /// Parses a line that is not a record of this version; `None` when it is not one of a later
+    /// version either. A line with a known kind and version that cannot be parsed is damaged.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let fields: serde_json::Value = serde_json::from_slice(bytes).ok()?;
         let kind = Kind::deserialize(fields.get("kind")?);
@@ -56,7 +56,7 @@ impl UnknownRecord {
 }
 
 impl Line {
-    /// Reads a line without its line end, or with it.
+    /// Parses a line, with or without its line end.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         match serde_json::from_slice::<Box<DurableRecord>>(bytes) {
             Ok(record) if record.names_its_task() => Self::Record(record),
@@ -77,7 +77,7 @@ impl Line {
         }
     }
 
-    /// Returns what every record has, if the line can be read.
+    /// Returns the common fields, if the line can be read.
     #[must_use]
     pub fn frame(&self) -> Option<Frame> {
         match self {
@@ -92,35 +92,33 @@ impl Line {
     }
 }
 
-/// The numbers as they are read, which should have no gaps.
+/// The sequence numbers that were read, which should have no gaps.
 #[derive(Debug, Clone, Copy)]
 pub struct Sequence {
     last: Seq,
 }
 
 impl Sequence {
-    /// Returns the sequence of the numbers behind this one.
+    /// Returns the sequence that continues after this number.
     #[must_use]
     pub fn after(last: Seq) -> Self {
         Self { last }
     }
 
-    /// Whether this number was read, or passed over.
+    /// Whether this number was read or skipped.
     #[must_use]
     pub fn has(&self, seq: Seq) -> bool {
         seq <= self.last
     }
 
-    /// Takes the next number; returns the first and the last of those that should have come
-    /// before it.
+    /// Notes the next number. Returns the first and the last missing one before it.
     pub fn read(&mut self, seq: Seq) -> Option<(Seq, Seq)> {
         let gap = self.end_at(seq.saturating_sub(1));
         self.last = self.last.max(seq);
         gap
     }
 
-    /// Takes it that the numbers end with this one; returns the first and the last of those that
-    /// should have come.
+    /// Notes that the numbers end with this one. Returns the first and the last missing one.
     pub fn end_at(&mut self, last: Seq) -> Option<(Seq, Seq)> {
         let gap = (self.last < last).then_some((self.last + 1, last));
         self.last = self.last.max(last);
@@ -128,18 +126,18 @@ impl Sequence {
     }
 }
 
-/// Reads a feed from its beginning or from where it left off.
+/// Reads a feed from its start or from a position.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    /// `None` until the file is there.
+    /// `None` until the file exists.
     file: Option<BufReader<File>>,
-    /// The byte behind the last line that was read.
+    /// The offset behind the last line that was read.
     at: u64,
 }
 
 impl Reader {
-    /// Returns a reader that begins at this byte, the end of a line.
+    /// Returns a reader that starts at this byte, the end of a line.
     #[must_use]
     pub fn new(path: &Path, at: u64) -> Self {
         Self {
@@ -149,8 +147,8 @@ impl Reader {
         }
     }
 
-    /// Returns a reader that begins near the record `after`, before it: at the front where it cannot
-    /// be found.
+    /// Returns a reader that starts shortly before the record `after`; at the start of the file
+    /// where that cannot be found.
     #[must_use]
     pub fn before(path: &Path, after: Seq) -> Self {
         let place = find(path, after).unwrap_or_else(|error| {
@@ -160,7 +158,7 @@ impl Reader {
         Self::new(path, place.at)
     }
 
-    /// Begins again at the front of the file that is there now.
+    /// Starts over at the start of the present file.
     pub fn restart(&mut self) {
         self.file = None;
         self.at = 0;
@@ -180,8 +178,8 @@ impl Reader {
         }))
     }
 
-    /// Returns the next whole line that ends at or before the byte `limit`, whatever it says.
-    /// Blank ones say nothing.
+    /// Returns the next complete line that ends at or before the byte `limit`, unparsed. Blank
+    /// lines are skipped.
     fn next_bytes(&mut self, limit: u64) -> Result<Option<Vec<u8>>, FeedError> {
         loop {
             match self.next_line(limit) {
@@ -214,7 +212,7 @@ impl Reader {
         let mut line = Vec::new();
         file.read_until(b'\n', &mut line)?;
         if line.last() != Some(&b'\n') || self.at + line.len() as u64 > limit {
-            // Half a line: somebody is writing it. Read it again later.
+            // An incomplete line, which is being written. Read it again later.
             self.file = None;
             return Ok(None);
         }
@@ -223,37 +221,37 @@ impl Reader {
     }
 }
 
-/// Where the whole writes of a feed end.
+/// The end of the complete writes of a feed.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct End {
-    /// The number of the last record, whether it can be read or not.
+    /// The sequence number of the last record, whether it can be read or not.
     pub last_seq: Seq,
-    /// The byte behind it.
+    /// The offset of the byte behind it.
     pub at: u64,
 }
 
-/// Reads the lines of all writes that are whole, which are those that a crash did not tear. It holds
+/// Reads the lines of all complete writes, which are those that a crash did not interrupt. It holds
 /// one write at a time.
 #[derive(Debug)]
 pub struct WholeLines {
     reader: Reader,
-    /// Lines of a whole write that are still to be returned.
+    /// Lines of a complete write that are not returned yet.
     whole: VecDeque<Line>,
     /// Lines of the write that is being read.
     write: Vec<Line>,
-    /// How many lines of that write are still to come.
+    /// How many lines of that write are missing.
     to_come: u32,
-    /// The number of the last line that could be read.
+    /// The sequence number of the last readable line.
     read: Seq,
-    /// How many lines behind it could not.
+    /// How many unreadable lines follow it.
     damaged: u64,
     end: End,
-    /// That of the record behind which reading began.
+    /// The epoch of the record behind which reading began.
     epoch: Option<String>,
 }
 
 impl WholeLines {
-    /// Returns the lines from the front of the file.
+    /// Returns the lines from the start of the file.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self::behind(path, Place::default())
@@ -264,12 +262,12 @@ impl WholeLines {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read. A file that is not there has no lines.
+    /// When the file cannot be read. A missing file has no lines.
     pub fn after(path: &Path, after: Seq) -> Result<Self, FeedError> {
         Ok(Self::behind(path, find(path, after)?))
     }
 
-    /// Returns the lines behind a place where a record ends.
+    /// Returns the lines behind a position where a record ends.
     pub(super) fn behind(path: &Path, place: Place) -> Self {
         let Place { at, frame } = place;
         Self {
@@ -287,7 +285,7 @@ impl WholeLines {
         }
     }
 
-    /// Returns the next line; `None` when there is none that is whole.
+    /// Returns the next line; `None` when there is no complete one.
     ///
     /// # Errors
     ///
@@ -307,10 +305,10 @@ impl WholeLines {
                 }
             }
             self.write.push(line);
-            // With no record before it, a line that cannot be read may be anything.
+            // With no record before it, an unreadable line may be anything.
             if self.to_come == 0 && self.read > 0 {
                 self.whole.extend(self.write.drain(..));
-                // A line that was a record once has had its number.
+                // A line that was a record once has used its number.
                 let last_seq = self.read + self.damaged;
                 self.end = End { last_seq, at };
             }
@@ -318,20 +316,20 @@ impl WholeLines {
         Ok(self.whole.pop_front())
     }
 
-    /// Returns the epoch of the record behind which reading began; `None` at the front.
+    /// Returns the epoch of the record behind which reading began; `None` at the start.
     #[must_use]
     pub fn epoch(&self) -> Option<&str> {
         self.epoch.as_deref()
     }
 
-    /// Returns where the last whole write ends that was read so far.
+    /// Returns the end of the last complete write that was read.
     #[must_use]
     pub fn end(&self) -> End {
         self.end
     }
 }
 
-/// Passes on all lines of writes that are whole.
+/// Passes on all lines of complete writes.
 pub(super) fn each_whole(path: &Path, mut each: impl FnMut(Line)) -> Result<End, FeedError> {
     let mut lines = WholeLines::new(path);
     while let Some(line) = lines.next_line()? {

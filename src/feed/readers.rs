@@ -1,5 +1,5 @@
-//! How far a feed was read, and what of it is left for somebody to read: for those who ask whether a
-//! session is still of use to anybody.
+//! How far a feed was read, and what is left to read: used to decide whether a session is still
+//! needed.
 
 use std::fs;
 use std::io;
@@ -13,19 +13,19 @@ use crate::files;
 use crate::model::{Millis, Seq};
 use crate::wire::{EventType, RecordBody, parse_rfc3339};
 
-/// How far a feed was read by anybody, and when last.
+/// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRead {
     /// The feed's epoch.
     pub epoch: String,
-    /// The number of the last follow-up that was read; 0 for none.
+    /// The sequence number of the last follow-up that was read; 0 for none.
     pub seq: Seq,
     /// When it was last read.
     pub at: SystemTime,
 }
 
-/// Notes in the file at `path` that the feed is being read, and up to which follow-up. What was
-/// noted of the same feed before is not taken back.
+/// Stores in the file at `path` that the feed is being read, and up to which follow-up. The stored
+/// number never decreases for the same feed.
 ///
 /// # Errors
 ///
@@ -37,11 +37,11 @@ pub fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
     files::replace(path, &fresh, format!("{epoch} {seq}\n").as_bytes())
 }
 
-/// Returns what was noted last; `None` when the feed was never read.
+/// Returns what was stored last; `None` when the feed was never read.
 #[must_use]
 pub fn last_read(path: &Path) -> Option<LastRead> {
     let at = fs::symlink_metadata(path).ok()?.modified().ok()?;
-    // Of a note that cannot be read, the time is known.
+    // If the file cannot be parsed, its time is still known.
     let text = files::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let (epoch, seq) = text.trim_end().split_once(' ').unwrap_or_default();
@@ -52,18 +52,18 @@ pub fn last_read(path: &Path) -> Option<LastRead> {
     })
 }
 
-/// What a feed holds for others than its daemon.
+/// What a feed contains for other programs than its daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// The feed's epoch; empty when it has no record.
     pub epoch: String,
-    /// The number of the last follow-up.
+    /// The sequence number of the last follow-up.
     pub last_follow_up: Option<Seq>,
     /// When a run last began or ended.
     pub last_run: Option<Millis>,
 }
 
-/// Returns what the feed at `path` holds, read from its end. Without a file it is nothing.
+/// Returns the contents of the feed at `path`, read from its end. A missing file has none.
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ fn read_holdings(path: &Path) -> io::Result<Holdings> {
 }
 
 impl Holdings {
-    /// Whether there is a follow-up that nobody has read.
+    /// Whether there is an unread follow-up.
     #[must_use]
     pub fn has_unread(&self, read: Option<&LastRead>) -> bool {
         let read = read.filter(|read| read.epoch == self.epoch);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follow_up_is_unread_until_somebody_has_read_that_far() {
+    fn a_follow_up_is_unread_until_a_reader_has_reached_it() {
         let holds = |last| Holdings {
             epoch: "e".to_owned(),
             last_follow_up: last,

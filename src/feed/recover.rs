@@ -1,4 +1,4 @@
-//! What a daemon that comes back must know, read from the feed.
+//! Reads from the feed what a starting daemon needs.
 
 use std::path::Path;
 
@@ -9,36 +9,36 @@ use super::read::{Line, WholeLines};
 use crate::model::{Event, Seq};
 use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedSession};
 
-/// What the feed tells of the past.
+/// The state at the end of the feed.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// The feed's epoch; `None` when it has no record.
     pub epoch: Option<String>,
-    /// The number of the last record, whether it can be read or not.
+    /// The sequence number of the last record, whether it can be read or not.
     pub last_seq: Seq,
-    /// The byte behind the last whole write; what follows was torn by a crash.
+    /// The offset behind the last complete write. What follows is a partial write left by a crash.
     pub end: u64,
     /// Events without a delivery, and tasks that wait for input.
     pub pending: Pending,
-    /// The looks recorded after the number that was asked for.
+    /// The looks recorded after the requested sequence number.
     pub since: Vec<RecordedLook>,
 }
 
-/// The events of one look, as one write recorded them.
+/// The events of one look, recorded by one write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RecordedLook {
-    /// In the order in which they were told.
+    /// In the order in which they were recorded.
     pub events: Vec<Event>,
-    /// Where the daemon stood; `None` in feeds of version 0.1.0.
+    /// The daemon's checkpoint; `None` in feeds of version 0.1.0.
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Reads the feed, from the record on that `saved` covers if that record is still where it was, and
-/// else all of it; [`Recovered::since`] has the looks recorded after it.
+/// Reads the feed, from the last record that `saved` includes if that record is still at its
+/// position, otherwise all of it. [`Recovered::since`] has the looks recorded after it.
 ///
 /// # Errors
 ///
-/// When the file cannot be read. A file that is not there is an empty feed.
+/// When the file cannot be read. A missing file is an empty feed.
 pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<Recovered, FeedError> {
     let (mut lines, pending) = saved
         .and_then(|saved| resume(path, saved))
@@ -58,7 +58,7 @@ pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<Recovered, F
                     tracing::warn!(seq, error, "a record reads badly");
                 }
             }
-            // It has its number all the same, and is not to be cut off.
+            // It has used its number, and must not be cut off.
             Line::Unknown(record) => epoch = Some(record.frame.epoch),
             Line::Damaged => {}
         }
@@ -73,8 +73,8 @@ pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<Recovered, F
     })
 }
 
-/// Returns the lines behind the record that `saved` covers, and what was pending there; `None` when
-/// the file has another record at that place, or none, or `saved` does not say.
+/// Returns the lines behind the last record that `saved` includes, and what was pending there;
+/// `None` when the file has another record or none at that position, or `saved` has no position.
 fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, Pending)> {
     let feed = saved.feed.as_ref()?;
     let place = match place_at(path, feed.end) {
@@ -109,10 +109,10 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, Pending)> {
     }
 }
 
-/// What the records read so far leave to be known.
+/// The result of the records read so far.
 #[derive(Default)]
 struct Past {
-    /// The number after which events are kept.
+    /// The number after which events are collected.
     since: Seq,
     pending: Pending,
     looks: Vec<RecordedLook>,

@@ -1,4 +1,4 @@
-//! The saved snapshot: a checkpoint that spares reading the whole past.
+//! The saved snapshot, which avoids reading the whole feed.
 
 use std::io;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::files;
 use crate::wire::SavedSession;
 
-/// Returns what the last daemon saved; `None` when there is nothing to carry on from. A file that
-/// cannot be read is as good as none, and is said in the log.
+/// Returns the state saved by the last daemon; `None` when there is none. A file that cannot be
+/// read is logged and ignored.
 #[must_use]
 pub fn load_saved(path: &Path) -> Option<SavedSession> {
     let bytes = match files::read(path) {
@@ -27,14 +27,14 @@ pub fn load_saved(path: &Path) -> Option<SavedSession> {
     }
 }
 
-/// Replaces the saved snapshot in one step. It is not synced: after a power cut the tmux server
-/// that it speaks of is gone as well.
+/// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server
+/// that it describes.
 ///
 /// # Errors
 ///
-/// When it cannot be written; the one before stays.
+/// When it cannot be written; the old one stays.
 pub fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
-    // One write: given the file itself, the serializer would call the kernel for every token.
+    // One write: with the file itself, the serializer would make a system call for every token.
     let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
     bytes.push(b'\n');
     let fresh = path.with_extension("json.new");

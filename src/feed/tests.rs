@@ -14,15 +14,15 @@ use crate::wire::{Context, DurableRecord, SavedSession};
 
 /// Everything that a feed has.
 #[derive(Debug, Default)]
-struct Kept {
+struct FeedContents {
     records: Vec<DurableRecord>,
     /// The first and the last number of each stretch of records that are missing.
     lost: Vec<(Seq, Seq)>,
     last_seq: Seq,
 }
 
-fn read_all(path: &Path) -> Kept {
-    let (mut kept, mut sequence) = (Kept::default(), Sequence::after(0));
+fn read_all(path: &Path) -> FeedContents {
+    let (mut kept, mut sequence) = (FeedContents::default(), Sequence::after(0));
     let mut lines = WholeLines::new(path);
     while let Some(line) = lines.next_line().unwrap() {
         kept.lost
@@ -316,7 +316,7 @@ fn a_record_of_a_later_version_keeps_its_number_and_its_place() {
 }
 
 #[test]
-fn what_no_delivery_speaks_of_is_owed() {
+fn events_without_a_delivery_are_pending() {
     let feed = Feed::new();
     let owed = |feed: &Feed| -> Vec<(Seq, String)> {
         let owed = feed.recover().pending.undelivered();
@@ -346,7 +346,7 @@ fn what_no_delivery_speaks_of_is_owed() {
 }
 
 #[test]
-fn who_waits_is_remembered_until_resolved() {
+fn waiting_tasks_are_remembered_until_resolved() {
     let feed = Feed::new();
     feed.append(&number(
         1,
@@ -366,7 +366,7 @@ fn who_waits_is_remembered_until_resolved() {
 }
 
 #[test]
-fn the_events_after_a_number_are_told() {
+fn the_events_after_a_number_are_returned() {
     let feed = Feed::new();
     feed.append(&events(1, "", "@1 a running; @2 b running"));
     feed.append(&[notice(3, &[1, 2])]);

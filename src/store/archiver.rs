@@ -11,22 +11,22 @@ use tokio::sync::oneshot;
 
 use crate::archive::{self, About, Limits};
 
-/// How many bytes of output may wait to be written. What is more is not kept: a disk that hangs must
-/// not fill the memory.
+/// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
+/// does not fill the memory.
 const MOST_QUEUED: usize = 128 << 20;
 
-/// The output of a run, and where to keep it.
+/// The output of a run, and where to store it.
 #[derive(Debug)]
 pub(crate) struct KeptRun {
     /// The session's folder of ended runs.
     pub(crate) folder: PathBuf,
-    /// Which life of the session it was.
+    /// The life of the session.
     pub(crate) life: String,
-    /// What is known of the run.
+    /// The run's data.
     pub(crate) about: About,
     /// Its last lines.
     pub(crate) lines: Vec<String>,
-    /// How much is kept.
+    /// How much is stored.
     pub(crate) limits: Limits,
 }
 
@@ -39,15 +39,15 @@ impl KeptRun {
 #[derive(Debug)]
 enum Job {
     Keep(Box<KeptRun>, oneshot::Sender<io::Result<()>>),
-    /// Answers when what was asked before is done.
+    /// Answers when all earlier jobs are done.
     Close(oneshot::Sender<()>),
 }
 
-/// The archiving thread, for the one who hands over output.
+/// A handle to the archiving thread.
 #[derive(Debug)]
 pub(crate) struct Archiver {
     jobs: mpsc::Sender<Job>,
-    /// How many bytes wait.
+    /// How many bytes are queued.
     n_queued: Arc<AtomicUsize>,
 }
 
@@ -56,7 +56,7 @@ impl Archiver {
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub(crate) fn start() -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel();
         let n_queued = Arc::new(AtomicUsize::new(0));
@@ -67,8 +67,8 @@ impl Archiver {
         Ok(Self { jobs, n_queued })
     }
 
-    /// Keeps the output of a run; the answer comes when it is written. A failure is logged if the
-    /// receiver of the answer was dropped.
+    /// Stores the output of a run. The receiver resolves when it is written. A failure is logged if
+    /// the receiver was dropped.
     pub(crate) fn keep(&self, run: KeptRun) -> oneshot::Receiver<io::Result<()>> {
         let (reply, kept) = oneshot::channel();
         let n_bytes = run.n_bytes();
@@ -83,11 +83,11 @@ impl Archiver {
         kept
     }
 
-    /// Resolves when everything that was handed over is written.
+    /// Resolves when everything queued is written.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         drop(self.jobs.send(Job::Close(done)));
-        // Without an answer the thread has gone.
+        // Without an answer the thread has ended.
         drop(closed.await);
     }
 }
@@ -108,7 +108,7 @@ fn run(queue: &mpsc::Receiver<Job>, n_queued: &AtomicUsize) {
                 answer(reply, kept);
             }
             Job::Close(done) => {
-                // Whoever asked may have given up waiting.
+                // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
             }
         }

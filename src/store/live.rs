@@ -1,4 +1,4 @@
-//! How far the feed reaches at this moment: what readers subscribe to.
+//! The present end of the feed, to which readers subscribe.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use crate::feed::{Reader, Sequence};
 use crate::wire::{Filter, LiveRecord, ReaderStart, Refusal, RefusalKind, VERSION};
 
-/// The present end of the feed and the present counts, and the subscriptions of readers. The writing
-/// thread publishes changes; to subscribe takes no request to the hub.
+/// The present end of the feed, the present counts, and the subscriptions of readers. The writing
+/// thread publishes changes. Subscribing takes no request to the hub.
 #[derive(Debug)]
 pub(crate) struct Live {
     /// The feed's file.
@@ -28,7 +28,7 @@ struct State {
     extent: Extent,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
-    /// `None` once the daemon leaves: streams end then.
+    /// `None` once the daemon stops: streams end then.
     news: Option<broadcast::Sender<News>>,
 }
 
@@ -52,15 +52,15 @@ impl Live {
         }
     }
 
-    /// Returns a stream for a reader; refuses a number that the feed does not have. Nothing is read
-    /// yet.
+    /// Returns a stream for a reader. Refuses a sequence number that the feed does not have.
+    /// Nothing is read yet.
     pub(crate) fn subscribe(
         &self,
         start: &ReaderStart,
         filter: Filter,
     ) -> Result<Subscription, Refusal> {
-        // What is published from here on reaches the subscription, and what was before is in its
-        // extent.
+        // Everything published from here on reaches the subscription; everything earlier is within
+        // its extent.
         let state = self.state();
         let extent = state.extent;
         let after = match start {
@@ -99,24 +99,24 @@ impl Live {
         })
     }
 
-    /// Takes note of the session's new name.
+    /// Sets the session's new name.
     pub(crate) fn rename(&self, session_name: &str) {
         session_name.clone_into(&mut self.state().session_name);
     }
 
-    /// The readers of the feed.
+    /// Returns the readers of the feed.
     pub(crate) fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
 
-    /// Publishes the counts as they were when the feed ended at `extent`.
+    /// Publishes the counts as of the time when the feed ended at `extent`.
     pub(super) fn publish_status(&self, extent: Extent, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
         state.send(News::Status { extent, status });
     }
 
-    /// Publishes that the feed ends here now.
+    /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, extent: Extent) {
         let mut state = self.state();
         state.extent = extent;
@@ -127,13 +127,13 @@ impl Live {
         self.state().extent
     }
 
-    /// Ends all streams, once they have had what is published.
+    /// Ends all streams after they have got everything published.
     pub(super) fn close(&self) {
         self.state().news = None;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half done where it is held.
+        // Nothing is left half done while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
-//! The disk of a daemon: a thread that appends to the feed and saves the snapshot, one that keeps the
-//! output of ended runs, and one that serves readers.
+//! The disk of a daemon: a thread that appends to the feed and saves the snapshot, one that stores
+//! the output of ended runs, and one that serves readers.
 //!
-//! Who supervises never waits for the disk: it hands over records and learns by a [`Report`] how far
-//! they were written. Readers depend on this module alone.
+//! The hub never waits for the disk: it queues records and gets a [`Report`] of how far they are
+//! written. Readers depend on this module alone.
 
 mod archiver;
 mod live;
@@ -31,76 +31,75 @@ use crate::wire::Context;
 use writer::Writer;
 pub(crate) use writer::with_waiting;
 
-/// The writing thread, for the one who hands over records.
+/// A handle to the writing thread.
 #[derive(Debug)]
 pub(crate) struct Store {
     jobs: mpsc::Sender<Job>,
     reports: watch::Receiver<Report>,
     live: Arc<Live>,
-    /// How many snapshots wait to be saved.
+    /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
 }
 
-/// How many snapshots may wait to be saved: of a disk that hangs, the memory must not fill up with
-/// them.
+/// How many snapshots may be queued, so that a disk that hangs does not fill the memory.
 const MOST_UNSAVED: usize = 2;
 
-/// What the writing thread is asked to do, in this order.
+/// A job of the writing thread. Jobs are done in order.
 #[derive(Debug)]
 enum Job {
     /// Append these records: after a crash all of them are there or none.
     Append(Vec<Record>, Box<Context>),
-    /// Publish the counts once what was handed over before is written.
+    /// Publish the counts once all earlier jobs are written.
     Status(StatusCounts),
-    /// Replace the saved snapshot once what was handed over before is written.
+    /// Replace the saved snapshot once all earlier jobs are written.
     Save(Box<SavedLook>),
-    /// Try once more what the disk refused, and answer.
+    /// Try once more to write what the disk refused, and answer.
     Close(oneshot::Sender<()>),
 }
 
-/// What a daemon that comes back carries on from.
+/// The state from which the next daemon continues.
 #[derive(Debug)]
 pub(crate) struct SavedLook {
     /// The last look.
     pub(crate) snapshot: Snapshot,
-    /// How far tmux's own notes were read by then.
+    /// How much of tmux's data had been processed by then.
     pub(crate) bookmark: Bookmark,
-    /// The number of the first event that is still to be delivered.
+    /// The sequence number of the first event that is not delivered yet.
     pub(crate) first_undelivered: Option<Seq>,
 }
 
-/// The writing thread has gone, by a fault of ours: nothing can be recorded any more.
+/// The writing thread has ended because of a bug: nothing can be recorded any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the thread that writes the feed has gone")]
 pub(crate) struct StoreGone;
 
-/// How far the writing thread has come.
+/// The progress of the writing thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// The number of the last record that is on the disk.
+    /// The sequence number of the last record that is on the disk.
     pub(crate) written: Seq,
-    /// The number of the last record that the disk has taken or refused.
+    /// The sequence number of the last record that the disk has accepted or refused.
     pub(crate) tried: Seq,
-    /// Why the disk refused; `None` while it takes everything.
+    /// Why the disk refused; `None` while it accepts everything.
     pub(crate) problem: Option<String>,
-    /// Whether so much was refused that nothing more should be recorded.
+    /// Whether so much was refused that recording should stop.
     pub(crate) is_full: bool,
     /// The counts that were published last.
     pub(crate) counts: Option<StatusCounts>,
 }
 
-/// What a store begins with.
+/// The initial state of a store.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     /// The feed.
     pub(crate) journal: Journal,
     /// The feed's epoch.
     pub(crate) epoch: String,
-    /// What the daemon was asked for by.
+    /// The session as the daemon was asked for.
     pub(crate) asked: String,
     /// The session's name.
     pub(crate) session_name: String,
-    /// The number of its last record.
+    /// The sequence number of its last record.
     pub(crate) last_seq: Seq,
     /// What the feed leaves open.
     pub(crate) pending: Pending,
@@ -113,7 +112,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the thread cannot be made.
+    /// When the thread cannot be created.
     pub(crate) fn start(beginning: Beginning) -> io::Result<Self> {
         let live = Arc::new(Live::new(&beginning));
         let report = Report {
@@ -137,7 +136,7 @@ impl Store {
         })
     }
 
-    /// What readers are served from.
+    /// Returns what readers are served from.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }
@@ -147,13 +146,13 @@ impl Store {
         self.send(Job::Append(records, Box::new(context.clone())));
     }
 
-    /// Publishes the counts behind the records that were handed over before.
+    /// Publishes the counts after the records queued before.
     pub(crate) fn publish(&self, counts: StatusCounts) {
         self.send(Job::Status(counts));
     }
 
-    /// Saves a snapshot that shows what the records handed over before say; returns whether it was
-    /// taken. None is while others wait for the disk.
+    /// Saves a snapshot that includes the records queued before. Returns whether it was queued: it
+    /// is not while others wait for the disk.
     #[must_use]
     pub(crate) fn save(&self, look: SavedLook) -> bool {
         if self.n_unsaved.load(Ordering::Relaxed) >= MOST_UNSAVED {
@@ -164,15 +163,15 @@ impl Store {
         true
     }
 
-    /// Resolves when everything that was handed over is written and saved, or refused.
+    /// Resolves when everything queued is written and saved, or refused.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         self.send(Job::Close(done));
-        // Without an answer the thread has gone, and nothing more is written.
+        // Without an answer the thread has ended, and nothing more is written.
         drop(closed.await);
     }
 
-    /// Resolves when there is a new report; an error says that the thread has gone.
+    /// Resolves when there is a new report. An error means that the thread has ended.
     ///
     /// # Cancel safety
     ///
@@ -194,7 +193,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Ends the streams of readers, once they have had what is written.
+    /// Ends the streams of readers after they have got everything written.
     fn drop(&mut self) {
         self.live.close();
     }

@@ -1,4 +1,4 @@
-//! Who reads the feed, how far, and the file that says so to other daemons.
+//! Who reads the feed and how far, and the file with which other daemons learn it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,21 +11,21 @@ use tokio::time::{Instant, timeout};
 use crate::feed::note_read;
 use crate::model::Seq;
 
-/// How often a present reader is noted, so that its session is not taken for forgotten.
+/// How often a present reader is stored, so that its session does not count as unused.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 /// The readers of a feed.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    /// How many there are.
+    /// The number of tasks by state.
     n: AtomicUsize,
-    /// The number of the last follow-up that was written to one of them.
+    /// The sequence number of the last follow-up that was written to one of them.
     last_follow_up: AtomicU64,
-    /// Called when a reader comes and when a follow-up is written.
+    /// Notified when a reader arrives and when a follow-up is written.
     changed: Notify,
 }
 
-/// One reader. Dropping it takes it off the number of readers.
+/// One reader. Dropping it decreases the number of readers.
 #[derive(Debug)]
 pub(super) struct Reading {
     readers: Arc<Readers>,
@@ -48,7 +48,7 @@ impl Readers {
 }
 
 impl Reading {
-    /// Takes note that a follow-up was written to this reader, and all before it.
+    /// Notes that all follow-ups up to this one were written to this reader.
     pub(super) fn has_read(&self, follow_up: Seq) {
         let last = &self.readers.last_follow_up;
         if last.fetch_max(follow_up, Ordering::Relaxed) < follow_up {
@@ -63,19 +63,19 @@ impl Drop for Reading {
     }
 }
 
-/// The file that says when the feed was last read, and up to which follow-up: start-up scans of other
-/// daemons go by it.
+/// The file with the time when the feed was last read, and the last follow-up read: start-up scans
+/// of other daemons use it.
 #[derive(Debug)]
 pub(crate) struct ReadMarks {
     path: PathBuf,
     epoch: String,
     readers: Arc<Readers>,
-    /// When it was last noted, and up to which follow-up.
+    /// When it was last stored, and up to which follow-up.
     noted: Mutex<Option<(Instant, Seq)>>,
 }
 
 impl ReadMarks {
-    /// Returns the marks of the feed of this epoch, kept in the file `path`.
+    /// Returns the marks of the feed with this epoch, stored in the file `path`.
     pub(crate) fn new(path: PathBuf, epoch: &str, readers: Arc<Readers>) -> Self {
         Self {
             path,
@@ -85,20 +85,20 @@ impl ReadMarks {
         }
     }
 
-    /// Notes readers as they come and read on. It never ends.
+    /// Stores arrivals and progress of readers. It never ends.
     pub(crate) async fn keep(self: Arc<Self>) {
         loop {
             if self.readers.n() == 0 {
                 self.readers.changed.notified().await;
             } else {
-                // While there are readers, their presence is noted again and again.
+                // While there are readers, their presence is stored repeatedly.
                 drop(timeout(NOTE_EVERY, self.readers.changed.notified()).await);
             }
             self.note();
         }
     }
 
-    /// Notes who reads, if that is news.
+    /// Stores the present state, if it has changed.
     pub(crate) fn note(&self) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = self.readers.last_follow_up.load(Ordering::Relaxed);

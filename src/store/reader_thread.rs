@@ -1,4 +1,4 @@
-//! A thread for the readers of the feed: requests never wait for them, however many they are and
+//! A thread for the readers of the feed: requests never wait for them, however many there are and
 //! however much they read.
 
 use std::io;
@@ -8,15 +8,15 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A thread with a runtime of its own. It ends when this is dropped, and with it what runs there.
+/// A thread with its own runtime. Dropping this ends it, with everything that runs there.
 #[derive(Debug)]
 pub(crate) struct ReaderThread {
     handle: Handle,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     _stop: oneshot::Sender<()>,
 }
 
-/// Something that runs on the thread, and is ended when this is dropped.
+/// A task on the thread, which is aborted when this is dropped.
 #[derive(Debug)]
 struct AbortOnDrop(JoinHandle<()>);
 
@@ -31,7 +31,7 @@ impl ReaderThread {
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub(crate) fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -39,7 +39,7 @@ impl ReaderThread {
         thread::Builder::new()
             .name("readers".to_owned())
             .spawn(move || {
-                // An error says that the other end was dropped, which is all that it is for.
+                // An error means that the other end was dropped, which is its purpose.
                 drop(runtime.block_on(stopped));
             })?;
         Ok(Self {
@@ -48,27 +48,27 @@ impl ReaderThread {
         })
     }
 
-    /// Returns a handle for those who start something on the thread.
+    /// Returns a handle to start futures on the thread.
     pub(crate) fn handle(&self) -> ReaderHandle {
         ReaderHandle(self.handle.clone())
     }
 }
 
-/// Runs things on the thread of readers.
+/// Runs futures on the thread of readers.
 #[derive(Debug, Clone)]
 pub(crate) struct ReaderHandle(Handle);
 
 impl ReaderHandle {
-    /// Starts a future on the thread that is to run for as long as the thread does.
+    /// Starts a future that runs as long as the thread.
     pub(crate) fn start(&self, future: impl Future<Output = ()> + Send + 'static) {
         drop(self.0.spawn(future));
     }
 
-    /// Runs a future on the thread; resolves when it has ended.
+    /// Runs a future on the thread. Resolves when it has ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it ends the future as well.
+    /// Dropping the returned future aborts it as well.
     pub(crate) async fn run(&self, future: impl Future<Output = ()> + Send + 'static) {
         let mut task = AbortOnDrop(self.0.spawn(future));
         if let Err(error) = (&mut task.0).await

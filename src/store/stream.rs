@@ -1,4 +1,4 @@
-//! Serving one reader of the live feed, from the disk and at its own pace.
+//! Serves one reader of the live feed, from the disk and at its own pace.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,37 +13,36 @@ use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{Filter, Kind, LiveRecord};
 
-/// What readers are notified of. A reader that falls behind by more than the channel holds
-/// skips to the newest: records are read from the disk anyway, and of the counts only the newest
-/// matter.
+/// A notification for readers. A reader that falls behind by more than the channel's capacity skips
+/// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
 #[derive(Debug, Clone)]
 pub(super) enum News {
     /// The feed now ends here.
     Grown(Extent),
     /// The counts changed.
     Status {
-        /// Where the feed ended then: what is before it comes first.
+        /// Where the feed ended then: records before that come first.
         extent: Extent,
         /// The record.
         status: LiveRecord,
     },
 }
 
-/// How far the feed reaches.
+/// The end of the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// In bytes.
+    /// The offset in bytes.
     pub end: u64,
-    /// The number of its last record.
+    /// The sequence number of its last record.
     pub last_seq: Seq,
-    /// Which file it is: the one before was taken away or replaced.
+    /// Which file it is: changes when the file is removed or replaced.
     pub file: u64,
 }
 
-/// How many news a reader may fall behind before it skips to the newest.
+/// By how many notifications a reader may fall behind before it skips to the newest.
 pub(super) const NEWS_KEPT: usize = 256;
 
-/// Everything a stream begins with.
+/// The initial state of a stream.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     /// The stream's first line.
@@ -52,19 +51,19 @@ pub(crate) struct Subscription {
     pub(super) status: Option<LiveRecord>,
     /// The feed's file.
     pub(super) path: PathBuf,
-    /// The number after which the filter has to see the records.
+    /// The sequence number after which the filter has to read the records.
     pub(super) first_seen: Seq,
-    /// Reads the feed from there on; `None` until the place was searched for.
+    /// Reads the feed from there on; `None` until the position was searched.
     pub(super) reader: Option<Reader>,
-    /// The numbers that this reader has had, and so the one that comes next.
+    /// The sequence numbers that this reader has got, and so the next one.
     pub(super) sequence: Sequence,
-    /// Which records are wanted.
+    /// Which records pass.
     pub(super) filter: Filter,
-    /// How far the feed reached when its file was last another one, at first now.
+    /// The end of the feed when its file was last replaced; at first the present end.
     pub(super) extent: Extent,
-    /// What happens from here on.
+    /// Notifications from here on.
     pub(super) news: broadcast::Receiver<News>,
-    /// Whether the filter left out a follow-up: it still needs another reader.
+    /// Whether the filter left out a follow-up, which therefore still needs another reader.
     pub(super) has_skipped: bool,
     /// Counts this reader.
     pub(super) reading: Reading,
@@ -73,7 +72,7 @@ pub(crate) struct Subscription {
 /// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// The reader has gone, as readers do.
+    /// The reader has disconnected, which is normal.
     #[error("the reader left")]
     Gone(#[from] io::Error),
     /// The feed cannot be read.
@@ -81,14 +80,14 @@ pub(crate) enum StreamError {
     Feed(#[from] FeedError),
 }
 
-/// How many bytes are gathered before they are written to a reader.
+/// How many bytes are collected before they are written to a reader.
 const CHUNK: usize = 32 * 1024;
 
 /// Lines for a reader, written together.
 struct Lines<'a, W> {
     writer: &'a mut W,
     bytes: Vec<u8>,
-    /// The last follow-up among them that counts as read once it is written.
+    /// The last follow-up among them, which counts as read once it is written.
     follow_up: Option<Seq>,
 }
 
@@ -170,11 +169,11 @@ async fn records_until<W: AsyncWrite + Unpin>(
         reader.restart();
     }
     while let Some(position) = reader.next(extent.end)? {
-        // Readers take turns, also where all that is read is left out.
+        // Yields to other readers, even if everything read is left out.
         consume_budget().await;
         match position.line {
             Line::Record(record) => {
-                // The filter sees every record: it must know of events that notices speak of.
+                // The filter needs every record, because notices refer to earlier events.
                 let wanted = filter.wants(record.seq, &record.body);
                 if sequence.has(record.seq) {
                     continue;
@@ -211,7 +210,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Says that records are missing, if any are.
+/// Writes a gap record if records are missing.
 async fn add_gap<W: AsyncWrite + Unpin>(
     gap: Option<(Seq, Seq)>,
     lines: &mut Lines<'_, W>,

@@ -305,7 +305,7 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
 }
 
 #[tokio::test]
-async fn the_output_of_a_run_is_kept_or_whoever_asked_learns_why_not() {
+async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
     let dir = tempfile::tempdir().unwrap();
     let archiver = Archiver::start().unwrap();
     archiver

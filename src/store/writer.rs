@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     journal: Journal,
     epoch: String,
-    /// What the daemon was asked for by.
+    /// The session as the daemon was asked for.
     asked: String,
     /// The file of the saved snapshot.
     saved: PathBuf,
@@ -31,37 +31,38 @@ pub(super) struct Writer {
     reporter: watch::Sender<Report>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
-    /// What the records that were handed over leave open.
+    /// What the queued records leave open.
     pending: Pending,
-    /// The number of the last record that was handed over.
+    /// The sequence number of the last queued record.
     queued: Seq,
-    /// The number of the last record that is on the disk.
+    /// The sequence number of the last record that is on the disk.
     written: Seq,
-    /// Why the disk refused; `None` while it takes everything.
+    /// Why the disk refused; `None` while it accepts everything.
     problem: Option<String>,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
-    /// Counts to publish, each behind the records that were handed over before.
+    /// Counts to publish, each after the records queued before.
     statuses: Vec<(Place, StatusCounts)>,
     /// The counts that were published last.
     counts: Option<StatusCounts>,
-    /// The snapshot to save once the records are written that were handed over before.
+    /// The snapshot to save once the records queued before are written.
     unsaved: Option<(Place, SavedSession)>,
-    /// When a snapshot that could not be saved is tried again.
+    /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
 }
 
-/// A place in the feed.
+/// A position in the feed.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// Behind this many of the bytes that wait for the disk, and behind this record.
+    /// Behind this many of the unwritten bytes, and behind this record.
     Unwritten(usize, Seq),
     /// In the file.
     Written(Extent),
 }
 
 impl Place {
-    /// Returns where it is in the file once the bytes are written that waited; they begin at `start`.
+    /// Returns its position in the file once the unwritten bytes, which start at `start`, are
+    /// written.
     fn in_file(self, start: u64, file: u64) -> Extent {
         match self {
             Self::Unwritten(n_before, last_seq) => Extent {
@@ -101,7 +102,7 @@ impl Writer {
         }
     }
 
-    /// Works until the last sender of jobs is dropped. What was queued while a sync ran is written
+    /// Works until the last sender of jobs is dropped. Records queued during a sync are written
     /// together, with one sync.
     pub(super) fn run(mut self, queue: &Receiver<Job>) {
         loop {
@@ -131,13 +132,13 @@ impl Writer {
             self.report();
             self.save();
             for done in closed {
-                // Whoever asked may have given up waiting.
+                // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
             }
         }
     }
 
-    /// Returns the next job; a timeout when it is time to try again what failed.
+    /// Returns the next job, or a timeout when it is time to try a failed write again.
     fn next(&self, queue: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
         match [self.retry_at, self.save_again_at]
             .into_iter()
@@ -157,7 +158,7 @@ impl Writer {
         }
     }
 
-    /// Returns the place behind everything that was handed over.
+    /// Returns the position behind everything queued.
     fn place(&self) -> Place {
         Place::Unwritten(self.journal.n_unwritten(), self.queued)
     }
@@ -171,13 +172,13 @@ impl Writer {
         let mut saved =
             SavedSession::new(&self.asked, snapshot, bookmark, &self.epoch, self.queued);
         self.pending.forget_before(*first_undelivered);
-        // Where the feed ends is known when it is written.
+        // The end of the feed is known when it is written.
         saved.feed = (self.queued > 0).then(|| self.pending.to_saved(0));
         self.unsaved = Some((self.place(), saved));
         self.save_again_at = None;
     }
 
-    /// Writes what is queued, if that is due, and publishes what came of it.
+    /// Writes everything queued, if that is due, and publishes the result.
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.journal.n_unwritten() as u64;
         let had_problem = self.problem.is_some();
@@ -228,8 +229,8 @@ impl Writer {
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
 
-    /// Publishes that everything is written, of which the last `n_bytes` were not before: the counts,
-    /// each where it belongs, and the feed's end.
+    /// Publishes that everything is written, of which the last `n_bytes` are new: the counts, each
+    /// at its position, and the feed's end.
     fn publish_written(&mut self, n_bytes: u64) {
         let end = Extent {
             end: self.journal.end(),
@@ -294,7 +295,7 @@ impl Writer {
     }
 }
 
-/// Says why the disk refuses, and how many records wait for it.
+/// Returns why the disk refuses, and how many records wait for it.
 pub(crate) fn with_waiting(problem: &str, n_records: Seq) -> String {
     format!("{problem}; {n_records} records wait in memory")
 }

@@ -151,7 +151,7 @@ fn each_row_of_the_table() {
 }
 
 #[test]
-fn a_follow_up_speaks_of_one_owners_tasks() {
+fn a_follow_up_contains_one_owners_tasks() {
     check_looks(
         "@1#1 a running owner=pi:1; @2#1 b running owner=pi:2; @3#1 c running; \
          @4#1 d running owner=pi:1",
@@ -204,7 +204,7 @@ fn shells_are_delivered_as_the_configuration_says() {
 }
 
 #[test]
-fn only_who_has_seen_it_is_not_told_again() {
+fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     let end = || gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1");
     let told = ["followUp! pi:1 of 1: tmux task @1 (a) exited with code 2"];
     for other in [
@@ -252,7 +252,7 @@ fn only_who_has_seen_it_is_not_told_again() {
 }
 
 #[test]
-fn what_was_answered_before_it_was_told_is_left_out() {
+fn a_prompt_answered_before_delivery_is_left_out() {
     let mut events = vec![question("@1#1 a running"), question("@2#1 b running")];
     events.extend(diff(
         &snapshot("@3#1 c running"),
