@@ -29,6 +29,7 @@ pub(crate) mod process;
 pub mod prompt;
 pub mod protocol;
 pub(crate) mod route;
+pub(crate) mod session;
 pub(crate) mod store;
 pub mod terminal;
 pub mod tmux;

@@ -14,6 +14,9 @@ use super::{Client, ClientError};
 /// How long a daemon that was just started by another command may take until it listens.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a daemon that leaves may hold its locks. If none listens after that, one is started again.
+const LEAVING_TAKES: Duration = Duration::from_millis(500);
+
 /// How to start a daemon: our own program with the arguments that select the task session.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
@@ -62,9 +65,15 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<Client, StartError> 
     start(how).await?;
     // If two commands start it at once, one waits here for the other's daemon to listen.
     let deadline = Instant::now() + LISTENING_WITHIN;
+    let mut start_again = Instant::now() + LEAVING_TAKES;
     loop {
         match Client::connect(&how.socket).await {
             Err(ClientError::NoDaemon) if Instant::now() < deadline => {
+                if Instant::now() >= start_again {
+                    // The one that was there may have been leaving.
+                    start(how).await?;
+                    start_again = Instant::now() + LEAVING_TAKES;
+                }
                 sleep(Duration::from_millis(5)).await;
             }
             other => return Ok(other?),

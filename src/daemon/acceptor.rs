@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use super::connection::{self, Ask};
+use super::connection::{self, Asks};
 use super::signals::Stopping;
 use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};
@@ -56,7 +56,8 @@ impl Acceptor {
         }
     }
 
-    /// Serves all who connect; never ends. It is no part of the hub, which may be waiting for tmux.
+    /// Serves all who connect; never ends. It is no part of the event loop, so that connections are
+    /// taken also while that is busy.
     ///
     /// # Cancel safety
     ///
@@ -64,7 +65,7 @@ impl Acceptor {
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
-        asks: mpsc::Sender<Ask>,
+        asks: Asks,
         streams: Streams,
         stopping: Stopping,
         tasks: &mut JoinSet<()>,

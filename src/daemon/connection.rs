@@ -1,5 +1,8 @@
 //! One connection to our socket: requests, each with its answer, or one subscription.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -10,6 +13,7 @@ use super::output_queue::OutputReceiver;
 use super::signals::Stopping;
 use super::streams::{Streams, until_closed};
 use crate::files;
+use crate::session::AskId;
 use crate::wire::{
     Filter, ReaderStart, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
 };
@@ -17,35 +21,60 @@ use crate::wire::{
 /// The longest request: the longest command line, quoted twice.
 const MAX_REQUEST: u64 = 8 << 20;
 
-/// What connections ask of the hub.
+/// What connections ask of the event loop.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// Something with one answer.
-    Request(Request, oneshot::Sender<Response>),
+    Request(AskId, Request, oneshot::Sender<Response>),
     /// A wait: that it has begun, and how it ended.
     Wait {
+        id: AskId,
         request: WaitRequest,
         begun: oneshot::Sender<()>,
         reply: oneshot::Sender<Response>,
     },
     /// A task's output, line by line.
     Follow {
+        id: AskId,
         window: String,
         raw: bool,
         reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
     },
+    /// Whoever asked this has left.
+    Left(AskId),
+}
+
+/// The way from a connection to the event loop.
+#[derive(Debug, Clone)]
+pub(super) struct Asks {
+    sender: mpsc::Sender<Ask>,
+    /// How many requests were numbered.
+    numbered: Arc<AtomicU64>,
+}
+
+impl Asks {
+    pub(super) fn new(sender: mpsc::Sender<Ask>) -> Self {
+        Self {
+            sender,
+            numbered: Arc::default(),
+        }
+    }
+
+    fn number(&self) -> AskId {
+        AskId(self.numbered.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether it went: not when the daemon is leaving.
+    async fn send(&self, ask: Ask) -> bool {
+        self.sender.send(ask).await.is_ok()
+    }
 }
 
 /// What is said before the lines of a task's output.
 const FOLLOWING: &str = "following";
 
 /// Serves one connection until either side leaves.
-pub(super) async fn serve(
-    accepted: Accepted,
-    asks: mpsc::Sender<Ask>,
-    streams: Streams,
-    stopping: Stopping,
-) {
+pub(super) async fn serve(accepted: Accepted, asks: Asks, streams: Streams, stopping: Stopping) {
     let Accepted {
         socket,
         is_open: _is_open,
@@ -60,7 +89,7 @@ pub(super) async fn serve(
         let request = tokio::select! {
             request = read_request(&mut reader) => request,
             // The daemon is leaving: half a request is not worth waiting for.
-            () = asks.closed() => return,
+            () = asks.sender.closed() => return,
         };
         let request = match request {
             Ok(Some(request)) => request,
@@ -78,7 +107,7 @@ pub(super) async fn serve(
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }
-            // Not by way of the hub, which may be waiting for a tmux that hangs.
+            // Not by way of the event loop: whoever wants it to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
@@ -111,14 +140,10 @@ type Writer = tokio::net::unix::OwnedWriteHalf;
 
 /// Answers one request; returns whether the connection goes on. An asker that leaves meanwhile
 /// waits for nothing any more.
-async fn ask(
-    reader: &mut Reader,
-    writer: &mut Writer,
-    asks: &mpsc::Sender<Ask>,
-    request: Request,
-) -> bool {
+async fn ask(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Request) -> bool {
     let (reply, response) = oneshot::channel();
-    if asks.send(Ask::Request(request, reply)).await.is_err() {
+    let id = asks.number();
+    if !asks.send(Ask::Request(id, request, reply)).await {
         return false;
     }
     tokio::select! {
@@ -127,39 +152,59 @@ async fn ask(
             Ok(response) => answer(writer, &response).await,
             Err(_) => false,
         },
-        () = closed(reader) => false,
+        () = closed(reader) => {
+            asks.send(Ask::Left(id)).await;
+            false
+        }
     }
 }
 
+/// What became of an answer.
+enum Served {
+    Done,
+    /// Whoever asked has gone, or the daemon goes.
+    Gone,
+}
+
 /// The same for a wait, which may have two answers.
-async fn wait(
-    reader: &mut Reader,
-    writer: &mut Writer,
-    asks: &mpsc::Sender<Ask>,
-    request: WaitRequest,
-) -> bool {
+async fn wait(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: WaitRequest) -> bool {
     let (reply, mut response) = oneshot::channel();
     let (begun, has_begun) = oneshot::channel();
     let says_when_it_begins = request.says_when_it_begins;
+    let id = asks.number();
     let ask = Ask::Wait {
+        id,
         request,
         begun,
         reply,
     };
-    if asks.send(ask).await.is_err() {
+    if !asks.send(ask).await {
         return false;
     }
-    // A refusal, and a wait that is over at once, have one answer.
-    if says_when_it_begins && has_begun.await.is_ok() && !answer(writer, &Response::Waiting).await {
-        return false;
-    }
-    tokio::select! {
+    let serve = async {
+        // A refusal has one answer.
+        if says_when_it_begins
+            && has_begun.await.is_ok()
+            && !answer(writer, &Response::Waiting).await
+        {
+            return Served::Gone;
+        }
         // No answer: the daemon is leaving.
-        response = &mut response => match response {
-            Ok(response) => answer(writer, &response).await,
-            Err(_) => false,
-        },
-        () = closed(reader) => false,
+        match (&mut response).await {
+            Ok(response) if answer(writer, &response).await => Served::Done,
+            Ok(_) | Err(_) => Served::Gone,
+        }
+    };
+    let served = tokio::select! {
+        served = serve => served,
+        () = closed(reader) => Served::Gone,
+    };
+    match served {
+        Served::Done => true,
+        Served::Gone => {
+            asks.send(Ask::Left(id)).await;
+            false
+        }
     }
 }
 
@@ -188,12 +233,19 @@ async fn subscribe(
 async fn follow(
     reader: &mut Reader,
     writer: &mut Writer,
-    asks: &mpsc::Sender<Ask>,
+    asks: &Asks,
     window: String,
     raw: bool,
 ) -> bool {
     let (reply, response) = oneshot::channel();
-    if asks.send(Ask::Follow { window, raw, reply }).await.is_err() {
+    let id = asks.number();
+    let ask = Ask::Follow {
+        id,
+        window,
+        raw,
+        reply,
+    };
+    if !asks.send(ask).await {
         return false;
     }
     let mut pieces = match response.await {
@@ -216,6 +268,7 @@ async fn follow(
         () = serve => {}
         () = until_closed(reader) => {}
     }
+    asks.send(Ask::Left(id)).await;
     false
 }
 

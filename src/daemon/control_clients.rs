@@ -7,9 +7,10 @@ use super::pane_activity::PaneActivity;
 use crate::model::{PaneId, SessionId};
 use crate::paths::Paths;
 use crate::protocol::Notice;
+use crate::session::Change;
+use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Callers, Client, Connection, History, HookWakeups, Output, PaneOutput, Server, TmuxError,
-    Told,
+    self, Callers, Client, Connection, History, HookWakeups, Output, Server, TmuxError, Told,
 };
 
 /// How many changes may wait for the hub before more are left in the clients' pipes, where tmux
@@ -31,27 +32,6 @@ pub(super) struct ControlClients {
     /// What was taken from the clients and not handed to the hub yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
-}
-
-/// What makes a look worth taking.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
-    /// A run ended, a bell rang, a window came or went: look now.
-    Task,
-    /// The same of windows that are known: there is no need to look at others.
-    Windows,
-    /// A pane printed something: look soon.
-    Output,
-    /// A pane that somebody follows printed this.
-    Printed { pane: PaneId, bytes: Vec<u8> },
-    /// A pane that nobody follows sends its output to the follower: pause it.
-    Unfollowed,
-    /// tmux has paused a pane that somebody follows: what it prints from here on does not arrive.
-    Paused(PaneId),
-    /// The client that follows output has gone, and some of the output with it.
-    FollowerLost,
-    /// Windows have other sizes than before.
-    Layout,
 }
 
 /// A pane's output at one instant.
@@ -175,16 +155,16 @@ impl ControlClients {
                 | Change::Unfollowed
                 | Change::Paused(_)
                 | Change::FollowerLost
-                | Change::Layout => self.queued.push_back(change),
+                | Change::Layout
+                | Change::Terminals(_) => self.queued.push_back(change),
             }
         }
         answered
     }
 
-    /// Returns what has arrived by now, without waiting.
-    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
-        let answered = self.catch_up().await;
-        self.queued.drain(..).chain(answered).collect()
+    /// Takes what was taken from the clients and not handed on yet.
+    pub(super) fn take_queued(&mut self) -> Vec<Change> {
+        self.queued.drain(..).collect()
     }
 
     /// Pauses busy panes, until a look finds them quiet.

@@ -164,11 +164,6 @@ impl FeedPublisher {
         Some(with_waiting(problem, n_waiting))
     }
 
-    /// Whether everything that was handed over is on the disk.
-    pub(super) fn is_settled(&self) -> bool {
-        self.report.written == self.given_seq
-    }
-
     /// Whether so much waits for the disk that no look should be taken: what changes meanwhile is
     /// found by the look after it.
     pub(super) fn is_full(&self) -> bool {

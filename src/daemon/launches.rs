@@ -1,70 +1,49 @@
 //! Starting tasks through the daemon's own client.
 
-use super::hub::Hub;
-use super::run_archiver;
+use super::session_link::SessionLink;
 use crate::model::{SessionId, WindowId};
+use crate::paths::Paths;
 use crate::tmux::{self, Connection, LaunchError, LaunchPlan, Launched, Replaced, TmuxError};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RunRequest};
 
-/// Starts a task, or runs it again in its slot; the answer comes when the run was seen.
-pub(super) async fn run(hub: &mut Hub, request: RunRequest) -> Response {
-    hub.catch_up().await;
-    let Some(session) = attached_session(hub) else {
-        return Response::Unattached;
+/// Starts a task, or runs it again in its slot; returns its window, if it has one, and the answer.
+pub(super) async fn run(
+    link: &mut SessionLink,
+    paths: &Paths,
+    request: RunRequest,
+) -> (Option<WindowId>, Response) {
+    let Some(session) = link.attached_session() else {
+        return (None, Response::Unattached);
     };
-    let will_wait = request.will_wait;
-    let plan = plan_of(request);
-    // The run that this one may replace is recorded as it is now.
-    for window in windows_named(hub, &plan.name) {
-        hub.look_at_window(window).await;
-    }
-    if will_wait {
-        hub.expect_wait(plan.name.clone(), plan.owner.clone());
-    }
-    if !plan.only_if_absent {
-        run_archiver::keep_replaced(hub, &plan.name).await;
-    }
-    match launch(hub, session, &plan).await {
+    match launch(link, paths, session, &plan_of(request)).await {
         Ok(Some(launched)) => {
-            hub.look_at_window(launched.window).await;
-            Response::Launched(launched_run(&launched))
+            let response = Response::Launched(launched_run(&launched));
+            (Some(launched.window), response)
         }
-        Ok(None) => Response::Unattached,
-        Err(error) => Response::Refused(refusal(&error)),
+        Ok(None) => (None, Response::Unattached),
+        Err(error) => (None, Response::Refused(refusal(&error))),
     }
-}
-
-/// Returns the session that our client is attached to.
-fn attached_session(hub: &Hub) -> Option<SessionId> {
-    let life = hub.watch.life().filter(|_| hub.watch.is_told())?;
-    Some(life.id)
 }
 
 /// Launches; `None` when the session has gone.
 async fn launch(
-    hub: &mut Hub,
+    link: &mut SessionLink,
+    paths: &Paths,
     session: SessionId,
     plan: &LaunchPlan,
 ) -> Result<Option<Launched>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
-    let _lock = hub.paths.lock_server().await;
-    let launched = tmux::launch_in(&mut hub.watch.connection(), session, plan).await;
+    let _lock = paths.lock_server().await;
+    let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
     match launched {
         // Our client was detached in the middle of it.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
-            let server = hub.watch.server();
+            let server = link.server();
             tmux::find_launched(&mut Connection::OneShot(server), plan).await
         }
         launched => launched,
     }
-}
-
-fn windows_named(hub: &Hub, name: &str) -> Vec<WindowId> {
-    let tasks = hub.engine.before().into_iter();
-    let tasks = tasks.flat_map(|look| look.tasks.values());
-    let named = tasks.filter(|task| task.name == name);
-    named.map(|task| task.window).collect()
 }
 
 fn plan_of(request: RunRequest) -> LaunchPlan {

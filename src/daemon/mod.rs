@@ -1,19 +1,18 @@
 //! The daemon: one per task session. It owns the engine and lets two edges meet.
 
 mod acceptor;
-mod backlog;
-mod commands;
 mod connection;
 mod control_clients;
 mod descriptors;
 mod endpoint;
+mod event_loop;
 mod feed_publisher;
 mod hang_up;
-mod hub;
 mod launches;
+mod link;
+mod link_jobs;
 mod lock;
 mod log;
-mod look_schedule;
 mod notices;
 mod output_follower;
 mod output_queue;
@@ -21,7 +20,6 @@ mod ownership;
 mod pane_activity;
 mod processes;
 mod recovery;
-mod refresh;
 mod run_archiver;
 mod session_link;
 mod signals;
@@ -30,8 +28,6 @@ mod stdout;
 mod streams;
 mod tty_poller;
 mod typing;
-mod waiting;
-mod waits;
 
 use std::io;
 use std::path::PathBuf;
@@ -53,14 +49,18 @@ use crate::feed::FeedError;
 use crate::model::SessionLife;
 use crate::paths::{Paths, PathsError};
 use crate::prompt::UserRules;
+use crate::session::{Session, Setup, StoreState};
 use crate::store::{self, Archiver, ReadMarks, ReaderThread, Store};
 use crate::tmux::{Mark, Marked, Server, TmuxError};
 use crate::wire::Context;
 use acceptor::Acceptor;
+use connection::{Ask, Asks};
 use endpoint::{Endpoint, Locks};
+use event_loop::{ASKS_QUEUED, EventLoop};
 use feed_publisher::FeedPublisher;
-use hub::{ASKS_QUEUED, Hub};
+use link::Link;
 use ownership::Claim;
+use run_archiver::RunArchiver;
 use session_link::SessionLink;
 use signals::{Signals, Stopping};
 use streams::Streams;
@@ -186,7 +186,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
 
     let beginning = recovery::begin(paths, options.fresh)?;
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
-    let archiver = Archiver::start().map_err(DaemonError::Thread)?;
+    let archiver = Arc::new(Archiver::start().map_err(DaemonError::Thread)?);
     let store = Store::start(store::Beginning {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
@@ -215,7 +215,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     };
     let last_seq = beginning.memory.last_seq;
     let before = beginning.memory.before.as_ref();
-    let watch = SessionLink::new(
+    let link = SessionLink::new(
         options.server.clone(),
         options.session.clone(),
         options.paths.clone(),
@@ -240,10 +240,25 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         tracing::error!(%error, "a pattern that was good is not any more");
         UserRules::default()
     });
-    let engine =
-        Engine::new(settings, beginning.memory, crate::clock::now()).with_teaching(teaching);
     let recorder = FeedPublisher::new(store, context);
-    let mut hub = Hub::new(&options, watch, engine, recorder, archiver);
+    let session = Session::new(
+        Setup {
+            engine: Engine::new(settings, beginning.memory, crate::clock::now())
+                .with_teaching(teaching.clone()),
+            session_name: options.session.clone(),
+            longest_pause: options.interval,
+            bookmark: beginning.bookmark,
+            store: StoreState {
+                written: last_seq,
+                tried: recorder.tried_seq(),
+                is_full: false,
+            },
+        },
+        crate::clock::now(),
+    );
+    let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
+    let link = Link::start(&options, link, runs, teaching).map_err(DaemonError::Thread)?;
+    let mut events = EventLoop::new(&options, session, link, recorder, archiver);
     let mut tasks = JoinSet::new();
     let streams = Streams::new(live, readers.handle());
 
@@ -251,12 +266,10 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let mut presence = None;
     let acceptor = Acceptor::new(descriptors.most_connections());
     let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
-    let stopping = hub.stopping().clone();
+    let asks = Asks::new(asks);
+    let stopping = events.stopping().clone();
     let supervising = async {
-        hub.look().await;
-        // The records of the first look are in the feed when the daemon says that it is ready, unless
-        // the disk hangs.
-        hub.settle(PATIENCE).await;
+        events.begin(PATIENCE).await;
         if options.stdout {
             tasks.spawn(streams.clone().print(last_seq));
         }
@@ -268,7 +281,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
             "supervising"
         );
         ready();
-        stale_sessions::scan(&mut hub, &options).await;
+        events.scan_others();
         let accepting = acceptor.run(
             presence.listeners(),
             asks,
@@ -277,7 +290,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
             &mut tasks,
         );
         tokio::select! {
-            () = hub.run(presence, &mut asked) => {}
+            () = events.run(presence, &mut asked) => {}
             () = accepting => {}
         }
         Ok::<(), DaemonError>(())
@@ -294,7 +307,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let locks = presence.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is still under way.
     tokio::select! {
-        () = leave(hub, tasks, &marks) => {}
+        () = leave(events, asked, tasks, &marks) => {}
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
     }
     drop(locks);
@@ -333,10 +346,16 @@ async fn claim(
 }
 
 /// Drains: what is gathered is delivered, then the readers see the end of their streams.
-async fn leave(mut hub: Hub, mut tasks: JoinSet<()>, marks: &ReadMarks) {
+async fn leave(
+    events: EventLoop,
+    asked: mpsc::Receiver<Ask>,
+    mut tasks: JoinSet<()>,
+    marks: &ReadMarks,
+) {
     let deadline = Instant::now() + GRACE;
-    hub.close(FAREWELL, deadline).await;
-    drop(hub);
+    // Connections that wait for another request end.
+    drop(asked);
+    events.close(PATIENCE, FAREWELL, deadline).await;
     let drained = async {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {

@@ -18,11 +18,16 @@ const DESKTOP_QUEUE: usize = 16;
 /// The user option that holds the status line, for `status-right` and the like.
 const STATUS_OPTION: &str = "@tmux_task_status";
 
-/// The sinks that the configuration asks for.
+/// The desktop, if notices are wanted there.
 #[derive(Debug)]
-pub(super) struct Sinks {
+pub(super) struct DesktopNotices {
     desktop: Option<Desktop>,
-    tmux: bool,
+}
+
+/// tmux's status line, if notices are wanted there.
+#[derive(Debug)]
+pub(super) struct TmuxNotices {
+    is_wanted: bool,
     complaints: LogOnce<TmuxError>,
 }
 
@@ -34,47 +39,60 @@ struct Desktop {
     task: JoinHandle<()>,
 }
 
-impl Sinks {
+impl DesktopNotices {
     pub(super) fn new(config: &Config) -> Self {
-        let desktop = config
-            .notices
-            .contains(&NoticeSink::Desktop)
-            .then(Desktop::start)
-            .flatten();
+        let is_wanted = config.notices.contains(&NoticeSink::Desktop);
         Self {
-            desktop,
-            tmux: config.notices.contains(&NoticeSink::Tmux),
+            desktop: is_wanted.then(Desktop::start).flatten(),
+        }
+    }
+
+    /// Shows a notice, if that is wanted and possible.
+    pub(super) fn show(&self, session_name: &str, notice: &Shown) {
+        if let Some(desktop) = &self.desktop {
+            desktop.show(session_name, notice);
+        }
+    }
+
+    /// Lets the desktop finish what it has.
+    pub(super) async fn close(&mut self) {
+        if let Some(desktop) = self.desktop.take() {
+            desktop.close().await;
+        }
+    }
+}
+
+impl TmuxNotices {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            is_wanted: config.notices.contains(&NoticeSink::Tmux),
             complaints: LogOnce::default(),
         }
     }
 
-    /// Shows a notice wherever it is wanted and possible.
+    /// Shows a notice to the clients of the session.
     pub(super) async fn show(
         &mut self,
         connection: &mut Connection<'_>,
-        session: Option<SessionId>,
-        session_name: &str,
-        notice: &Shown,
+        session: SessionId,
+        text: &str,
     ) {
-        if let Some(desktop) = &self.desktop {
-            desktop.show(session_name, notice);
-        }
-        if let (true, Some(session)) = (self.tmux, session) {
+        if self.is_wanted {
             // A status line is one line.
-            let text = notice.text.lines().next().unwrap_or_default();
+            let text = text.lines().next().unwrap_or_default();
             let shown = tmux::show_notice(connection, session, text).await;
             self.settle(shown);
         }
     }
 
-    /// Puts the status line where tmux's own can show it: `#{@tmux_task_status}`.
+    /// Puts the counts where tmux's status line can show them: `#{@tmux_task_status}`.
     pub(super) async fn status(
         &mut self,
         connection: &mut Connection<'_>,
         session: SessionId,
         line: Option<&str>,
     ) {
-        if self.tmux {
+        if self.is_wanted {
             let set = tmux::set_session_option(connection, session, STATUS_OPTION, line).await;
             self.settle(set);
         }
@@ -95,20 +113,13 @@ impl Sinks {
         }
     }
 
-    /// Takes the status line and the last notice out of tmux: nobody keeps them true from here on.
+    /// Takes the counts and the last notice out of tmux: nothing keeps them true from here on.
     pub(super) async fn clear(&mut self, connection: &mut Connection<'_>, session: SessionId) {
-        if self.tmux {
+        if self.is_wanted {
             for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
                 let cleared = tmux::set_session_option(connection, session, option, None).await;
                 self.settle(cleared);
             }
-        }
-    }
-
-    /// Lets the desktop finish what it has.
-    pub(super) async fn close(&mut self) {
-        if let Some(desktop) = self.desktop.take() {
-            desktop.close().await;
         }
     }
 }

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::PaneId;
 use crate::protocol::Notice;
+use crate::session::Change;
 use crate::tmux::{self, Client, History, Pending, TmuxError, Told};
 
-use super::control_clients::{Change, Heard};
+use super::control_clients::Heard;
 
 /// How far this client may fall behind a pane that somebody follows, in seconds, before tmux pauses
 /// the pane for it.

@@ -53,11 +53,6 @@ impl OutputSender {
         // A reader that has left needs no end.
         drop(self.pieces.send(None));
     }
-
-    /// Whether the reader has left.
-    pub(super) fn is_closed(&self) -> bool {
-        self.pieces.is_closed()
-    }
 }
 
 /// Where a connection takes it from.

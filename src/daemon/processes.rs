@@ -52,16 +52,6 @@ impl Processes {
         }
     }
 
-    /// Takes in all that the kernel has told by now; returns whether any has ended since the last
-    /// look.
-    pub(super) fn catch_up(&mut self) -> bool {
-        for Ended { pid, exit } in self.ends.as_mut().map(ExitWatch::take).unwrap_or_default() {
-            self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
-            self.ended.insert(pid, exit);
-        }
-        !self.ended.is_empty()
-    }
-
     /// Whether one that is known to have ended since the last look was hung up on: as a rule its
     /// window is not there any more.
     pub(super) fn take_hung_up(&mut self) -> bool {
@@ -76,12 +66,25 @@ impl Processes {
         in_place.map(|(pid, _)| *pid).collect()
     }
 
+    /// Takes in which processes have ended by now; returns whether any of them is new.
+    pub(super) fn catch_up(&mut self) -> bool {
+        let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
+        let is_any_new = !now_ended.is_empty();
+        for Ended { pid, exit } in now_ended {
+            self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
+            self.ended.insert(pid, exit);
+        }
+        is_any_new
+    }
+
+    /// Whether one has ended and no look has seen that yet.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_hung_up || !self.ended.is_empty()
+    }
+
     /// Adds what the kernel tells of processes that ended; returns whether any of it is new.
     pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
-        let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
-        let is_told = !now_ended.is_empty();
-        self.ended
-            .extend(now_ended.into_iter().map(|ended| (ended.pid, ended.exit)));
+        let is_any_new = self.catch_up();
         evidence.ended = self.ended.keys().copied().collect();
         let (hung_up, exits): (BTreeMap<_, _>, _) = self
             .ended
@@ -90,7 +93,7 @@ impl Processes {
             .partition(|(_, exit)| is_hang_up(exit));
         evidence.hung_up = hung_up.into_keys().collect();
         evidence.exits = exits;
-        is_told
+        is_any_new
     }
 
     /// Watches the processes of the runs that go on, and forgets those of others.

@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::control_clients::{Change, ControlClients, Heard};
+use super::control_clients::{ControlClients, Heard};
 use super::ownership::{self, Claim};
 use super::processes::Processes;
 use super::tty_poller::TtyPoller;
-use crate::model::{Bookmark, GoneReason, Now, PaneId, SessionLife, Snapshot, WindowId, text};
+use crate::clock::now;
+use crate::model::{
+    Bookmark, GoneReason, PaneId, SessionId, SessionLife, Snapshot, WindowId, text,
+};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::process::{self, Process};
 use crate::protocol::rows::Look;
-use crate::tmux::{
-    self, Connection, Extent, History, Memory, PaneOutput, Probe, Server, Target, TmuxError,
-};
+use crate::session::{self, Change, LinkState, LookOrder, Refresh, Scope};
+use crate::terminal::PaneOutput;
+use crate::tmux::{self, Connection, Extent, History, Memory, Probe, Server, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife, Whereabouts};
 
 /// Between two attempts to attach, at first and at most.
@@ -59,8 +62,6 @@ pub(super) struct SessionLink {
     primary: BTreeMap<WindowId, PaneId>,
     /// What the kernel tells of the processes in the windows.
     processes: Processes,
-    /// The server's record of deaths, as the last look read it.
-    death_record: String,
     paths: Paths,
     /// Which life bears our mark.
     claimed: Option<SessionLife>,
@@ -70,7 +71,7 @@ pub(super) struct SessionLink {
     about: About,
     /// What the kernel tells of the tasks' terminals.
     pub(super) terminals: TtyPoller,
-    looks: u64,
+    /// Counts the connections: output that came by an earlier one may not be whole.
     connections: u64,
 }
 
@@ -97,18 +98,14 @@ pub(super) struct About {
     pub(super) root: Option<String>,
 }
 
-/// One look, judged.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) snapshot: Snapshot,
-    /// Whether every task was looked at.
-    pub(super) is_whole: bool,
-    /// Whether something called for it, just when it was taken.
-    pub(super) is_told: bool,
-    /// A run has ended and tmux has not said how: it needs a nudge, and another look soon.
-    pub(super) unsettled: bool,
-    /// What is to be set in tmux once the look has been told.
-    pub(super) untidy: Untidy,
+/// What became of a look through the control client.
+enum AttachedLook {
+    /// It was taken, `None` when the session has gone; and whether something called for it just then.
+    Taken(Option<Look>, bool),
+    /// Nothing was reported that it could look at.
+    NotNeeded,
+    /// There is no control client, or none any more.
+    NotAttached,
 }
 
 /// What a look leaves to be set in tmux.
@@ -147,13 +144,11 @@ impl SessionLink {
             alive: before.map(alive).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
             processes: Processes::new(),
-            death_record: String::new(),
             paths,
             claimed,
             elsewhere: None,
             about: About::default(),
             terminals: TtyPoller::default(),
-            looks: 0,
             connections: 0,
             name,
         }
@@ -167,12 +162,14 @@ impl SessionLink {
         &self.about
     }
 
-    pub(super) fn looks(&self) -> u64 {
-        self.looks
-    }
-
     pub(super) fn life(&self) -> Option<&SessionLife> {
         self.life.as_ref()
+    }
+
+    /// Returns the session that our client is attached to.
+    pub(super) fn attached_session(&self) -> Option<SessionId> {
+        let life = self.life.as_ref().filter(|_| self.is_connected())?;
+        Some(life.id)
     }
 
     /// Returns a way to run commands.
@@ -221,10 +218,10 @@ impl SessionLink {
         }
     }
 
-    /// Returns what has been told by now, without waiting.
-    pub(super) async fn take_changes(&mut self) -> Vec<Change> {
+    /// Takes what was reported during a job and is still to be handed on.
+    pub(super) fn take_queued(&mut self) -> Vec<Change> {
         match &mut self.link {
-            Link::Attached(clients) => clients.take_changes().await,
+            Link::Attached(clients) => clients.take_queued(),
             Link::Apart { .. } => Vec::new(),
         }
     }
@@ -247,47 +244,15 @@ impl SessionLink {
         }
     }
 
-    /// Takes in what has been told by now; returns what of it a look answers.
-    pub(super) async fn catch_up(&mut self) -> Option<Change> {
-        match &mut self.link {
-            Link::Attached(clients) => clients.catch_up().await,
-            Link::Apart { .. } => None,
-        }
-    }
-
-    /// Takes in all that tmux and the kernel have reported by now, and makes tmux report what it
-    /// holds back. Returns whether a look at what was reported is called for: one at any time while
-    /// nothing is reported to us.
-    pub(super) async fn sync(&mut self) -> bool {
-        let Link::Attached(clients) = &mut self.link else {
-            return true;
-        };
-        if let Err(error) = clients.main.sync().await {
-            tracing::info!(%error, "lost the control client");
-            self.link = apart();
-            return true;
-        }
-        let is_called = clients.catch_up().await.is_some();
-        let has_any_ended = self.processes.catch_up();
-        is_called || has_any_ended || clients.activity.is_any_reported()
-    }
-
-    /// Lets the next look ask for everything of this window.
-    pub(super) fn expect_change(&mut self, window: WindowId) {
-        if let Link::Attached(clients) = &mut self.link {
-            clients.activity.record_window(window);
-        }
-    }
-
     /// Lets the next look ask for everything, also for what nothing tells: that somebody has set an
     /// option, or what runs in the foreground of a task that we did not start.
-    pub(super) fn ask_for_all(&mut self) {
+    fn ask_for_all(&mut self) {
         self.all_asked = Some(Instant::now());
         self.memory.ask_for_all();
     }
 
     /// The same if that was long ago.
-    pub(super) fn ask_for_all_again(&mut self) {
+    fn ask_for_all_again(&mut self) {
         if self
             .all_asked
             .is_none_or(|at| at.elapsed() >= ASK_FOR_ALL_EVERY)
@@ -333,43 +298,42 @@ impl SessionLink {
         }
     }
 
-    /// Counts the connections: output that was told by an earlier one may not be whole.
-    pub(super) fn connections(&self) -> u64 {
-        self.connections
-    }
-
     /// Whether panes are paused for our client, so that only looks can see what they print.
-    pub(super) fn is_any_paused(&self) -> bool {
+    fn is_any_paused(&self) -> bool {
         match &self.link {
             Link::Attached(clients) => clients.activity.is_any_paused(),
             Link::Apart { .. } => false,
         }
     }
 
-    /// Whether changes are told, so that looks need not be taken to find them.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether changes are reported, so that looks need not be taken to find them.
+    fn is_connected(&self) -> bool {
         matches!(self.link, Link::Attached(_))
     }
 
-    /// Looks. `killed` are windows that a command of ours has just ended, `waits` tells which
-    /// tasks were told as waiting, and a screen that has stood for `quiet` may wait.
+    /// Looks as ordered; a screen that has stood for `quiet` may wait for a person. Returns the look
+    /// and what is to be set in tmux; `None` when nothing was reported that it could look at.
     ///
     /// # Errors
     ///
     /// When nothing can be said of the session; the last look stands then.
     pub(super) async fn look(
         &mut self,
-        killed: &BTreeMap<WindowId, GoneReason>,
-        waits: impl Fn(WindowId) -> bool,
+        order: &LookOrder,
         quiet: Duration,
-        extent: Extent,
-        now: Now,
-    ) -> Result<Seen, TmuxError> {
-        self.looks += 1;
-        let (look, mut is_told) = match self.attached_look(extent).await {
-            Some(found) => found,
-            None => (self.look_apart().await?, false),
+    ) -> Result<Option<(session::Look, Untidy)>, TmuxError> {
+        match order.refresh {
+            Refresh::No => {}
+            Refresh::IfOld => self.ask_for_all_again(),
+            Refresh::Yes => self.ask_for_all(),
+        }
+        let (look, mut was_called_for) = match self.attached_look(order).await {
+            AttachedLook::Taken(look, was_called_for) => (look, was_called_for),
+            AttachedLook::NotNeeded => return Ok(None),
+            AttachedLook::NotAttached => (self.look_apart().await?, false),
         };
+        // To attach can take long: what the look shows is of its end.
+        let now = now();
         let mut evidence = Evidence::default();
         match &look {
             None => self.forget_session().await,
@@ -380,14 +344,16 @@ impl SessionLink {
                     root: look.session.root.clone(),
                 };
                 evidence.started_at = self.processes.starts(look);
-                self.death_record.clone_from(&look.death_record);
             }
         }
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
-        is_told |= self.processes.learn_ends(&mut evidence);
-        evidence.gone = self.gone(look.as_ref(), killed, &evidence.ended).await;
+        was_called_for |= self.processes.learn_ends(&mut evidence);
+        evidence.gone = self
+            .gone(look.as_ref(), &order.killed, &evidence.ended)
+            .await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
+        let waits = |window| order.waiting.contains(&window);
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
         self.alive = alive(&snapshot);
@@ -397,48 +363,61 @@ impl SessionLink {
         if let (true, Some(life)) = (observed.nudge, &self.life) {
             tmux::nudge(life.server_pid);
         }
-        Ok(Seen {
+        let look = session::Look {
+            at: now,
             snapshot,
-            is_whole: look.is_none_or(|look| look.is_whole),
-            is_told,
-            unsettled: observed.unsettled,
-            untidy,
-        })
-    }
-
-    /// Returns how far tmux's own notes were read at the last look.
-    pub(super) fn bookmark(&self) -> Bookmark {
-        self.observer.bookmark()
+            is_whole: look.as_ref().is_none_or(|look| look.is_whole),
+            was_called_for,
+            is_unsettled: observed.unsettled,
+            death_record: look.map(|look| look.death_record).unwrap_or_default(),
+            link: LinkState {
+                life: self.life.clone(),
+                session_name: self.about.name.clone(),
+                bookmark: self.observer.bookmark(),
+                checkpoint: self.checkpoint(),
+                is_connected: self.is_connected(),
+                connection: self.connections,
+                is_any_paused: self.is_any_paused(),
+            },
+        };
+        Ok(Some((look, untidy)))
     }
 
     /// Returns where the last look left us.
-    pub(super) fn checkpoint(&self) -> Checkpoint {
+    fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             life: self.life.as_ref().map(SavedLife::from),
             deaths_read: self.observer.deaths_read(),
         }
     }
 
-    /// Lets the server forget the deaths that the last look read: they are recorded.
-    pub(super) async fn forget_deaths(&mut self) {
-        let record = std::mem::take(&mut self.death_record);
-        let Some(life) = self.life.as_ref().filter(|_| !record.is_empty()) else {
+    /// Lets the server forget the deaths of this record: they are in the feed.
+    pub(super) async fn forget_deaths(&mut self, record: &str) {
+        let Some(id) = self.life.as_ref().map(|life| life.id) else {
             return;
         };
-        let id = life.id;
-        if let Err(error) = tmux::forget_deaths(&mut self.connection(), id, &record).await {
+        if let Err(error) = tmux::forget_deaths(&mut self.connection(), id, record).await {
             tracing::warn!(%error, "could not cut the server's record of deaths");
         }
     }
 
-    /// Looks through the control client, and tells whether something called for it by then; `None`
-    /// when there is none, or none any more.
-    async fn attached_look(&mut self, extent: Extent) -> Option<(Option<Look>, bool)> {
+    /// Looks through the control client.
+    async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
-            return None;
+            return AttachedLook::NotAttached;
         };
+        let mut synced = Ok(());
+        if order.is_barrier {
+            synced = clients.main.sync().await;
+        }
         // The look answers what it is that calls for it.
-        let is_told = clients.catch_up().await.is_some();
+        let mut was_called_for = clients.catch_up().await.is_some();
+        was_called_for |= self.processes.catch_up();
+        let is_named = !order.windows.is_empty() || !order.killed.is_empty();
+        let has_reports = clients.activity.is_any_reported() || self.processes.has_ended();
+        if synced.is_ok() && order.scope == Scope::Reported && !is_named && !has_reports {
+            return AttachedLook::NotNeeded;
+        }
         let continued = clients.continue_quiet().await;
         let target = Target::Own(life.id);
         let ControlClients { main, activity, .. } = &mut **clients;
@@ -446,9 +425,10 @@ impl SessionLink {
         let extent = if self.processes.take_hung_up() || is_any_changed {
             Extent::Whole
         } else {
-            extent
+            extent_of(order.scope)
         };
-        let changed = activity.take_changed();
+        let mut changed = activity.take_changed();
+        changed.extend(&order.windows);
         self.memory.expect(
             activity.printed(),
             &self.processes.ended_in_place(),
@@ -456,16 +436,16 @@ impl SessionLink {
         );
         let mut connection = Connection::Attached(main);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
-        match continued.and(look) {
+        match synced.and(continued).and(look) {
             Ok(look) => {
                 // Each look asks for the windows of paused panes.
                 activity.record_look(look.iter().flat_map(Look::quietness));
-                Some((look, is_told))
+                AttachedLook::Taken(look, was_called_for)
             }
             Err(error) => {
                 tracing::info!(%error, "lost the control client");
                 self.link = apart();
-                None
+                AttachedLook::NotAttached
             }
         }
     }
@@ -810,6 +790,13 @@ fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
     panes
         .filter_map(|task| Some((task.window, task.pane?)))
         .collect()
+}
+
+fn extent_of(scope: Scope) -> Extent {
+    match scope {
+        Scope::Reported | Scope::Sure => Extent::Told,
+        Scope::Whole => Extent::Whole,
+    }
 }
 
 fn apart() -> Link {

@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::hub::Hub;
-use super::{Options, ownership, run_archiver};
+use super::run_archiver::RunArchiver;
+use super::session_link::SessionLink;
+use super::{Options, ownership};
 use crate::client::{Client, ClientError};
 use crate::clock::now;
 use crate::feed::{Holdings, LastRead, holdings, last_read};
@@ -21,29 +22,34 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// How many tasks a report names.
 const NAMED: usize = 2;
 
-/// Ends what is over, if this daemon may, and reports what is not, one notice each way.
-pub(super) async fn scan(hub: &mut Hub, options: &Options) {
-    let root = hub.watch.about().root.clone();
+/// Ends what is over, if this daemon may; returns notices of what was ended and of what was not.
+pub(super) async fn scan(
+    link: &mut SessionLink,
+    options: &Options,
+    archiver: &RunArchiver,
+) -> Vec<(Level, String)> {
+    let mut notices = Vec::new();
+    let root = link.about().root.clone();
     let project = options.project.as_deref().map(Path::display);
     let Some(root) = root.or_else(|| project.map(|path| path.to_string())) else {
-        return;
+        return notices;
     };
-    let found = match other_sessions(hub, &root).await {
+    let found = match other_sessions(link, options, &root).await {
         Ok(found) => found,
         Err(error) => {
             if !error.is_missing() {
                 tracing::warn!(%error, "could not look for other task sessions");
             }
-            return;
+            return notices;
         }
     };
     let mut cleaned = Vec::new();
     let mut reports = Vec::new();
     for other in &found {
-        match tasks_of(hub, other.id).await {
+        match tasks_of(link, other.id).await {
             Ok(Some(tasks)) if tasks.active.is_empty() => {
                 if let Some(after) = options.clean_after
-                    && clean(hub, other, &tasks, after).await
+                    && clean(link, options, archiver, other, &tasks, after).await
                 {
                     cleaned.push(format!("- {}", named(other)));
                 }
@@ -57,22 +63,28 @@ pub(super) async fn scan(hub: &mut Hub, options: &Options) {
         let n = cleaned.len();
         let names = cleaned.join("\n");
         let text = format!("Cleaned {n} inactive task session(s) of {root}.\n{names}");
-        hub.notice(Level::Info, text);
+        notices.push((Level::Info, text));
     }
     if !reports.is_empty() {
         let text = format!(
             "Task session(s) of {root} still have active tasks:\n{}",
             reports.join("\n")
         );
-        hub.notice(Level::Info, text);
+        notices.push((Level::Info, text));
     }
+    notices
 }
 
-async fn other_sessions(hub: &mut Hub, root: &str) -> Result<Vec<SessionListed>, TmuxError> {
-    let ours = hub.watch.life().map(|life| life.id);
-    let mut listed = tmux::list_sessions(&mut hub.watch.connection()).await?;
+async fn other_sessions(
+    link: &mut SessionLink,
+    options: &Options,
+    root: &str,
+) -> Result<Vec<SessionListed>, TmuxError> {
+    let ours = link.life().map(|life| life.id);
+    let mut listed = tmux::list_sessions(&mut link.connection()).await?;
     // Ours may have come since the first look: then only its name is known.
-    let our_name = &hub.recorder.context().session_name;
+    let our_name = link.about().name.clone();
+    let our_name = our_name.as_ref().unwrap_or(&options.session);
     listed.retain(|session| {
         session.root.as_deref() == Some(root)
             && Some(session.id) != ours
@@ -123,10 +135,10 @@ impl Tasks {
     }
 }
 
-async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, TmuxError> {
+async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<Tasks>, TmuxError> {
     let mut captures = Memory::default();
     let target = Target::Id(session);
-    let mut connection = hub.watch.connection();
+    let mut connection = link.connection();
     let look = tmux::look(&mut connection, &target, &mut captures, Extent::Whole).await?;
     Ok(look.map(|look| {
         let mut observer = Observer::new(&look.session.name);
@@ -146,8 +158,15 @@ async fn tasks_of(hub: &mut Hub, session: SessionId) -> Result<Option<Tasks>, Tm
 }
 
 /// Ends a session in which nothing runs if it is of no more use to anybody; returns whether it did.
-async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Duration) -> bool {
-    let server = hub.watch.server();
+async fn clean(
+    link: &mut SessionLink,
+    options: &Options,
+    archiver: &RunArchiver,
+    session: &SessionListed,
+    tasks: &Tasks,
+    after: Duration,
+) -> bool {
+    let server = link.server();
     let Ok(meant) = ownership::meant(server, &session.name).await else {
         return false;
     };
@@ -162,13 +181,16 @@ async fn clean(hub: &mut Hub, session: &SessionListed, tasks: &Tasks, after: Dur
         return false;
     }
     for task in &tasks.dead {
-        if let Err(error) = run_archiver::keep_of(hub, &tasks.life, &paths, task).await {
+        let kept = archiver
+            .keep(&mut link.connection(), &tasks.life, &paths, task)
+            .await;
+        if let Err(error) = kept {
             tracing::warn!(%error, session = session.name, "its output cannot be kept: it stays");
             return false;
         }
     }
-    let _lock = hub.paths.lock_server().await;
-    let mut connection = hub.watch.connection();
+    let _lock = options.paths.lock_server().await;
+    let mut connection = link.connection();
     match tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen).await {
         Ok(true) => {
             tracing::info!(session = session.name, "ended an inactive task session");

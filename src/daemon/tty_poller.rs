@@ -5,7 +5,7 @@
 //! microsecond a thread; finding everything out anew costs a hundred times as much. Both are kept
 //! within a thousandth of our time, whatever the tasks do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -179,15 +179,16 @@ impl TtyPoller {
         }
     }
 
-    /// Asks those that are due; returns whether what is told of a task may have to change.
+    /// Asks those that are due; returns the windows of which what is reported may have to change.
     pub(super) fn ask_due(
         &mut self,
         waits: impl Fn(WindowId) -> bool,
         teaching: &UserRules,
         now: Instant,
-    ) -> bool {
+    ) -> BTreeSet<WindowId> {
+        let mut changed = BTreeSet::new();
         if self.next_deadline().is_none_or(|due| due > now + TOGETHER) {
-            return false;
+            return changed;
         }
         self.go_round(&waits, now);
         // Of those whose programs have run, those told first, for their answers are looked for,
@@ -207,7 +208,6 @@ impl TtyPoller {
             })
             .collect();
         stale.sort_unstable();
-        let mut changed = false;
         for (.., window) in stale {
             let Some(pane) = self.panes.get_mut(&window) else {
                 continue;
@@ -228,7 +228,9 @@ impl TtyPoller {
             if before.as_ref() != pane.evidence() {
                 let evidence = pane.evidence().map(Arc::as_ref);
                 let judged = prompt::judge(&pane.screen, evidence, teaching);
-                changed |= judged.found.is_some() != is_told;
+                if judged.found.is_some() != is_told {
+                    changed.insert(window);
+                }
             }
         }
         changed

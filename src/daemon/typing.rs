@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::commands::{explain_task, find_task};
-use super::hub::Hub;
+use super::session_link::SessionLink;
 use crate::model::{PaneId, Task};
 use crate::process;
 use crate::tmux::{self, Connection, PromptPlace, Sent, Server, ShownPrompt, TmuxError, Typed};
@@ -57,29 +56,15 @@ impl TypingError {
 }
 
 /// Answers a request to type.
-pub(super) async fn send(hub: &mut Hub, request: SendRequest) -> Response {
-    hub.catch_up().await;
-    let found = match (find_task(hub, &request.task), &request.if_prompt) {
-        (Ok(task), Some(_)) => explain_task(hub, task.window)
-            .await
-            .map(|(task, explanation)| (task, Some(explanation))),
-        (found, _) => found.map(|task| (task, None)),
-    };
-    let (task, explanation) = match found {
-        Ok(found) => found,
-        Err(refusal) => return Response::Refused(refusal),
-    };
-    let server = hub.watch.server().clone();
-    let mut connection = hub.watch.connection();
-    match type_into_task(
-        &mut connection,
-        &server,
-        &task,
-        explanation.as_ref(),
-        request,
-    )
-    .await
-    {
+pub(super) async fn answer(
+    link: &mut SessionLink,
+    task: &Task,
+    explanation: Option<&Explanation>,
+    request: SendRequest,
+) -> Response {
+    let server = link.server().clone();
+    let mut connection = link.connection();
+    match type_into_task(&mut connection, &server, task, explanation, request).await {
         Ok(()) => Response::Done,
         Err(error) => {
             let refusal = Refusal::new(RefusalKind::Failed, error.to_string());
@@ -104,7 +89,7 @@ pub async fn type_into_task(
     explanation: Option<&Explanation>,
     request: SendRequest,
 ) -> Result<(), TypingError> {
-    let label = || super::commands::label(task);
+    let label = || format!("{} ({})", task.window, task.name);
     let pane = task.pane.filter(|_| task.is_alive());
     let pane = pane.ok_or_else(|| TypingError::Ended(label()))?;
     let mut only_if = None;

@@ -31,6 +31,7 @@ mod buffer;
 mod charset;
 mod grid;
 mod line;
+mod pane_output;
 mod pattern;
 mod perform;
 mod row;
@@ -46,6 +47,7 @@ use strings::Strings;
 use writer::Writer;
 
 pub use line::{Line, Stamp};
+pub use pane_output::PaneOutput;
 pub use pattern::{Pattern, PatternError};
 pub use row::{columns_of, split_at_column};
 pub use utf8::Utf8Splitter;

@@ -48,7 +48,7 @@ pub use keys::{Sent, Typed, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, PreparedLaunch, find_launched, launch, launch_in, launch_prepared};
 pub use launch_plan::{LaunchError, LaunchPlan, Launched, Replaced, check_name};
 pub use look::{Extent, Memory, Target, look};
-pub use output::{History, Log, PaneOutput, Pending, Style, follow_output, read_log, read_output};
+pub use output::{History, Log, Pending, Style, follow_output, read_log, read_output};
 pub use ownership::{Mark, Marked, claim, list_marks};
 pub use probe::Probe;
 pub use script::CommandWords;

@@ -186,6 +186,7 @@ pub struct Wait {
     entry: Arc<Task>,
     /// Output with this stamp or a smaller one is old.
     since: Stamp,
+    began: Instant,
     deadline: Option<Instant>,
     last_output: Instant,
     saw_output: bool,
@@ -202,11 +203,23 @@ impl Wait {
             spec,
             entry: entry.into(),
             since,
+            began: now.mono,
             last_output: now.mono,
             saw_output: false,
             stopped: None,
             matched: None,
         }
+    }
+
+    /// Counts only output with a later stamp than `since` from here on.
+    pub fn count_from(&mut self, since: Stamp) {
+        self.since = since;
+    }
+
+    /// Returns when it began.
+    #[must_use]
+    pub fn began(&self) -> Instant {
+        self.began
     }
 
     /// Returns the window that is waited for.

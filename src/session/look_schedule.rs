@@ -1,9 +1,7 @@
 //! When to look: at once when something says that tasks have changed, soon when a pane prints, and
 //! now and then in case that nothing said anything.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 /// While panes print, looks are at least this far apart. With a second look as far behind it, a
 /// prompt is told well within half a second.
@@ -18,30 +16,30 @@ const WHILE_PAUSED: Duration = Duration::from_millis(400);
 const UNSETTLED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// The first safety look comes this long after a change, the next each twice as long after. The
-/// one thing that nothing tells is that a dead pane runs again, and who runs things again does so
+/// one thing that nothing reports is that a dead pane runs again, and who runs things again does so
 /// soon after their end.
 const FIRST_SAFETY: Duration = Duration::from_millis(25);
 
 /// While there are dead panes, safety looks are at most this seldom.
 const WITH_DEAD: Duration = Duration::from_secs(10);
 
-/// While changes are not told, looks find them: after a change this soon, and at most this seldom.
-const UNTOLD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// While changes are not reported, looks find them: after a change this soon, and at most this seldom.
+const UNREPORTED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Without a session, a look may cost a process.
 const ABSENT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
-/// What a look found, as far as it decides when to take the next one.
+/// What is known of changes between looks, as far as it decides when to take the next look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Reporting {
     /// There is no session.
     Absent,
-    /// It changes without telling us: there is no control client.
-    Untold,
-    /// It tells when it changes, but for dead panes that run again: there are some.
-    ToldWithDead,
-    /// It tells when it changes.
-    Told,
+    /// Changes are not reported: there is no control client.
+    Nothing,
+    /// Changes are reported, but for dead panes that run again: there are some.
+    AllButRespawns,
+    /// Changes are reported.
+    All,
 }
 
 /// Whether a look has found anything.
@@ -51,8 +49,8 @@ pub(super) enum News {
     Some,
     /// Nothing has.
     None,
-    /// Nothing has changed of what was told; at the rest it did not look.
-    NoneOfTold,
+    /// Nothing has changed of what was reported; at the rest it did not look.
+    NoneOfReported,
 }
 
 /// The time of the next look.
@@ -70,8 +68,7 @@ pub(super) struct LookSchedule {
 }
 
 impl LookSchedule {
-    pub(super) fn new(longest: Duration) -> Self {
-        let now = Instant::now();
+    pub(super) fn new(longest: Duration, now: Instant) -> Self {
         let (settling, _) = UNSETTLED;
         Self {
             longest,
@@ -94,24 +91,30 @@ impl LookSchedule {
     }
 
     /// Something has changed during a look.
-    pub(super) fn at_once(&mut self) {
-        self.want(Instant::now());
+    pub(super) fn at_once(&mut self, now: Instant) {
+        self.want(now);
     }
 
     /// Takes account of a look.
-    pub(super) fn looked(&mut self, found: Found, news: News, unsettled: bool) {
-        self.last = Instant::now();
+    pub(super) fn looked(
+        &mut self,
+        reporting: Reporting,
+        news: News,
+        unsettled: bool,
+        now: Instant,
+    ) {
+        self.last = now;
         self.wanted = None;
-        let (first, most) = match found {
-            Found::Absent => ABSENT,
-            Found::Untold => UNTOLD,
-            Found::ToldWithDead => (FIRST_SAFETY, WITH_DEAD),
-            Found::Told => (FIRST_SAFETY, self.longest),
+        let (first, most) = match reporting {
+            Reporting::Absent => ABSENT,
+            Reporting::Nothing => UNREPORTED,
+            Reporting::AllButRespawns => (FIRST_SAFETY, WITH_DEAD),
+            Reporting::All => (FIRST_SAFETY, self.longest),
         };
         let pause = match news {
             News::Some => Some(first),
             News::None => Some((self.pause * 2).max(first)),
-            News::NoneOfTold => None,
+            News::NoneOfReported => None,
         };
         if let Some(pause) = pause {
             self.pause = pause.min(most).min(self.longest);
@@ -124,6 +127,11 @@ impl LookSchedule {
         } else {
             self.settling = settling;
         }
+    }
+
+    /// Takes account of a look that was not needed: what called for it was in the one before.
+    pub(super) fn skipped(&mut self) {
+        self.wanted = None;
     }
 
     fn want(&mut self, at: Instant) {
@@ -146,13 +154,14 @@ impl LookSchedule {
 mod tests {
     use super::*;
 
-    fn in_ms(pace: &LookSchedule) -> u128 {
-        (pace.next_look() - pace.last).as_millis()
+    fn in_ms(schedule: &LookSchedule) -> u128 {
+        (schedule.next_look() - schedule.last).as_millis()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn safety_looks_grow_seldom_and_a_change_makes_them_frequent_again() {
-        let mut pace = LookSchedule::new(Duration::from_millis(150));
+    #[test]
+    fn safety_looks_grow_seldom_and_a_change_makes_them_frequent_again() {
+        let now = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_millis(150), now);
         let mut pauses = Vec::new();
         for news in [
             News::Some,
@@ -162,71 +171,75 @@ mod tests {
             News::None,
             News::Some,
         ] {
-            pace.looked(Found::Told, news, false);
-            pauses.push(in_ms(&pace));
-            assert!(pace.is_safety(pace.next_look()));
+            schedule.looked(Reporting::All, news, false, now);
+            pauses.push(in_ms(&schedule));
+            assert!(schedule.is_safety(schedule.next_look()));
         }
         assert_eq!(pauses, [25, 50, 100, 150, 150, 25]);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn looks_at_some_windows_put_off_no_look_at_all_of_them() {
-        let mut pace = LookSchedule::new(Duration::from_secs(60));
+    #[test]
+    fn looks_at_some_windows_put_off_no_look_at_all_of_them() {
+        let now = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            pace.looked(Found::Told, News::None, false);
+            schedule.looked(Reporting::All, News::None, false, now);
         }
-        let safety = pace.next_look();
-        assert_eq!(in_ms(&pace), 800);
-        tokio::time::advance(Duration::from_millis(400)).await;
-        pace.paused();
-        pace.looked(Found::Told, News::NoneOfTold, false);
-        assert_eq!(pace.next_look(), safety);
-        pace.looked(Found::Told, News::Some, false);
-        assert_eq!(in_ms(&pace), 25);
+        let safety = schedule.next_look();
+        assert_eq!(in_ms(&schedule), 800);
+        let now = now + Duration::from_millis(400);
+        schedule.paused();
+        schedule.looked(Reporting::All, News::NoneOfReported, false, now);
+        assert_eq!(schedule.next_look(), safety);
+        schedule.looked(Reporting::All, News::Some, false, now);
+        assert_eq!(in_ms(&schedule), 25);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn printing_panes_are_looked_at_a_few_times_a_second() {
-        let mut pace = LookSchedule::new(Duration::from_secs(60));
+    #[test]
+    fn printing_panes_are_looked_at_a_few_times_a_second() {
+        let now = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            pace.looked(Found::Told, News::None, false);
+            schedule.looked(Reporting::All, News::None, false, now);
         }
-        assert!(in_ms(&pace) > 200);
-        pace.printed();
-        assert_eq!(in_ms(&pace), 200);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        pace.printed();
-        assert!(pace.next_look() <= Instant::now());
-        assert!(!pace.is_safety(Instant::now()));
+        assert!(in_ms(&schedule) > 200);
+        schedule.printed();
+        assert_eq!(in_ms(&schedule), 200);
+        let now = now + Duration::from_secs(1);
+        schedule.printed();
+        assert!(schedule.next_look() <= now);
+        assert!(!schedule.is_safety(now));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_end_that_is_not_settled_is_looked_at_again_at_once() {
-        let mut pace = LookSchedule::new(Duration::from_secs(60));
+    #[test]
+    fn an_end_that_is_not_settled_is_looked_at_again_at_once() {
+        let now = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            pace.looked(Found::Told, News::None, true);
-            pauses.push(in_ms(&pace));
+            schedule.looked(Reporting::All, News::None, true, now);
+            pauses.push(in_ms(&schedule));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        pace.looked(Found::Told, News::Some, false);
-        pace.looked(Found::Told, News::None, true);
-        assert_eq!(in_ms(&pace), 1);
+        schedule.looked(Reporting::All, News::Some, false, now);
+        schedule.looked(Reporting::All, News::None, true, now);
+        assert_eq!(in_ms(&schedule), 1);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn without_a_session_or_a_client_looks_find_what_nobody_tells() {
-        let mut pace = LookSchedule::new(Duration::from_secs(60));
-        for (found, expected) in [
-            (Found::Absent, [250, 500, 1000, 1000]),
-            (Found::Untold, [50, 100, 200, 400]),
+    #[test]
+    fn without_a_session_or_a_client_looks_find_what_nobody_tells() {
+        let now = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
+        for (reporting, expected) in [
+            (Reporting::Absent, [250, 500, 1000, 1000]),
+            (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
             let news = [News::Some, News::None, News::None, News::None];
             let pauses = news.map(|news| {
-                pace.looked(found, news, false);
-                in_ms(&pace)
+                schedule.looked(reporting, news, false, now);
+                in_ms(&schedule)
             });
-            assert_eq!(pauses, expected, "{found:?}");
+            assert_eq!(pauses, expected, "{reporting:?}");
         }
     }
 }

@@ -1,0 +1,312 @@
+//! What each job of the link does with tmux.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::control_clients::Heard;
+use super::notices::TmuxNotices;
+use super::run_archiver::RunArchiver;
+use super::session_link::{SessionLink, Untidy};
+use super::{Options, launches, stale_sessions, typing};
+use crate::model::{PaneId, Task, WindowId};
+use crate::session::{Change, Entry, History, Job, LookOrder, Outcome};
+use crate::terminal::PaneOutput;
+use crate::tmux::{self, TmuxError, Unless};
+
+/// How long tmux may take to read what a run wrote last, once the kernel has told of its end.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How often it is asked meanwhile.
+const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
+
+/// Runs jobs.
+#[derive(Debug)]
+pub(super) struct LinkJobs {
+    pub(super) link: SessionLink,
+    notices: TmuxNotices,
+    options: Options,
+    archiver: RunArchiver,
+    /// How long a screen must have stood before its prompt is judged.
+    quiet: Duration,
+}
+
+/// A job that is done.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) outcome: Result<Outcome, String>,
+    /// What was reported before that.
+    pub(super) before: Vec<Change>,
+    /// What was reported since.
+    pub(super) after: Vec<Change>,
+    /// What is to be set in tmux once the outcome has been handed on.
+    pub(super) untidy: Option<Untidy>,
+}
+
+impl Done {
+    pub(super) fn failed(why: String) -> Self {
+        Self::of(Err(why))
+    }
+
+    fn of(outcome: Result<Outcome, String>) -> Self {
+        Self {
+            outcome,
+            before: Vec::new(),
+            after: Vec::new(),
+            untidy: None,
+        }
+    }
+}
+
+impl LinkJobs {
+    pub(super) fn new(options: &Options, link: SessionLink, archiver: RunArchiver) -> Self {
+        Self {
+            link,
+            notices: TmuxNotices::new(&options.config),
+            options: options.clone(),
+            archiver,
+            quiet: options.config.input.quiet,
+        }
+    }
+
+    /// Returns what a job is called in the log.
+    pub(super) fn name(job: &Job) -> &'static str {
+        match job {
+            Job::Look(_) => "look",
+            Job::Read { .. } => "read",
+            Job::ReadEnd(..) => "read-end",
+            Job::Drain => "drain",
+            Job::Kill(_) => "kill",
+            Job::KillSession => "kill-session",
+            Job::Prune(_) => "prune",
+            Job::Cleanup => "cleanup",
+            Job::Whereabouts => "whereabouts",
+            Job::ForgetDeaths(_) => "forget-deaths",
+            Job::Launch(_) => "launch",
+            Job::Type(..) => "type",
+            Job::Archive(_) => "archive",
+            Job::ScanOthers => "scan-others",
+        }
+    }
+
+    /// Does a job.
+    pub(super) async fn perform(&mut self, job: Job) -> Done {
+        match job {
+            Job::Look(order) => self.look(&order).await,
+            Job::Read {
+                pane,
+                history,
+                is_over,
+                last_of,
+                entries,
+            } => self.read(pane, history, is_over, last_of, entries).await,
+            Job::ReadEnd(pane, rows) => {
+                let output = self.link.read_end(pane, rows).await;
+                Done::of(
+                    output
+                        .map(|output| Outcome::End(Box::new(output)))
+                        .map_err(text),
+                )
+            }
+            Job::Drain => {
+                self.link.drain_output().await;
+                Done::of(Ok(Outcome::Drained))
+            }
+            Job::Launch(request) => {
+                let paths = &self.options.paths;
+                let (window, response) = launches::run(&mut self.link, paths, *request).await;
+                Done::of(Ok(Outcome::Answered(Box::new(response), window)))
+            }
+            Job::Type(task, explanation, request) => {
+                let explanation = explanation.as_deref();
+                let response = typing::answer(&mut self.link, &task, explanation, request).await;
+                Done::of(Ok(Outcome::Answered(Box::new(response), None)))
+            }
+            Job::Kill(windows) => Done::of(Ok(self.kill(&windows).await)),
+            Job::KillSession => Done::of(self.kill_session().await.map_err(text)),
+            Job::Prune(panes) => {
+                let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
+                Done::of(pruned.map(|()| Outcome::Finished).map_err(text))
+            }
+            Job::Cleanup => Done::of(self.cleanup().await.map_err(text)),
+            Job::Whereabouts => {
+                let whereabouts = self.link.whereabouts().await;
+                Done::of(Ok(Outcome::Whereabouts(whereabouts)))
+            }
+            Job::ForgetDeaths(record) => {
+                self.link.forget_deaths(&record).await;
+                Done::of(Ok(Outcome::Finished))
+            }
+            Job::Archive(task) => {
+                self.archive(&task).await;
+                Done::of(Ok(Outcome::Finished))
+            }
+            Job::ScanOthers => {
+                let notices =
+                    stale_sessions::scan(&mut self.link, &self.options, &self.archiver).await;
+                Done::of(Ok(Outcome::Notices(notices)))
+            }
+        }
+    }
+
+    /// Shows a notice in tmux.
+    pub(super) async fn show_notice(&mut self, text: &str) {
+        if let Some(id) = self.link.life().map(|life| life.id) {
+            let mut connection = self.link.connection();
+            self.notices.show(&mut connection, id, text).await;
+        }
+    }
+
+    /// Puts the counts where tmux's status line can show them.
+    pub(super) async fn show_status(&mut self, line: Option<&str>) {
+        if let Some(id) = self.link.life().map(|life| life.id) {
+            let mut connection = self.link.connection();
+            self.notices.status(&mut connection, id, line).await;
+        }
+    }
+
+    /// Keeps the output of a run. It is written later: nobody waits for it.
+    pub(super) async fn archive(&mut self, task: &Arc<Task>) {
+        let Some(life) = self.link.life().cloned() else {
+            return;
+        };
+        let paths = &self.options.paths;
+        let mut connection = self.link.connection();
+        let kept = self
+            .archiver
+            .hand_over(&mut connection, &life, paths, task)
+            .await;
+        if let Err(error) = kept {
+            tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
+        }
+    }
+
+    /// Takes our things out of tmux.
+    pub(super) async fn leave(&mut self) {
+        if let Some(id) = self.link.life().map(|life| life.id) {
+            let mut connection = self.link.connection();
+            self.notices.clear(&mut connection, id).await;
+        }
+        self.link.close().await;
+    }
+
+    async fn look(&mut self, order: &LookOrder) -> Done {
+        match self.link.look(order, self.quiet).await {
+            Ok(Some((look, untidy))) => Done {
+                untidy: Some(untidy),
+                ..Done::of(Ok(Outcome::Looked(Some(Box::new(look)))))
+            },
+            Ok(None) => Done::of(Ok(Outcome::Looked(None))),
+            Err(error) => Done::failed(with_causes(&error)),
+        }
+    }
+
+    async fn read(
+        &mut self,
+        pane: PaneId,
+        history: History,
+        is_over: bool,
+        last_of: Option<Arc<Task>>,
+        mut entries: Vec<Entry>,
+    ) -> Done {
+        let began = Instant::now();
+        let mut before = Vec::new();
+        let history = match history {
+            History::LastRow => tmux::History::LastRow,
+            History::Whole => tmux::History::Whole,
+        };
+        loop {
+            let heard = match self.link.follow_output(pane, history, is_over).await {
+                Ok(heard) => heard,
+                Err(error) => {
+                    return Done {
+                        before,
+                        ..Done::failed(text(error))
+                    };
+                }
+            };
+            let Heard {
+                output,
+                before: until_then,
+                after,
+            } = heard;
+            before.extend(until_then);
+            // The kernel may have told of the end before tmux has read all.
+            let is_settled = last_of
+                .as_ref()
+                .is_none_or(|task| is_settled(&output, task));
+            if !is_settled && began.elapsed() < LAST_WORDS {
+                before.extend(after);
+                tokio::time::sleep(LAST_WORDS_PAUSE).await;
+                continue;
+            }
+            for entry in &mut entries {
+                entry.judge(&output);
+            }
+            return Done {
+                before,
+                after,
+                ..Done::of(Ok(Outcome::Read(Box::new(output), entries)))
+            };
+        }
+    }
+
+    /// Ends windows, one after the other until one cannot be ended.
+    async fn kill(&mut self, windows: &[WindowId]) -> Outcome {
+        let mut killed = BTreeSet::new();
+        for window in windows {
+            match tmux::kill_window(&mut self.link.connection(), *window).await {
+                Ok(true) => {
+                    killed.insert(*window);
+                }
+                Ok(false) => {}
+                Err(error) => return Outcome::Killed(killed, Err(text(error))),
+            }
+        }
+        Outcome::Killed(killed, Ok(()))
+    }
+
+    async fn kill_session(&mut self) -> Result<Outcome, TmuxError> {
+        if let Some(id) = self.link.life().map(|life| life.id) {
+            let _lock = self.options.paths.lock_server().await;
+            tmux::kill_session(&mut self.link.connection(), id).await?;
+        }
+        Ok(Outcome::Finished)
+    }
+
+    /// Ends the session when no task in it is active.
+    async fn cleanup(&mut self) -> Result<Outcome, TmuxError> {
+        let Some(life) = self.link.life().cloned() else {
+            return Ok(Outcome::Finished);
+        };
+        let _lock = self.options.paths.lock_server().await;
+        let mut connection = self.link.connection();
+        match tmux::end_idle_session(&mut connection, &life, Unless::Active).await {
+            // With the session goes our connection.
+            Ok(_) | Err(TmuxError::Closed) => Ok(Outcome::Finished),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether nothing more comes of the ended run that had this pane.
+fn is_settled(output: &PaneOutput, task: &Task) -> bool {
+    output.is_dead || (output.pid.is_some() && output.pid != task.pid)
+}
+
+fn text(error: TmuxError) -> String {
+    error.to_string()
+}
+
+/// Returns what an error says, with what brought it about.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! Answers to waits that have ended, and to who asks where a task's output ends.
+
+use std::sync::Arc;
+
+use super::effect::Effect;
+use super::input::{AskId, Outcome};
+use super::job_queue::EndRead;
+use super::listeners::EndedWait;
+use super::machine::{HeldAnswer, Session};
+use super::wait_result;
+use crate::model::{Now, Task};
+use crate::terminal::PaneOutput;
+use crate::wait::{Anchor, Cursor};
+use crate::wire::{RefusalKind, Response};
+
+impl Session {
+    /// Answers waits that have ended: with where their task's output ends now, if it is still there.
+    pub(super) fn finish(&mut self, ended: Vec<EndedWait>, now: Now) {
+        for ended in ended {
+            let wait = &ended.active.wait;
+            let task = self.task(wait.window());
+            let task = task.filter(|task| task.run == wait.entry().run);
+            match task.and_then(|task| Some((task.pane?, task))) {
+                Some((pane, task)) => self.jobs.read_end(EndRead {
+                    pane,
+                    rows: ended.active.tail,
+                    task,
+                    waits: vec![ended],
+                    cursors: Vec::new(),
+                }),
+                None => self.answer_wait(&ended, None, now),
+            }
+        }
+    }
+
+    /// Says where a task's output ends, after a look at its window.
+    pub(super) fn read_cursor(&mut self, ask: AskId, window: &str) {
+        let task = window.parse().ok().and_then(|window| self.task(window));
+        match task.and_then(|task| Some((task.pane?, task))) {
+            Some((pane, task)) => self.jobs.read_end(EndRead {
+                pane,
+                rows: 0,
+                task,
+                waits: Vec::new(),
+                cursors: vec![ask],
+            }),
+            None => self.refuse(ask, RefusalKind::Missing, format!("no task {window}")),
+        }
+    }
+
+    /// Takes the end of a task's output, and answers all who want it.
+    pub(super) fn end_read(&mut self, read: EndRead, outcome: Result<Outcome, String>, now: Now) {
+        let EndRead {
+            pane,
+            task,
+            waits,
+            cursors,
+            ..
+        } = read;
+        let end = match outcome {
+            Ok(Outcome::End(output)) => self
+                .cursor_at(&task, &output)
+                .map(|cursor| (cursor, output)),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::debug!(error, %pane, "no cursor");
+                None
+            }
+        };
+        for ended in waits {
+            self.answer_wait(&ended, end.as_ref(), now);
+        }
+        for ask in cursors {
+            match &end {
+                Some((cursor, _)) => {
+                    let cursor = cursor.to_string();
+                    self.effects
+                        .push(Effect::Answer(ask, Response::Cursor { cursor }));
+                }
+                None => {
+                    let message = format!("no task {}", task.window);
+                    self.refuse(ask, RefusalKind::Missing, message);
+                }
+            }
+        }
+    }
+
+    fn answer_wait(
+        &mut self,
+        ended: &EndedWait,
+        end: Option<&(Cursor, Box<PaneOutput>)>,
+        now: Now,
+    ) {
+        let end = end.map(|(cursor, output)| (cursor, output.as_ref()));
+        let result = wait_result::result(ended, end, now);
+        let ask = ended.active.ask;
+        let sighting = wait_result::sighting(ended);
+        self.hold(HeldAnswer {
+            rests_on: match sighting {
+                Some(_) => self.engine.last_seq(),
+                // It tells of no event.
+                None => 0,
+            },
+            ask,
+            response: Response::Waited(result),
+            sighting,
+        });
+    }
+
+    /// Returns the place at which this output ends.
+    fn cursor_at(&self, task: &Arc<Task>, output: &PaneOutput) -> Option<Cursor> {
+        let (column, _) = output.cursor;
+        Some(Cursor {
+            life: self.link.life.as_ref().map(Cursor::life_of)?,
+            window: task.window,
+            run: task.run?,
+            anchor: Anchor::at(
+                &output.rows,
+                output.first_row(),
+                output.cursor_row(),
+                column,
+            ),
+        })
+    }
+}

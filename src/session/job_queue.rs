@@ -1,0 +1,434 @@
+//! What the link is to do next: one job at a time, the most urgent first.
+//!
+//! The order is what answers and rules rely on. What a run wrote last is read before anything else,
+//! so that its waits can be judged; then come the ends of output that answers show, looks, commands,
+//! the readings that waits begin with, what can be put off, and last of all archiving.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::effect::{History, Job, LookOrder, Scope};
+use super::input::AskId;
+use super::listeners::EndedWait;
+use super::wait_entry::Entry;
+use crate::model::{GoneReason, PaneId, Task, WindowId};
+use crate::wait::Spec;
+use crate::wire::{Explanation, Request, Response, RunRequest, SendRequest};
+
+/// Jobs that wait, and the one that runs.
+#[derive(Debug, Default)]
+pub(super) struct JobQueue {
+    /// What the running job is for; `None` while the link is idle.
+    pub(super) running: Option<Purpose>,
+    urgent: VecDeque<Urgent>,
+    ends: Vec<EndRead>,
+    look: Option<QueuedLook>,
+    commands: VecDeque<Command>,
+    reads: VecDeque<PaneRead>,
+    chores: VecDeque<Chore>,
+    archives: VecDeque<Arc<Task>>,
+}
+
+/// What comes before everything else, in this order.
+#[derive(Debug)]
+pub(super) enum Urgent {
+    /// All output that tmux has is to arrive.
+    Drain,
+    /// What the ended run of this pane wrote last is to be read.
+    LastOutput(PaneId, Arc<Task>, History),
+    /// Now all output that came before the last look has been taken: waits are judged by it.
+    Judge,
+}
+
+/// A look that is to be taken, and what is to be done with it.
+#[derive(Debug)]
+pub(super) struct QueuedLook {
+    pub(super) order: LookOrder,
+    /// Whether it is taken only to make sure.
+    pub(super) is_safety: bool,
+    /// Whether all windows are to be looked at if it finds nothing.
+    pub(super) then_all: bool,
+    pub(super) then: Vec<AfterLook>,
+}
+
+/// What is to be done after a look.
+#[derive(Debug)]
+pub(super) enum AfterLook {
+    /// A request that wants to know how things stand now.
+    Answer(AskId, Request),
+    /// A command of ours has ended these tasks.
+    Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
+    /// The same for the whole session.
+    SessionKilled(AskId, Vec<Arc<Task>>),
+    /// A command has changed a window, and has its answer.
+    Answered(AskId, Response),
+    /// Windows of ended tasks were removed.
+    Pruned(AskId, Vec<Arc<Task>>),
+    /// A pane that was paused is to be read; so often that was tried.
+    TakeUp(PaneId, usize),
+    /// The session was ended if it could be, and we leave.
+    Leave(AskId),
+}
+
+/// What was asked for and is more than a question.
+#[derive(Debug)]
+pub(super) enum Command {
+    Launch(AskId, Box<RunRequest>),
+    Type(AskId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
+    Kill(AskId, Vec<Arc<Task>>, GoneReason),
+    KillSession(AskId, GoneReason),
+    Prune(AskId, Vec<Arc<Task>>),
+    Cleanup(AskId),
+    Whereabouts(AskId),
+    /// The output of this run is to be kept before the next command.
+    Archive(Arc<Task>),
+    /// Everything before it is done.
+    Answer(AskId, Response),
+}
+
+/// The reading of a pane that is followed from there on.
+#[derive(Debug)]
+pub(super) struct PaneRead {
+    pub(super) pane: PaneId,
+    pub(super) history: History,
+    pub(super) why: ReadReason,
+}
+
+#[derive(Debug)]
+pub(super) enum ReadReason {
+    /// Waits and readers begin with it.
+    Begin {
+        entries: Vec<Begin>,
+        readers: Vec<ReaderEntry>,
+    },
+    /// It was paused; so often that was tried, and this was its task.
+    TakeUp(usize, Option<Arc<Task>>),
+    /// Its size may have changed.
+    Resize,
+}
+
+/// A wait that begins.
+#[derive(Debug)]
+pub(super) struct Begin {
+    pub(super) ask: AskId,
+    /// `None` while the link has it.
+    pub(super) entry: Option<Entry>,
+    pub(super) tail: usize,
+    pub(super) owner: Option<String>,
+}
+
+/// A reader of output that begins.
+#[derive(Debug)]
+pub(super) struct ReaderEntry {
+    pub(super) ask: AskId,
+    pub(super) task: Arc<Task>,
+    pub(super) raw: bool,
+}
+
+/// The reading of the end of a pane's output, and who wants it.
+#[derive(Debug)]
+pub(super) struct EndRead {
+    pub(super) pane: PaneId,
+    pub(super) rows: usize,
+    pub(super) task: Arc<Task>,
+    pub(super) waits: Vec<EndedWait>,
+    pub(super) cursors: Vec<AskId>,
+}
+
+/// What can be put off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// Deaths that are recorded can be forgotten.
+    ForgetDeaths(String),
+    /// Other sessions of the project.
+    ScanOthers,
+}
+
+/// What the running job is for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    Look(QueuedLook),
+    LastOutput(PaneId, Arc<Task>, History),
+    Drain,
+    End(EndRead),
+    Read(PaneRead),
+    Command(Command),
+    Chore,
+    Archive,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// A job for the link, and what it is for.
+    Run(Job, Purpose),
+    /// Waits can be judged by the last look.
+    Judge,
+    /// A request can be answered.
+    Answer(AskId, Response),
+}
+
+impl JobQueue {
+    /// Takes what is next, while no job runs. `is_over` tells whether a pane's run has ended.
+    pub(super) fn next(&mut self, is_over: impl Fn(PaneId) -> bool) -> Option<Next> {
+        if self.running.is_some() {
+            return None;
+        }
+        if let Some(urgent) = self.urgent.pop_front() {
+            return Some(match urgent {
+                Urgent::Judge => Next::Judge,
+                Urgent::Drain => Next::Run(Job::Drain, Purpose::Drain),
+                Urgent::LastOutput(pane, task, history) => {
+                    let job = Job::Read {
+                        pane,
+                        history,
+                        is_over: true,
+                        last_of: Some(Arc::clone(&task)),
+                        entries: Vec::new(),
+                    };
+                    Next::Run(job, Purpose::LastOutput(pane, task, history))
+                }
+            });
+        }
+        if !self.ends.is_empty() {
+            let end = self.ends.remove(0);
+            return Some(Next::Run(
+                Job::ReadEnd(end.pane, end.rows),
+                Purpose::End(end),
+            ));
+        }
+        if let Some(look) = self.look.take() {
+            return Some(Next::Run(
+                Job::Look(look.order.clone()),
+                Purpose::Look(look),
+            ));
+        }
+        if let Some(command) = self.commands.pop_front() {
+            return Some(next_command(command));
+        }
+        if let Some(mut read) = self.reads.pop_front() {
+            let job = Job::Read {
+                pane: read.pane,
+                history: read.history,
+                is_over: is_over(read.pane),
+                last_of: None,
+                entries: take_entries(&mut read.why),
+            };
+            return Some(Next::Run(job, Purpose::Read(read)));
+        }
+        if let Some(chore) = self.chores.pop_front() {
+            let job = match chore {
+                Chore::ForgetDeaths(record) => Job::ForgetDeaths(record),
+                Chore::ScanOthers => Job::ScanOthers,
+            };
+            return Some(Next::Run(job, Purpose::Chore));
+        }
+        let task = self.archives.pop_front()?;
+        Some(Next::Run(Job::Archive(task), Purpose::Archive))
+    }
+
+    /// Whether a look is queued or under way.
+    pub(super) fn has_look(&self) -> bool {
+        self.look.is_some() || matches!(self.running, Some(Purpose::Look(_)))
+    }
+
+    /// Orders a look. One that is queued already becomes one with it; one that is under way does
+    /// not, for it may have begun before what calls for this one.
+    pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
+        let look = self.look.get_or_insert_with(|| QueuedLook {
+            order: LookOrder::new(Scope::Reported),
+            is_safety: true,
+            then_all: false,
+            then: Vec::new(),
+        });
+        look.order.join(order);
+        look
+    }
+
+    pub(super) fn push_urgent(&mut self, urgent: Urgent) {
+        self.urgent.push_back(urgent);
+    }
+
+    /// Whether waits are still to be judged by the last look.
+    pub(super) fn is_judging(&self) -> bool {
+        !self.urgent.is_empty()
+            || matches!(self.running, Some(Purpose::Drain | Purpose::LastOutput(..)))
+    }
+
+    /// Whether what the run of this pane wrote last is being read.
+    pub(super) fn is_reading_last_output(&self, pane: PaneId) -> bool {
+        matches!(&self.running, Some(Purpose::LastOutput(read, ..)) if *read == pane)
+    }
+
+    /// Goes on with the last output of a run, before everything else.
+    pub(super) fn push_first(&mut self, urgent: Urgent) {
+        self.urgent.push_front(urgent);
+    }
+
+    pub(super) fn push_command(&mut self, command: Command) {
+        self.commands.push_back(command);
+    }
+
+    /// Reads where a task's output ends, for an answer; once for all answers that want it.
+    pub(super) fn read_end(&mut self, read: EndRead) {
+        let same =
+            |other: &&mut EndRead| other.pane == read.pane && other.task.run == read.task.run;
+        match self.ends.iter_mut().find(same) {
+            Some(other) => {
+                other.rows = other.rows.max(read.rows);
+                other.waits.extend(read.waits);
+                other.cursors.extend(read.cursors);
+            }
+            None => self.ends.push(read),
+        }
+    }
+
+    /// Whether the answer to a wait that ended so is still to come.
+    pub(super) fn is_answering(&self, is_it: impl Fn(&EndedWait) -> bool) -> bool {
+        let running = match &self.running {
+            Some(Purpose::End(end)) => Some(end),
+            Some(_) | None => None,
+        };
+        let ends = self.ends.iter().chain(running);
+        ends.flat_map(|end| &end.waits).any(is_it)
+    }
+
+    /// Forgets a wait whose answer is not wanted any more.
+    pub(super) fn forget_answer(&mut self, ask: AskId) {
+        let running = match &mut self.running {
+            Some(Purpose::End(end)) => Some(end),
+            Some(_) | None => None,
+        };
+        for end in self.ends.iter_mut().chain(running) {
+            end.waits.retain(|ended| ended.active.ask != ask);
+        }
+    }
+
+    /// Returns the reading that waits and readers of a pane begin with, which is still to be taken:
+    /// one for all of them.
+    pub(super) fn begin_with(&mut self, pane: PaneId, history: History) -> &mut ReadReason {
+        let is_same =
+            |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Begin { .. });
+        let at = self.reads.iter().position(is_same).unwrap_or_else(|| {
+            self.reads.push_back(PaneRead {
+                pane,
+                history,
+                why: ReadReason::Begin {
+                    entries: Vec::new(),
+                    readers: Vec::new(),
+                },
+            });
+            self.reads.len() - 1
+        });
+        let read = &mut self.reads[at];
+        read.history = read.history.max(history);
+        &mut read.why
+    }
+
+    /// Returns the panes that waits and readers begin to follow.
+    pub(super) fn beginning(&self) -> impl Iterator<Item = PaneId> {
+        let queued = self.reads.iter();
+        let running = match &self.running {
+            Some(Purpose::Read(read)) => Some(read),
+            Some(_) | None => None,
+        };
+        let reads = queued.chain(running);
+        reads
+            .filter(|read| matches!(read.why, ReadReason::Begin { .. }))
+            .map(|read| read.pane)
+    }
+
+    /// Returns what the waits ask for that begin with a reading which is still to be taken.
+    pub(super) fn beginning_specs(&self) -> impl Iterator<Item = &Spec> {
+        let entries = self.reads.iter().flat_map(|read| match &read.why {
+            ReadReason::Begin { entries, .. } => entries.as_slice(),
+            ReadReason::TakeUp(..) | ReadReason::Resize => &[],
+        });
+        let entries = entries.filter_map(|begin| begin.entry.as_ref());
+        entries.map(|entry| entry.wait.spec())
+    }
+
+    /// Reads a paused pane, before the panes that others begin with.
+    pub(super) fn take_up(&mut self, pane: PaneId, tries: usize, task: Option<Arc<Task>>) {
+        self.reads.push_front(PaneRead {
+            pane,
+            history: History::Whole,
+            why: ReadReason::TakeUp(tries, task),
+        });
+    }
+
+    /// Reads the size of a pane, unless that is queued already.
+    pub(super) fn resize(&mut self, pane: PaneId) {
+        let is_queued =
+            |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Resize);
+        if !self.reads.iter().any(is_queued) {
+            self.reads.push_back(PaneRead {
+                pane,
+                history: History::LastRow,
+                why: ReadReason::Resize,
+            });
+        }
+    }
+
+    /// Adds what can be put off. Of two of a kind the later one counts.
+    pub(super) fn push_chore(&mut self, chore: Chore) {
+        let kind = std::mem::discriminant(&chore);
+        self.chores
+            .retain(|other| std::mem::discriminant(other) != kind);
+        self.chores.push_back(chore);
+    }
+
+    pub(super) fn archive(&mut self, task: Arc<Task>) {
+        self.archives.push_back(task);
+    }
+
+    /// Has the output of the runs in these windows kept before the next command: it changes them.
+    pub(super) fn archive_first(&mut self, is_changed: impl Fn(WindowId) -> bool) {
+        let (first, rest) = std::mem::take(&mut self.archives)
+            .into_iter()
+            .partition(|task| is_changed(task.window));
+        self.archives = rest;
+        self.commands
+            .extend(VecDeque::into_iter(first).map(Command::Archive));
+    }
+
+    /// Takes the runs whose output is still to be kept.
+    pub(super) fn take_archives(&mut self) -> Vec<Arc<Task>> {
+        self.archives.drain(..).collect()
+    }
+}
+
+fn next_command(command: Command) -> Next {
+    let job = match &command {
+        Command::Launch(_, request) => Job::Launch(request.clone()),
+        Command::Type(_, task, explanation, request) => {
+            Job::Type(Arc::clone(task), explanation.clone(), request.clone())
+        }
+        Command::Kill(_, tasks, _) => Job::Kill(tasks.iter().map(|task| task.window).collect()),
+        Command::KillSession(..) => Job::KillSession,
+        Command::Prune(_, dead) => {
+            let panes = dead.iter();
+            Job::Prune(
+                panes
+                    .filter_map(|task| Some((task.window, task.pane?)))
+                    .collect(),
+            )
+        }
+        Command::Cleanup(_) => Job::Cleanup,
+        Command::Whereabouts(_) => Job::Whereabouts,
+        Command::Archive(task) => Job::Archive(Arc::clone(task)),
+        Command::Answer(ask, response) => return Next::Answer(*ask, response.clone()),
+    };
+    Next::Run(job, Purpose::Command(command))
+}
+
+/// Takes the waits out that are judged where the pane is read; their place is kept by the rest.
+fn take_entries(why: &mut ReadReason) -> Vec<Entry> {
+    match why {
+        ReadReason::Begin { entries, .. } => entries
+            .iter_mut()
+            .filter_map(|begin| begin.entry.take())
+            .collect(),
+        ReadReason::TakeUp(..) | ReadReason::Resize => Vec::new(),
+    }
+}

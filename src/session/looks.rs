@@ -1,0 +1,232 @@
+//! Looks, and what they bring: records, what waits make of them, and how soon to look again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::effect::{History, LookOrder, Scope};
+use super::input::{Look, Outcome};
+use super::job_queue::{AfterLook, QueuedLook, Urgent};
+use super::look_schedule::{News, Reporting};
+use super::machine::{SAVE_WITHIN, Session};
+use crate::engine::Effect;
+use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
+
+impl Session {
+    /// Takes a look that was ordered, or that it failed.
+    pub(super) fn looked(
+        &mut self,
+        queued: QueuedLook,
+        outcome: Result<Outcome, String>,
+        now: Now,
+    ) {
+        match outcome {
+            Ok(Outcome::Looked(Some(look))) => self.take_look(*look, &queued, now),
+            Ok(Outcome::Looked(None)) => {
+                self.counts.skipped_looks += 1;
+                self.schedule.skipped();
+                if queued.then_all && !self.has_last_look_found {
+                    self.order(LookOrder::new(Scope::Whole));
+                }
+            }
+            Ok(_) => tracing::error!("a look brought something else"),
+            Err(error) => {
+                let problem = format!("tasks cannot be looked at: {error}");
+                if self.look_problem.as_ref() != Some(&problem) {
+                    tracing::warn!(error, "a look failed");
+                }
+                self.look_problem = Some(problem);
+                self.schedule
+                    .looked(Reporting::Nothing, News::None, false, now.mono);
+            }
+        }
+        for then in queued.then {
+            self.after_look(then, now);
+        }
+    }
+
+    fn take_look(&mut self, look: Look, queued: &QueuedLook, now: Now) {
+        let Look {
+            at,
+            snapshot,
+            is_whole,
+            was_called_for,
+            is_unsettled,
+            death_record,
+            link,
+        } = look;
+        self.counts.looks += 1;
+        self.counts.whole_looks += u64::from(is_whole);
+        self.counts.safety_looks += u64::from(queued.is_safety);
+        if self.look_problem.take().is_some() {
+            tracing::info!("tasks can be looked at again");
+        }
+        let name = link.session_name.as_ref();
+        self.session_name
+            .clone_from(name.unwrap_or(&snapshot.session));
+        let lost_connection = self.link.connection != link.connection;
+        self.link = link;
+        self.has_looked = true;
+        let reporting = reporting(&snapshot, self.link.is_connected);
+        let before = self.engine.before();
+        let difference =
+            before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
+        let dead = self.dead_windows();
+        let effects = self.engine.look(snapshot, at);
+        if queued.is_safety && !was_called_for && should_have_been_reported(&effects, &dead) {
+            self.counts.found_late += 1;
+            tracing::warn!("a look found what should have been reported");
+        }
+        let has_news = !effects.is_empty();
+        let ended = ended_runs(&effects);
+        self.perform(effects);
+        if !ended.is_empty() {
+            self.nudge_for_a_while(now);
+        }
+        self.death_record =
+            (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
+        let news = if has_news || difference > Difference::InPassing {
+            News::Some
+        } else if is_whole {
+            News::None
+        } else {
+            News::NoneOfReported
+        };
+        self.schedule
+            .looked(reporting, news, is_unsettled, now.mono);
+        if self.link.is_any_paused {
+            self.schedule.paused();
+        }
+        match difference {
+            Difference::Otherwise => self.save_within(Duration::ZERO, now),
+            Difference::InBells => self.save_within(SAVE_WITHIN, now),
+            Difference::InPassing => {}
+        }
+        self.note_waiting();
+        for (window, run) in ended {
+            if let Some(task) = self.task(window).filter(|task| task.run == run) {
+                self.jobs.archive(task);
+            }
+        }
+        self.has_last_look_found = has_news || is_whole || is_unsettled;
+        if queued.then_all && !self.has_last_look_found {
+            self.order(LookOrder::new(Scope::Whole));
+        }
+        if lost_connection {
+            let ended = self.listeners.lose_all();
+            self.finish(ended, now);
+        }
+        self.prepare_judgement(now);
+    }
+
+    /// Has the output read that came before the look: waits are judged by it after that.
+    fn prepare_judgement(&mut self, now: Now) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        if self.listeners.is_over(look) {
+            // What the run wrote last comes by another client: it is taken before its end.
+            self.jobs.push_urgent(Urgent::Drain);
+        }
+        let dead = look.tasks.values().filter(|task| !task.is_alive());
+        let dead: Vec<(PaneId, Arc<Task>)> = dead
+            .filter_map(|task| Some((task.pane?, Arc::clone(task))))
+            .filter(|(pane, _)| self.listeners.follows(*pane))
+            .collect();
+        for (pane, task) in dead {
+            let last = Urgent::LastOutput(pane, task, History::LastRow);
+            self.jobs.push_urgent(last);
+        }
+        if self.jobs.is_judging() {
+            self.jobs.push_urgent(Urgent::Judge);
+        } else {
+            self.judge_waits(now);
+        }
+    }
+
+    /// Judges waits by the last look: all output that came before it has been taken.
+    pub(super) fn judge_waits(&mut self, now: Now) {
+        let engine = &self.engine;
+        let mut ended = Vec::new();
+        if let Some(look) = engine.before() {
+            let prompt_of = |window| engine.prompt_of(window);
+            ended = self.listeners.look(look, prompt_of);
+        }
+        if std::mem::take(&mut self.doubts.is_follower_lost) {
+            ended.extend(self.listeners.lose_all());
+        }
+        self.finish(ended, now);
+        if std::mem::take(&mut self.doubts.are_sizes_unknown) {
+            self.read_sizes();
+        }
+    }
+
+    /// Returns the windows whose run had ended in the last look.
+    fn dead_windows(&self) -> BTreeSet<WindowId> {
+        let look = self.engine.before().into_iter();
+        look.flat_map(|look| look.tasks.values())
+            .filter(|task| !task.is_alive())
+            .map(|task| task.window)
+            .collect()
+    }
+
+    /// Looks at a paused pane, to read it after that.
+    pub(super) fn order_take_up(&mut self, pane: PaneId, tries: usize) {
+        let mut order = LookOrder::new(Scope::Reported);
+        if let Some(task) = self.task_in(pane) {
+            order.windows.insert(task.window);
+        }
+        self.order_then(order, AfterLook::TakeUp(pane, tries));
+    }
+}
+
+/// Returns what is reported between looks at a session that looks so.
+fn reporting(snapshot: &Snapshot, is_connected: bool) -> Reporting {
+    let has_dead = || snapshot.tasks.values().any(|task| !task.is_alive());
+    match (snapshot.exists, is_connected) {
+        (false, _) => Reporting::Absent,
+        (true, false) => Reporting::Nothing,
+        (true, true) if has_dead() => Reporting::AllButRespawns,
+        (true, true) => Reporting::All,
+    }
+}
+
+fn records(effects: &[Effect]) -> impl Iterator<Item = &Record> {
+    effects.iter().flat_map(|effect| match effect {
+        Effect::Append(records) => records.as_slice(),
+        Effect::Status(_) => &[],
+    })
+}
+
+/// Returns the windows whose runs have ended by these effects and are still shown there.
+fn ended_runs(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
+    let ended = records(effects).filter_map(|record| match &record.body {
+        Body::Event(event) => match event.kind {
+            EventKind::Exited { replaced: None } => Some((event.task.window, event.task.run)),
+            EventKind::Exited { replaced: Some(_) }
+            | EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Input { .. }
+            | EventKind::InputResolved { .. }
+            | EventKind::Disappeared { .. } => None,
+        },
+        Body::Notice { .. } | Body::FollowUp { .. } => None,
+    });
+    ended.collect()
+}
+
+/// Whether a look brought an event that tmux or the kernel should have reported. That a dead pane
+/// runs again is reported by nothing.
+fn should_have_been_reported(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool {
+    records(effects).any(|record| match &record.body {
+        Body::Event(event) => match event.kind {
+            // That a program begins or ceases to wait need not show in its output.
+            EventKind::Input { .. } | EventKind::InputResolved { .. } => false,
+            EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Disappeared { .. } => !dead.contains(&event.task.window),
+        },
+        Body::Notice { .. } | Body::FollowUp { .. } => false,
+    })
+}

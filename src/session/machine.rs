@@ -1,0 +1,572 @@
+//! The session's state, and the turn that every input takes through it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
+use super::job_queue::{AfterLook, Chore, JobQueue, Next, Purpose};
+use super::listeners::{Listeners, Piece};
+use super::look_schedule::LookSchedule;
+use super::wait_result;
+use crate::engine::{self, Engine, Sighting};
+use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
+use crate::wire::Response;
+
+/// How often tmux is nudged after a run has ended, and for how long. A window that is run again at
+/// once is in danger: of the next run nothing is reported but its end, and the signal that tells
+/// tmux of the end can be lost while it is still busy with the beginning (3.3a).
+const NUDGE_EVERY: Duration = Duration::from_millis(15);
+const NUDGE_FOR: Duration = Duration::from_millis(500);
+
+/// How long what the feed says as well need not be saved, so that it is not written at each bell.
+pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// One task session.
+#[derive(Debug)]
+pub struct Session {
+    pub(super) engine: Engine,
+    pub(super) listeners: Listeners,
+    pub(super) schedule: LookSchedule,
+    pub(super) jobs: JobQueue,
+    /// How far the feed is on the disk.
+    pub(super) store: StoreState,
+    /// Its name for records.
+    pub(super) session_name: String,
+    /// How the link stood after the last look.
+    pub(super) link: LinkState,
+    /// Whether there was a look.
+    pub(super) has_looked: bool,
+    /// What the next look has to settle.
+    pub(super) doubts: Doubts,
+    /// Whether the last look found something.
+    pub(super) has_last_look_found: bool,
+    /// Why the last look failed; `None` when it did not.
+    pub(super) look_problem: Option<String>,
+    pub(super) counts: Counts,
+    /// Waits that are about to begin.
+    pub(super) beginning: BTreeSet<AskId>,
+    /// Answers that rest on records which the disk has yet to take.
+    held: Vec<HeldAnswer>,
+    /// When tmux is to be nudged next, and until when that is to go on.
+    nudges: Option<(Instant, Instant)>,
+    /// When the last look is to be saved; `None` when it is, or would be the same.
+    save_at: Option<Instant>,
+    /// tmux's record of deaths, and the record that has to be on the disk before it is cut.
+    pub(super) death_record: Option<(Seq, String)>,
+    /// The panes that the link was told to follow; `None` when it has to be told again.
+    followed: Option<BTreeSet<PaneId>>,
+    /// The tasks that the link was told to be waiting.
+    waiting: BTreeSet<WindowId>,
+    /// What this turn wants done.
+    pub(super) effects: Vec<Effect>,
+}
+
+/// What the next look has to settle.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    /// Whether the client that follows output has gone.
+    pub(super) is_follower_lost: bool,
+    /// Whether terminals of followed panes may differ from what is there.
+    pub(super) are_sizes_unknown: bool,
+}
+
+/// An answer that rests on records which the disk has yet to take.
+#[derive(Debug)]
+pub(super) struct HeldAnswer {
+    /// The number of the last of them; 0 when it tells of none.
+    pub(super) rests_on: Seq,
+    pub(super) ask: AskId,
+    pub(super) response: Response,
+    /// What whoever asked learns by it.
+    pub(super) sighting: Option<Sighting>,
+}
+
+impl HeldAnswer {
+    fn is_of_wait(&self) -> bool {
+        matches!(self.response, Response::Waited(_))
+    }
+}
+
+/// What a session begins with.
+#[derive(Debug)]
+pub struct Setup {
+    /// The engine, with what it carries on from.
+    pub engine: Engine,
+    /// The name that the session was asked for by.
+    pub session_name: String,
+    /// The longest time between two looks.
+    pub longest_pause: Duration,
+    /// How far tmux's own notes were read when the engine's last look was taken.
+    pub bookmark: Bookmark,
+    /// How far the feed is on the disk.
+    pub store: StoreState,
+}
+
+/// What a session counts, for those who look after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Looks that were taken.
+    pub looks: u64,
+    /// Of those, looks at all windows.
+    pub whole_looks: u64,
+    /// Of those, looks that nothing called for.
+    pub safety_looks: u64,
+    /// Looks of which nothing had to be asked.
+    pub skipped_looks: u64,
+    /// How often a look that nothing called for found an event.
+    pub found_late: u64,
+}
+
+impl Session {
+    /// Returns a session of which nothing was looked at yet.
+    #[must_use]
+    pub fn new(setup: Setup, now: Now) -> Self {
+        let Setup {
+            mut engine,
+            session_name,
+            longest_pause,
+            bookmark,
+            store,
+        } = setup;
+        engine.tried(store.tried);
+        Self {
+            engine,
+            listeners: Listeners::default(),
+            schedule: LookSchedule::new(longest_pause, now.mono),
+            jobs: JobQueue::default(),
+            store,
+            session_name,
+            link: LinkState {
+                bookmark,
+                ..LinkState::default()
+            },
+            has_looked: false,
+            doubts: Doubts::default(),
+            has_last_look_found: false,
+            look_problem: None,
+            counts: Counts::default(),
+            beginning: BTreeSet::new(),
+            held: Vec::new(),
+            nudges: None,
+            save_at: Some(now.mono),
+            death_record: None,
+            followed: None,
+            waiting: BTreeSet::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes an input; returns what is to be done, in order.
+    #[must_use]
+    pub fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
+        match input {
+            Input::Asked(ask, request) => self.ask(ask, request),
+            Input::Left(ask) => self.leave(ask),
+            Input::Changed(change) => self.change(change, now),
+            Input::Done(outcome) => self.done(outcome, now),
+            Input::Stored(store) => self.stored(store, now),
+            Input::Due => self.due(now),
+        }
+        self.go_on(now)
+    }
+
+    /// Delivers what was gathered, due or not, because the daemon leaves.
+    #[must_use]
+    pub fn deliver_all(&mut self, now: Now) -> Vec<Effect> {
+        let delivered = self.engine.deliver(now);
+        self.perform(delivered);
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Saves the last look, because the daemon leaves.
+    #[must_use]
+    pub fn save_all(&mut self) -> Vec<Effect> {
+        self.save();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Takes the runs whose output is still to be kept.
+    pub fn take_archives(&mut self) -> Vec<Arc<Task>> {
+        self.jobs.take_archives()
+    }
+
+    /// Has other sessions of the project looked for.
+    #[must_use]
+    pub fn scan_others(&mut self, now: Now) -> Vec<Effect> {
+        self.jobs.push_chore(Chore::ScanOthers);
+        self.go_on(now)
+    }
+
+    /// Returns when [`Input::Due`] has something to do, if ever.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let look_at = (!self.jobs.has_look()).then(|| {
+            let at = self.schedule.next_look();
+            self.look_at().map_or(at, |prompt| prompt.min(at))
+        });
+        [
+            look_at,
+            self.deliver_at(),
+            self.save_at.filter(|_| self.engine.before().is_some()),
+            self.nudges.map(|(next, _)| next),
+            self.listeners.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Returns the counts of tasks; `None` before the first look.
+    #[must_use]
+    pub fn status(&self) -> Option<StatusCounts> {
+        self.engine.counts()
+    }
+
+    /// Returns what it has counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns how many waits are under way.
+    #[must_use]
+    pub fn n_waits(&self) -> usize {
+        let held = self.held.iter();
+        self.listeners.n_waits() + held.filter(|held| held.is_of_wait()).count()
+    }
+
+    /// Returns the session's name now.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.session_name
+    }
+
+    /// Returns what keeps it from its work now, if anything does.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.look_problem.as_deref()
+    }
+
+    /// Whether it was looked at, or could not be.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.engine.counts().is_some() || self.look_problem.is_some()
+    }
+
+    /// Does what has become possible, and returns all that is to be done.
+    fn go_on(&mut self, now: Now) -> Vec<Effect> {
+        self.release_held();
+        self.forget_deaths();
+        while let Some(next) = self.jobs.next(is_over(&self.engine)) {
+            match next {
+                Next::Run(job, purpose) => {
+                    self.jobs.running = Some(purpose);
+                    self.effects.push(Effect::Run(job));
+                }
+                Next::Judge => self.judge_waits(now),
+                Next::Answer(ask, response) => self.answer_when_stored(ask, response),
+            }
+        }
+        self.follow_only_listened();
+        let pieces = self.listeners.take_pieces().into_iter();
+        self.effects.extend(pieces.map(|piece| match piece {
+            Piece::Text(ask, text) => Effect::Output(ask, text),
+            Piece::End(ask) => Effect::OutputEnd(ask),
+            Piece::Cut(ask) => Effect::OutputCut(ask),
+        }));
+        std::mem::take(&mut self.effects)
+    }
+
+    fn change(&mut self, change: Change, now: Now) {
+        match change {
+            Change::Task => {
+                // As a rule it is about what is reported with it. If not, everything is looked at.
+                self.order(LookOrder::new(Scope::Reported)).then_all = true;
+            }
+            Change::Windows => {
+                self.order(LookOrder::new(Scope::Reported));
+            }
+            Change::Output => {
+                self.schedule.printed();
+                if self.schedule.next_look() <= now.mono && !self.jobs.has_look() {
+                    self.order(LookOrder::new(Scope::Reported));
+                }
+            }
+            Change::Printed { pane, bytes } => {
+                let ended = self.listeners.print(pane, &bytes, now);
+                if self.listeners.is_guess(pane) {
+                    self.doubts.are_sizes_unknown = true;
+                    self.schedule.at_once(now.mono);
+                }
+                self.finish(ended, now);
+            }
+            Change::Unfollowed => self.followed = None,
+            Change::Paused(pane) => {
+                // The last reading of a run pauses its pane itself.
+                if self.listeners.pause(pane) && !self.jobs.is_reading_last_output(pane) {
+                    self.order_take_up(pane, 0);
+                }
+            }
+            Change::FollowerLost => {
+                // Whether the session has gone as well is for a look to say.
+                self.doubts.is_follower_lost = true;
+                self.order(LookOrder::new(Scope::Sure));
+            }
+            Change::Layout => self.read_sizes(),
+            Change::Terminals(windows) => {
+                self.order(LookOrder::of(windows));
+            }
+        }
+    }
+
+    /// Orders a look that something calls for.
+    pub(super) fn order(&mut self, order: LookOrder) -> &mut super::job_queue::QueuedLook {
+        let look = self.jobs.order(order);
+        look.is_safety = false;
+        look.order.waiting.clone_from(&self.waiting);
+        look
+    }
+
+    /// Orders a look, and what is to be done after it.
+    pub(super) fn order_then(&mut self, order: LookOrder, then: AfterLook) {
+        self.order(order).then.push(then);
+    }
+
+    fn due(&mut self, now: Now) {
+        if self.deliver_at().is_some_and(|due| due <= now.mono) {
+            let effects = self.engine.deliver_due(now);
+            self.perform(effects);
+        }
+        self.save_if_due(now);
+        self.nudge_if_due(now);
+        let ended = self.listeners.tick(now);
+        self.finish(ended, now);
+        if self.jobs.has_look() {
+            return;
+        }
+        let is_prompt_due = self.look_at().is_some_and(|due| due <= now.mono);
+        if !is_prompt_due && self.schedule.next_look() > now.mono {
+            return;
+        }
+        let is_safety =
+            self.link.is_connected && !is_prompt_due && self.schedule.is_safety(now.mono);
+        let order = if is_safety {
+            LookOrder {
+                refresh: Refresh::IfOld,
+                ..LookOrder::new(Scope::Whole)
+            }
+        } else {
+            LookOrder::new(Scope::Sure)
+        };
+        self.order(order).is_safety = is_safety;
+    }
+
+    /// Returns when the engine wants a look. None is taken while the disk is too far behind.
+    fn look_at(&self) -> Option<Instant> {
+        self.engine.look_at().filter(|_| !self.store.is_full)
+    }
+
+    /// Returns when what was gathered is to be delivered: not while answers are on their way that say
+    /// the same to whom it concerns.
+    fn deliver_at(&self) -> Option<Instant> {
+        let at = self.engine.deliver_at()?;
+        let is_answering = self
+            .jobs
+            .is_answering(|ended| wait_result::sighting(ended).is_some());
+        (!is_answering).then_some(at)
+    }
+
+    fn leave(&mut self, ask: AskId) {
+        self.listeners.leave(ask);
+        self.jobs.forget_answer(ask);
+        self.beginning.remove(&ask);
+        self.held.retain(|held| held.ask != ask);
+    }
+
+    fn done(&mut self, outcome: Result<Outcome, String>, now: Now) {
+        let Some(purpose) = self.jobs.running.take() else {
+            return;
+        };
+        match purpose {
+            Purpose::Look(look) => self.looked(look, outcome, now),
+            Purpose::LastOutput(pane, task, history) => {
+                self.last_output_read(pane, &task, history, outcome, now);
+            }
+            Purpose::End(end) => self.end_read(end, outcome, now),
+            Purpose::Read(read) => self.pane_read(read, outcome, now),
+            Purpose::Command(command) => self.command_done(command, outcome),
+            Purpose::Drain | Purpose::Archive => {}
+            Purpose::Chore => {
+                if let Ok(Outcome::Notices(notices)) = outcome {
+                    for (level, text) in notices {
+                        self.notice(level, text, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns what the engine wants into effects.
+    pub(super) fn perform(&mut self, effects: Vec<engine::Effect>) {
+        for effect in effects {
+            match effect {
+                engine::Effect::Append(records) => self.effects.push(Effect::Append {
+                    records,
+                    session_name: self.session_name.clone(),
+                    checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
+                }),
+                engine::Effect::Status(counts) => self.effects.push(Effect::Status(counts)),
+            }
+        }
+    }
+
+    /// Records a notice that speaks of no event.
+    pub(super) fn notice(&mut self, level: Level, text: String, now: Now) {
+        // With a disk that is too far behind there is no room for it.
+        if !self.store.is_full {
+            let effects = self.engine.notice(level, text, now);
+            self.perform(effects);
+        }
+    }
+
+    /// Answers once the disk has taken what is recorded by now, or refused it: a disk that refuses
+    /// holds no answer up.
+    pub(super) fn answer_when_stored(&mut self, ask: AskId, response: Response) {
+        self.hold(HeldAnswer {
+            rests_on: self.engine.last_seq(),
+            ask,
+            response,
+            sighting: None,
+        });
+    }
+
+    /// Holds an answer until the disk has taken or refused what it rests on.
+    pub(super) fn hold(&mut self, answer: HeldAnswer) {
+        self.held.push(answer);
+    }
+
+    fn release_held(&mut self) {
+        for answer in std::mem::take(&mut self.held) {
+            if answer.rests_on > self.store.tried {
+                self.held.push(answer);
+                continue;
+            }
+            if let Some(sighting) = &answer.sighting {
+                self.engine.see(sighting);
+            }
+            let HeldAnswer { ask, response, .. } = answer;
+            self.effects.push(Effect::Answer(ask, response));
+        }
+    }
+
+    /// Takes note of how far the feed is on the disk. Answers go out before deliveries: what an answer
+    /// has said is not delivered as news.
+    fn stored(&mut self, store: StoreState, now: Now) {
+        self.store = store;
+        self.release_held();
+        self.engine.tried(store.tried);
+        if self.deliver_at().is_some_and(|due| due <= now.mono) {
+            let effects = self.engine.deliver_due(now);
+            self.perform(effects);
+        }
+    }
+
+    /// Lets tmux forget the deaths that are recorded by now.
+    fn forget_deaths(&mut self) {
+        let written = self.store.written;
+        if let Some((_, record)) = self.death_record.take_if(|(seq, _)| *seq <= written) {
+            self.jobs.push_chore(Chore::ForgetDeaths(record));
+        }
+    }
+
+    /// Tells the link which panes to follow, where that has changed.
+    fn follow_only_listened(&mut self) {
+        let mut panes = self.listeners.panes();
+        panes.extend(self.jobs.beginning());
+        if self.followed.as_ref() != Some(&panes) {
+            self.followed = Some(panes.clone());
+            self.effects.push(Effect::Follow(panes));
+        }
+    }
+
+    /// Tells the link which tasks wait, where that has changed.
+    pub(super) fn note_waiting(&mut self) {
+        let tasks = self.tasks();
+        let windows = tasks.iter().map(|task| task.window);
+        let waiting: BTreeSet<WindowId> = windows
+            .filter(|window| self.engine.prompt_of(*window).is_some())
+            .collect();
+        if waiting != self.waiting {
+            self.waiting.clone_from(&waiting);
+            self.effects.push(Effect::Waiting(waiting));
+        }
+    }
+
+    /// Saves the last look, so that the next daemon carries on from it.
+    fn save(&mut self) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        self.save_at = None;
+        let (look, bookmark) = (Box::new(look.clone()), self.link.bookmark.clone());
+        let first_undelivered = self.engine.first_undelivered();
+        self.effects
+            .push(Effect::Save(look, bookmark, first_undelivered));
+    }
+
+    /// Takes note that what was saved is out of date.
+    pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
+        let at = now.mono + pause;
+        self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
+    }
+
+    pub(super) fn save_if_due(&mut self, now: Now) {
+        if self.save_at.is_some_and(|at| at <= now.mono) {
+            self.save();
+        }
+    }
+
+    /// Nudges tmux for a while: a run has ended, and another may follow at once.
+    pub(super) fn nudge_for_a_while(&mut self, now: Now) {
+        self.nudges = Some((now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR));
+    }
+
+    fn nudge_if_due(&mut self, now: Now) {
+        let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) else {
+            return;
+        };
+        if let Some(life) = &self.link.life {
+            self.effects.push(Effect::Nudge(life.clone()));
+        }
+        self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
+    }
+
+    /// Returns all tasks of the last look.
+    pub(super) fn tasks(&self) -> Vec<Arc<Task>> {
+        let look = self.engine.before();
+        look.map(|look| look.tasks.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Returns a task of the last look.
+    pub(super) fn task(&self, window: WindowId) -> Option<Arc<Task>> {
+        self.engine.before()?.tasks.get(&window).cloned()
+    }
+
+    /// Returns the task whose primary pane this is.
+    pub(super) fn task_in(&self, pane: PaneId) -> Option<Arc<Task>> {
+        task_in(&self.engine, pane).cloned()
+    }
+}
+
+fn task_in(engine: &Engine, pane: PaneId) -> Option<&Arc<Task>> {
+    let tasks = &engine.before()?.tasks;
+    tasks.values().find(|task| task.pane == Some(pane))
+}
+
+/// Tells of a pane whether its run has ended.
+fn is_over(engine: &Engine) -> impl Fn(PaneId) -> bool {
+    |pane| task_in(engine, pane).is_some_and(|task| !task.is_alive())
+}

@@ -1,0 +1,316 @@
+//! Readings of panes that are followed: waits and readers begin with one, and a pane that was
+//! paused, has another size or has ended is read again.
+
+use std::sync::Arc;
+
+use super::effect::{Effect, History, LookOrder, Scope};
+use super::input::{AskId, Outcome};
+use super::job_queue::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
+use super::listeners::{ActiveWait, EndedWait, n_patterns, verdict_since};
+use super::machine::Session;
+use super::wait_entry::{self, Entry, Reading};
+use super::wait_result;
+use crate::model::{Now, PaneId, Task, WindowId};
+use crate::terminal::PaneOutput;
+use crate::wait::{Anchor, Cursor, Wait};
+use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
+
+/// How often a pane is read again that was respawned between a look and the reading.
+const READINGS: usize = 5;
+
+impl Session {
+    /// Begins a wait, after a look at its window. Nothing that the task prints once it has begun is
+    /// missed.
+    pub(super) fn begin_wait(&mut self, ask: AskId, request: &WaitRequest, now: Now) {
+        if !self.beginning.contains(&ask) {
+            return;
+        }
+        let window: Option<WindowId> = request.window.parse().ok();
+        if let Some(task) = window.and_then(|window| self.task(window)) {
+            self.engine.wait_begun(&task.name, request.owner.as_deref());
+        }
+        let prepared = wait_entry::spec(request, self.n_patterns())
+            .and_then(|spec| Ok((spec, self.entry(request)?)));
+        let (spec, (task, anchor)) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => {
+                self.beginning.remove(&ask);
+                self.effects
+                    .push(Effect::Answer(ask, Response::Refused(refusal)));
+                return;
+            }
+        };
+        let pane = task.pane.filter(|_| spec.needs_output());
+        let history = if anchor.is_some() || spec.texts().next().is_some() {
+            History::Whole
+        } else {
+            History::LastRow
+        };
+        let begin = Begin {
+            ask,
+            entry: Some(Entry {
+                wait: Wait::begin(spec, task, 0, now),
+                anchor,
+                reading: Reading::default(),
+            }),
+            tail: wait_result::tail(request.tail),
+            owner: request.owner.clone(),
+        };
+        match pane {
+            Some(pane) => {
+                if let ReadReason::Begin { entries, .. } = self.jobs.begin_with(pane, history) {
+                    entries.push(begin);
+                }
+            }
+            None => self.start_wait(begin, None, now),
+        }
+    }
+
+    /// Begins to pass a task's output on, after a look at its window.
+    pub(super) fn begin_reader(&mut self, ask: AskId, window: &str, raw: bool) {
+        if !self.beginning.contains(&ask) {
+            return;
+        }
+        let task = window.parse().ok().and_then(|window| self.task(window));
+        let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
+            self.beginning.remove(&ask);
+            self.refuse(ask, RefusalKind::Missing, format!("no task {window}"));
+            return;
+        };
+        if let ReadReason::Begin { readers, .. } = self.jobs.begin_with(pane, History::LastRow) {
+            readers.push(ReaderEntry { ask, task, raw });
+        }
+    }
+
+    /// Takes the reading of a pane that is followed from there on. All that it printed before has
+    /// been taken.
+    pub(super) fn pane_read(&mut self, read: PaneRead, outcome: Result<Outcome, String>, now: Now) {
+        let PaneRead { pane, why, .. } = read;
+        let outcome = match outcome {
+            Ok(Outcome::Read(output, entries)) => Ok((output, entries)),
+            Ok(_) => Err("a reading brought something else".to_owned()),
+            Err(error) => Err(error),
+        };
+        match (why, outcome) {
+            (ReadReason::Begin { entries, readers }, Ok((output, judged))) => {
+                self.begin_all(pane, entries, readers, &output, judged, now);
+            }
+            (ReadReason::Begin { entries, readers }, Err(error)) => {
+                let message = format!("cannot read the task's output: {error}");
+                // The link has the entries: their askers are those that are still beginning.
+                let asks = entries.iter().map(|begin| begin.ask);
+                let asks: Vec<AskId> = asks
+                    .chain(readers.iter().map(|reader| reader.ask))
+                    .collect();
+                for ask in asks {
+                    if self.beginning.remove(&ask) {
+                        self.refuse(ask, RefusalKind::Failed, message.clone());
+                    }
+                }
+            }
+            (ReadReason::TakeUp(tries, task), Ok((output, _))) => {
+                if task.is_none_or(|task| !is_other_run(&output, &task)) {
+                    let ended = self.listeners.resume(pane, &output, now);
+                    self.finish(ended, now);
+                } else if tries + 1 < READINGS {
+                    self.order(LookOrder::new(Scope::Whole));
+                    self.order_take_up(pane, tries + 1);
+                } else {
+                    self.lose_pane(pane, now);
+                }
+            }
+            (ReadReason::TakeUp(..), Err(error)) => {
+                tracing::debug!(error, %pane, "could not read what a pane had printed");
+                self.lose_pane(pane, now);
+            }
+            (ReadReason::Resize, Ok((output, _))) => self.listeners.resize(pane, &output),
+            (ReadReason::Resize, Err(error)) => {
+                tracing::debug!(error, %pane, "could not read a pane's new size");
+            }
+        }
+    }
+
+    fn begin_all(
+        &mut self,
+        pane: PaneId,
+        begins: Vec<Begin>,
+        readers: Vec<ReaderEntry>,
+        output: &PaneOutput,
+        judged: Vec<Entry>,
+        now: Now,
+    ) {
+        let since = self.listeners.follow(pane, output);
+        for (mut begin, mut entry) in begins.into_iter().zip(judged) {
+            entry.wait.count_from(since);
+            begin.entry = Some(entry);
+            self.start_wait(begin, Some(pane), now);
+        }
+        for ReaderEntry { ask, task, raw } in readers {
+            if self.beginning.remove(&ask) {
+                self.listeners.add_reader(ask, pane, &task, raw);
+                self.effects.push(Effect::Following(ask));
+                if self
+                    .task(task.window)
+                    .is_none_or(|now| now.run != task.run || !now.is_alive())
+                {
+                    // Its run ended meanwhile: the next look ends the stream.
+                    self.order(LookOrder::of([task.window]));
+                }
+            }
+        }
+        self.listeners.forget_idle_streams();
+    }
+
+    /// Adds a wait, or ends it if it has a verdict already.
+    fn start_wait(&mut self, begin: Begin, pane: Option<PaneId>, now: Now) {
+        let Begin {
+            ask,
+            entry,
+            tail,
+            owner,
+        } = begin;
+        let Some(Entry {
+            mut wait, reading, ..
+        }) = entry.filter(|_| self.beginning.remove(&ask))
+        else {
+            // Whoever asked has left.
+            return;
+        };
+        self.effects.push(Effect::Begun(ask));
+        let verdict = match reading.since {
+            Some(since) => verdict_since(&mut wait, since, now),
+            None => None,
+        };
+        let look = self.engine.before().cloned().unwrap_or_default();
+        let prompt = self.engine.prompt_of(wait.window());
+        let verdict = verdict.or_else(|| wait.look(&look, prompt));
+        let active = ActiveWait {
+            ask,
+            began: wait.began(),
+            wait,
+            pane,
+            matched_at_entry: reading.is_text_there,
+            tail,
+            owner,
+        };
+        match verdict {
+            Some(verdict) => self.finish(vec![EndedWait { active, verdict }], now),
+            None => self.listeners.add_wait(active),
+        }
+    }
+
+    /// Returns the run to wait on and where in its output to begin.
+    fn entry(&self, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>), Refusal> {
+        let missing = |message: String| Refusal::new(RefusalKind::Missing, message);
+        let failed = |message: String| Refusal::new(RefusalKind::Failed, message);
+        let window: WindowId = request
+            .window
+            .parse()
+            .map_err(|_| missing(format!("no task {}", request.window)))?;
+        let task = self.task(window).ok_or_else(|| {
+            missing(match request.run {
+                // Whoever names the run has seen it.
+                Some(run) => format!("run {run} of {window} is over and its window is closed"),
+                None => format!("no task {window}"),
+            })
+        })?;
+        if let (Some(wanted), Some(run)) = (request.run, task.run)
+            && wanted != run
+        {
+            return Err(failed(format!(
+                "run {wanted} of task {window} is over, it is at run {run}"
+            )));
+        }
+        let Some(text) = &request.since else {
+            return Ok((task, None));
+        };
+        let cursor: Cursor = text
+            .parse()
+            .map_err(|error| wait_entry::usage(format!("{error}")))?;
+        let life = self.link.life.as_ref().map(Cursor::life_of);
+        if cursor.window != window || life.as_ref() != Some(&cursor.life) {
+            let why = "the cursor is of another task or of another life of the session";
+            return Err(failed(why.to_owned()));
+        }
+        if Some(cursor.run) != task.run {
+            let run = task.run.unwrap_or_default();
+            return Err(failed(format!(
+                "the cursor is of run {}, the task is at run {run}",
+                cursor.run
+            )));
+        }
+        Ok((task, Some(cursor.anchor)))
+    }
+
+    /// Takes what the pane of an ended run shows at its end.
+    pub(super) fn last_output_read(
+        &mut self,
+        pane: PaneId,
+        task: &Arc<Task>,
+        history: History,
+        outcome: Result<Outcome, String>,
+        now: Now,
+    ) {
+        let output = match outcome {
+            Ok(Outcome::Read(output, _)) => output,
+            Ok(_) => return,
+            Err(error) => {
+                tracing::debug!(error, %pane, "could not read what a run wrote last");
+                return;
+            }
+        };
+        if is_other_run(&output, task) {
+            tracing::debug!(%pane, "a run was replaced before its end was read");
+            // The reading has paused the pane.
+            self.order_take_up(pane, 0);
+            return;
+        }
+        if history == History::LastRow {
+            if self.listeners.is_short_of(pane, &output) {
+                // More was written than has arrived: where that begins is in the history.
+                let last = Urgent::LastOutput(pane, Arc::clone(task), History::Whole);
+                self.jobs.push_first(last);
+            }
+            return;
+        }
+        let ended = self.listeners.end(pane, task.run, &output, now);
+        self.finish(ended, now);
+    }
+
+    /// Reads the sizes of all panes that are followed.
+    pub(super) fn read_sizes(&mut self) {
+        for pane in self.listeners.panes() {
+            self.jobs.resize(pane);
+        }
+    }
+
+    /// Reads a pane that was paused, after a look at it.
+    pub(super) fn take_up(&mut self, pane: PaneId, tries: usize) {
+        if self.listeners.follows(pane) {
+            let task = self.task_in(pane);
+            self.jobs.take_up(pane, tries, task);
+        }
+    }
+
+    fn lose_pane(&mut self, pane: PaneId, now: Now) {
+        let ended = self.listeners.lose(pane);
+        self.finish(ended, now);
+    }
+
+    /// Returns how many texts are looked for, also by waits that are about to begin.
+    fn n_patterns(&self) -> usize {
+        let specs = self.jobs.beginning_specs();
+        self.listeners.n_patterns() + specs.map(n_patterns).sum::<usize>()
+    }
+
+    pub(super) fn refuse(&mut self, ask: AskId, kind: RefusalKind, message: String) {
+        let refusal = Refusal::new(kind, message);
+        self.effects
+            .push(Effect::Answer(ask, Response::Refused(refusal)));
+    }
+}
+
+/// Whether the pane runs another process than the task did when it was looked at.
+fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
+    output.pid.is_some() && output.pid != task.pid
+}

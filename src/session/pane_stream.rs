@@ -1,0 +1,141 @@
+//! The output of one pane that is followed, as lines.
+
+use std::time::{Duration, Instant};
+
+use crate::model::{Now, text};
+use crate::terminal::{Line, PaneOutput, Stamp, Terminal};
+use crate::wait::Anchor;
+
+/// How long tmux waits for the end of a string before it takes output for text again.
+const STRING_LASTS: Duration = Duration::from_secs(5);
+
+/// One pane's output, from when somebody began to follow it.
+#[derive(Debug)]
+pub(super) struct PaneStream {
+    terminal: Terminal,
+    /// Of the last chunk of output.
+    stamp: Stamp,
+    /// How many rows of history there were when nothing had scrolled off this terminal.
+    scrolled_before: i64,
+    /// Since when a string (a title, an image) has been waiting for its end.
+    in_string_since: Option<Instant>,
+    /// The line that was written last and is not ended, where somebody reads.
+    pub(super) unfinished: Option<String>,
+    state: StreamState,
+}
+
+/// Whether all of a pane's output arrives.
+#[derive(Debug)]
+enum StreamState {
+    /// All of it, up to now.
+    Whole,
+    /// The pane was paused when its terminal's cursor stood here, if that can be said. What arrives
+    /// after that has something missing before it and is not used: the pane has to be read.
+    Paused(Option<Anchor>),
+}
+
+impl PaneStream {
+    /// Begins with a pane whose screen stands so.
+    pub(super) fn new(output: &PaneOutput) -> Self {
+        Self {
+            terminal: Terminal::seeded(
+                output.width,
+                output.height,
+                output.screen(),
+                output.cursor,
+                output.is_alternate,
+            ),
+            stamp: 0,
+            scrolled_before: i64::try_from(output.history).unwrap_or(i64::MAX),
+            in_string_since: None,
+            unfinished: None,
+            state: StreamState::Whole,
+        }
+    }
+
+    /// Returns the stamp of what was written last: all that stands there is as old or older.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Whether what the terminal shows is not known: a full-screen program has left that had the
+    /// screen when it was first read.
+    pub(super) fn is_guess(&self) -> bool {
+        self.terminal.is_guess()
+    }
+
+    /// Whether output is missing, so that the pane has to be read.
+    pub(super) fn is_paused(&self) -> bool {
+        match self.state {
+            StreamState::Whole => false,
+            StreamState::Paused(_) => true,
+        }
+    }
+
+    /// Takes note that what the pane prints from here on does not arrive.
+    pub(super) fn pause(&mut self) {
+        self.state = StreamState::Paused(self.anchor());
+    }
+
+    /// Takes the pane up again, as it stands now.
+    pub(super) fn resume(&mut self, output: &PaneOutput) {
+        self.stamp += 1;
+        self.show(output);
+        self.state = StreamState::Whole;
+    }
+
+    /// Whether more stands in the pane than has arrived.
+    pub(super) fn is_short_of(&self, output: &PaneOutput) -> bool {
+        let rows = self.rows();
+        let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
+        !shown.ends_with(known) || known.is_empty() != shown.is_empty()
+    }
+
+    /// Returns the terminal's rows as a capture has them.
+    fn rows(&self) -> Vec<String> {
+        let rows = self.terminal.rows();
+        rows.iter().map(|row| text::row(row.as_bytes())).collect()
+    }
+
+    /// Shows what stands in the pane now: all of it is old.
+    pub(super) fn show(&mut self, output: &PaneOutput) {
+        self.terminal
+            .resize(output.width, output.height, output.screen(), output.cursor);
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.scrolled_before = signed(output.history as u64) - signed(self.terminal.scrolled());
+    }
+
+    /// Returns up to where the pane's history has arrived; `None` where rows do not scroll.
+    pub(super) fn anchor(&self) -> Option<Anchor> {
+        if let StreamState::Paused(anchor) = &self.state {
+            return anchor.clone();
+        }
+        if self.terminal.is_alternate() || self.terminal.is_guess() {
+            return None;
+        }
+        let scrolled = i64::try_from(self.terminal.scrolled()).ok()?;
+        let top = usize::try_from(self.scrolled_before + scrolled).ok()?;
+        let (column, row) = self.terminal.cursor();
+        Some(Anchor::at(&self.rows(), top, top + row, column))
+    }
+
+    /// Takes output.
+    pub(super) fn write(&mut self, bytes: &[u8], now: Now, line: &mut dyn FnMut(&Line<'_>)) {
+        let given_up = |since: Instant| now.mono.saturating_duration_since(since) >= STRING_LASTS;
+        if self.in_string_since.is_some_and(given_up) {
+            self.terminal.abandon_string();
+        }
+        self.stamp += 1;
+        self.terminal.write(bytes, self.stamp, line);
+        self.in_string_since = self
+            .terminal
+            .is_in_string()
+            .then(|| self.in_string_since.unwrap_or(now.mono));
+    }
+}
+
+/// Returns the rows without the blank ones at the end.
+fn without_blanks(rows: &[String]) -> &[String] {
+    let n = rows.iter().rposition(|row| !row.is_empty());
+    &rows[..n.map_or(0, |last| last + 1)]
+}

@@ -1,0 +1,204 @@
+//! What a wait asks for, and what a reading of its pane says as it begins.
+
+use std::time::Duration;
+
+use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
+use crate::wait::{Anchor, Condition, Located, Spec, Wait, locate};
+use crate::wire::{ConditionFields, Refusal, RefusalKind, WaitRequest};
+
+/// How many texts one wait may look for. Each is compiled, takes up to 100 KB once it is used, and is
+/// tried on every line that is written.
+const MOST_PATTERNS: usize = 64;
+
+/// How long such a text may be, in bytes: longer than any line that is reported.
+const LONGEST_PATTERN: usize = 8192;
+
+/// How many texts all waits of the session may look for together.
+const MOST_PATTERNS_IN_ALL: usize = 2048;
+
+/// A wait that is about to begin with the reading of its pane.
+#[derive(Debug)]
+pub struct Entry {
+    pub(super) wait: Wait,
+    /// Where in the run's output it begins; without it, at the reading.
+    pub(super) anchor: Option<Anchor>,
+    /// What the reading says.
+    pub(super) reading: Reading,
+}
+
+/// What the reading of a pane says of a wait that begins with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reading {
+    /// Whether one of the texts is there already.
+    pub(super) is_text_there: bool,
+    /// What the pane has behind the anchor; `None` without one.
+    pub(super) since: Option<Since>,
+}
+
+/// What a pane has behind an anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// The place was not found again.
+    Lost,
+    /// Nothing.
+    Nothing,
+    /// Output, which the wait was given.
+    Output,
+}
+
+impl Entry {
+    /// Judges what was read: whether a text is there already, and what was written behind the
+    /// anchor. It can take milliseconds for a long history.
+    pub fn judge(&mut self, output: &PaneOutput) {
+        let Self { wait, anchor, .. } = self;
+        let is_text_there = stands_there(wait.spec(), output);
+        let anchor = anchor.as_ref();
+        self.reading = Reading {
+            is_text_there,
+            since: anchor.map(|anchor| give_since(wait, anchor, output)),
+        };
+    }
+}
+
+/// Returns how many texts a wait looks for.
+fn n_patterns(request: &WaitRequest) -> usize {
+    let is_text = |condition: &&ConditionFields| matches!(condition, ConditionFields::Text(_));
+    request.conditions.iter().filter(is_text).count() + request.stops.len()
+}
+
+/// Reads what is waited for; refuses what makes no sense or is too much, beside the texts that other
+/// waits look for.
+pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Refusal> {
+    let n_patterns = n_patterns(request);
+    if n_patterns > MOST_PATTERNS {
+        return Err(usage(format!(
+            "a wait takes at most {MOST_PATTERNS} texts, found {n_patterns}; one regular expression \
+             can hold several: --regex 'a|b'"
+        )));
+    }
+    if n_patterns > 0 && n_under_way + n_patterns > MOST_PATTERNS_IN_ALL {
+        return Err(Refusal::new(
+            RefusalKind::Failed,
+            format!(
+                "the waits under way look for {n_under_way} texts, and {MOST_PATTERNS_IN_ALL} are \
+                 the most"
+            ),
+        ));
+    }
+    let pattern = |text: &String| {
+        if text.len() > LONGEST_PATTERN {
+            return Err(usage(format!(
+                "a text to wait for has at most {LONGEST_PATTERN} bytes, found {}",
+                text.len()
+            )));
+        }
+        if text.is_empty() {
+            return Err(usage("an empty text matches everything".to_owned()));
+        }
+        Pattern::parse(text, request.regex, request.ignore_case)
+            .map_err(|error| usage(error.to_string()))
+    };
+    let condition = |fields: &ConditionFields| {
+        Ok(match fields {
+            ConditionFields::Exit => Condition::Exit,
+            ConditionFields::Text(text) => Condition::Text(pattern(text)?),
+            ConditionFields::Change => Condition::Change,
+            ConditionFields::Bell => Condition::Bell,
+            ConditionFields::Input => Condition::Input,
+            ConditionFields::Idle { ms } => Condition::Idle(Duration::from_millis(*ms)),
+        })
+    };
+    let mut conditions = request
+        .conditions
+        .iter()
+        .map(condition)
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    if conditions.is_empty() {
+        conditions.push(Condition::Exit);
+    }
+    Ok(Spec {
+        conditions,
+        stops: request
+            .stops
+            .iter()
+            .map(pattern)
+            .collect::<Result<_, _>>()?,
+        timeout: request.timeout_ms.map(Duration::from_millis),
+        through_prompts: request.through_prompts,
+    })
+}
+
+/// Whether one of the texts stands in these rows.
+fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
+    if spec.texts().next().is_none() {
+        return false;
+    }
+    let rows = unwrapped(&output.rows, output.width, 0);
+    let stands = |text: &Pattern| rows.iter().any(|row| text.find(&row.line(), 0).is_some());
+    spec.texts().any(stands)
+}
+
+/// Gives a wait what was written behind the anchor.
+pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) -> Since {
+    match locate(anchor, &output.rows, output.history, output.limit) {
+        Located::Lost => Since::Lost,
+        Located::At(row) => {
+            let mut since = Since::Nothing;
+            let rows = output.rows.get(row..).unwrap_or_default();
+            for row in unwrapped(rows, output.width, anchor.column) {
+                if row.is_fresh() {
+                    since = Since::Output;
+                }
+                wait.line_since(&row.line());
+            }
+            since
+        }
+    }
+}
+
+/// A line of a capture.
+#[derive(Default)]
+struct Row {
+    text: String,
+    /// Where old and new parts end, in bytes, and their stamps.
+    runs: Vec<(usize, Stamp)>,
+}
+
+impl Row {
+    fn line(&self) -> Line<'_> {
+        Line::new(&self.text, &self.runs, true)
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.line().is_fresh(0..self.text.len(), 0)
+    }
+
+    fn push(&mut self, text: &str, stamp: Stamp) {
+        self.text.push_str(text);
+        self.runs.push((self.text.len(), stamp));
+    }
+}
+
+/// Joins rows that were wrapped: a row that fills its width goes on in the next. The first `old`
+/// columns of the first row are old, everything else is new.
+fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
+    let mut lines: Vec<Row> = Vec::new();
+    let mut goes_on = false;
+    let mut old = old;
+    for row in rows {
+        if !goes_on {
+            lines.push(Row::default());
+        }
+        let line = lines.last_mut().expect("one was pushed");
+        let (before, behind) = split_at_column(row, old);
+        line.push(before, 0);
+        line.push(behind, 1);
+        goes_on = columns_of(row) >= width;
+        old = 0;
+    }
+    lines
+}
+
+pub(super) fn usage(message: String) -> Refusal {
+    Refusal::new(RefusalKind::Usage, message)
+}

@@ -1,0 +1,126 @@
+//! How a wait that has ended is answered.
+
+use super::listeners::EndedWait;
+use crate::engine::{Sighted, Sighting};
+use crate::model::{Exit, Now, text};
+use crate::terminal::PaneOutput;
+use crate::wait::{Cursor, Outcome};
+use crate::wire::{OutcomeName, WaitResult};
+
+/// The longest line that a result shows, in characters.
+const LINE_CHARS: usize = 2000;
+
+/// How many of the last lines a result shows, unless it was asked for more or fewer.
+const TAIL: usize = 10;
+
+/// The most of them that it shows.
+const MOST_TAIL: usize = 1000;
+
+/// Returns how many of the last lines to show for this wish.
+pub(super) fn tail(wish: Option<usize>) -> usize {
+    wish.unwrap_or(TAIL).min(MOST_TAIL)
+}
+
+/// Returns what there is to say of a wait that has ended; `end` is where its task's output ends now,
+/// if it is still there.
+pub(super) fn result(
+    ended: &EndedWait,
+    end: Option<(&Cursor, &PaneOutput)>,
+    now: Now,
+) -> WaitResult {
+    let EndedWait { active, verdict } = ended;
+    let mut result = WaitResult::new(name(&verdict.outcome));
+    match &verdict.outcome {
+        Outcome::Exited(exit) | Outcome::Died(exit) => tell_exit(&mut result, exit),
+        Outcome::Respawned { old_pid, new_pid } => {
+            result.old_pid = *old_pid;
+            result.new_pid = *new_pid;
+        }
+        Outcome::Matched
+        | Outcome::Changed
+        | Outcome::Bell
+        | Outcome::Input
+        | Outcome::Idle
+        | Outcome::Timeout
+        | Outcome::Disappeared
+        | Outcome::Stopped
+        | Outcome::AnchorLost => {}
+    }
+    result.condition = verdict.condition.map(str::to_owned);
+    let line = verdict.line.as_deref();
+    result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
+    result.matched_index = verdict.index;
+    if let Some(prompt) = &verdict.prompt {
+        result.prompt_kind = Some(prompt.kind.into());
+        result.secret = Some(prompt.secret);
+    }
+    result.matched_at_entry = active.matched_at_entry;
+    result.saw_new_output = active.wait.saw_output();
+    let elapsed = now.mono.saturating_duration_since(active.began);
+    result.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    if let Some((cursor, output)) = end {
+        result.tail = last_lines(output, active.tail);
+        result.alternate_on = Some(output.is_alternate);
+        result.cursor = Some(cursor.to_string());
+    }
+    result
+}
+
+/// Returns what whoever waited learns of the run by the answer; `None` when that is no event.
+pub(super) fn sighting(ended: &EndedWait) -> Option<Sighting> {
+    let what = match ended.verdict.outcome {
+        Outcome::Exited(_) | Outcome::Died(_) => Sighted::End,
+        Outcome::Input => Sighted::Input,
+        Outcome::Bell => Sighted::Bell,
+        Outcome::Disappeared => Sighted::Disappearance,
+        Outcome::Matched
+        | Outcome::Changed
+        | Outcome::Idle
+        | Outcome::Timeout
+        | Outcome::Respawned { .. }
+        | Outcome::Stopped
+        | Outcome::AnchorLost => return None,
+    };
+    let active = &ended.active;
+    Some(Sighting {
+        owner: active.owner.clone(),
+        window: active.wait.window(),
+        run: active.wait.entry().run,
+        what,
+    })
+}
+
+/// Returns the last lines with text. What tmux writes into a pane whose process has ended may have
+/// moved some of them into the history.
+fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
+    let mut lines = if output.is_alternate {
+        output.screen().to_vec()
+    } else {
+        output.lines_from(0, 0)
+    };
+    lines.retain(|line| !line.trim().is_empty());
+    lines.drain(..lines.len().saturating_sub(most));
+    lines
+}
+
+fn name(outcome: &Outcome) -> OutcomeName {
+    match outcome {
+        Outcome::Matched => OutcomeName::Matched,
+        Outcome::Exited(_) => OutcomeName::Exited,
+        Outcome::Changed => OutcomeName::Changed,
+        Outcome::Bell => OutcomeName::Bell,
+        Outcome::Input => OutcomeName::Input,
+        Outcome::Idle => OutcomeName::Idle,
+        Outcome::Timeout => OutcomeName::Timeout,
+        Outcome::Died(_) => OutcomeName::Died,
+        Outcome::Respawned { .. } => OutcomeName::Respawned,
+        Outcome::Disappeared => OutcomeName::Disappeared,
+        Outcome::Stopped => OutcomeName::Stopped,
+        Outcome::AnchorLost => OutcomeName::AnchorLost,
+    }
+}
+
+fn tell_exit(result: &mut WaitResult, exit: &Exit) {
+    result.exit_code = exit.code;
+    result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
+}

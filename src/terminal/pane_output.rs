@@ -1,0 +1,69 @@
+//! What a terminal shows, as it was captured at one instant.
+
+use super::row::{columns_of, split_at_column};
+
+/// The rows of a pane's history and screen, with its dimensions and state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaneOutput {
+    /// History, as far as requested, and screen: one string per row, wrapped as on the screen,
+    /// including blank rows at the end.
+    pub rows: Vec<String>,
+    /// The number of rows of history.
+    pub history: usize,
+    /// The maximum number of rows of history.
+    pub limit: usize,
+    /// The pane's width in columns.
+    pub width: usize,
+    /// The pane's height in rows.
+    pub height: usize,
+    /// The cursor's column and row on the screen, from 0.
+    pub cursor: (usize, usize),
+    /// Whether a full-screen program uses the alternate screen.
+    pub is_alternate: bool,
+    /// Whether the pane's process has ended.
+    pub is_dead: bool,
+    /// The process that tmux started in the pane, which distinguishes runs. `None` where tmux does
+    /// not report it for a dead pane.
+    pub pid: Option<u32>,
+}
+
+impl PaneOutput {
+    /// Returns the rows of the screen.
+    #[must_use]
+    pub fn screen(&self) -> &[String] {
+        &self.rows[self.rows.len().saturating_sub(self.height)..]
+    }
+
+    /// Returns the lines from this row and column on, with wrapped rows joined: a row that fills
+    /// its width continues in the next one. Blank lines at the end are omitted.
+    #[must_use]
+    pub fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        let mut goes_on = false;
+        for (index, text) in self.rows.iter().enumerate().skip(row) {
+            let skipped = if index == row { column } else { 0 };
+            let (_, rest) = split_at_column(text, skipped);
+            match lines.last_mut().filter(|_| goes_on) {
+                Some(line) => line.push_str(rest),
+                None => lines.push(rest.to_owned()),
+            }
+            goes_on = columns_of(text) >= self.width;
+        }
+        while lines.last().is_some_and(|line| line.trim().is_empty()) {
+            lines.pop();
+        }
+        lines
+    }
+
+    /// Returns the row of the cursor, counted from the top of the history.
+    #[must_use]
+    pub fn cursor_row(&self) -> usize {
+        self.history + self.cursor.1
+    }
+
+    /// Returns the number of the first of [`PaneOutput::rows`], counted from the top of the history.
+    #[must_use]
+    pub fn first_row(&self) -> usize {
+        (self.history + self.height).saturating_sub(self.rows.len())
+    }
+}
