@@ -13,7 +13,7 @@ use crate::tmux::{
     self, Callers, Client, Connection, History, HookWakeups, Output, Server, TmuxError, Told,
 };
 
-/// How many changes may wait for the hub before more are left in the clients' pipes, where tmux
+/// How many changes may wait for the event loop before more are left in the clients' pipes, where tmux
 /// sees that they are not read.
 const MAX_QUEUED: usize = 4096;
 
@@ -29,7 +29,7 @@ pub(super) struct ControlClients {
     /// Is woken by hooks.
     waiter: HookWakeups,
     pub(super) activity: PaneActivity,
-    /// What was taken from the clients and not handed to the hub yet, in order.
+    /// What was taken from the clients and not handed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
 }

@@ -247,7 +247,8 @@ impl EventLoop {
                 self.recorder.perform(vec![engine::Effect::Status(counts)]);
             }
             Effect::Save(look, bookmark, first_undelivered) => {
-                self.recorder.save(&look, bookmark, first_undelivered);
+                let is_taken = self.recorder.save(&look, bookmark, first_undelivered);
+                return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Answer(ask, response) => self.answer(ask, response),
             Effect::Begun(ask) => {

@@ -25,6 +25,8 @@ pub enum Input {
     Done(Result<Outcome, String>),
     /// How far the feed is on the disk.
     Stored(StoreState),
+    /// The last look could not be saved: the disk is too far behind.
+    NotSaved,
     /// A deadline has come.
     Due,
 }

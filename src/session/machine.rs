@@ -167,6 +167,7 @@ impl Session {
             Input::Changed(change) => self.change(change, now),
             Input::Done(outcome) => self.done(outcome, now),
             Input::Stored(store) => self.stored(store, now),
+            Input::NotSaved => self.save_within(SAVE_WITHIN, now),
             Input::Due => self.due(now),
         }
         self.go_on(now)
@@ -392,10 +393,15 @@ impl Session {
         match purpose {
             Purpose::Look(look) => self.looked(look, outcome, now),
             Purpose::LastOutput(pane, task, history) => {
+                self.followed = None;
                 self.last_output_read(pane, &task, history, outcome, now);
             }
             Purpose::End(end) => self.end_read(end, outcome, now),
-            Purpose::Read(read) => self.pane_read(read, outcome, now),
+            Purpose::Read(read) => {
+                // The link follows what it has read.
+                self.followed = None;
+                self.pane_read(read, outcome, now);
+            }
             Purpose::Command(command) => self.command_done(command, outcome),
             Purpose::Drain | Purpose::Archive => {}
             Purpose::Chore => {

@@ -1,6 +1,6 @@
 //! Requests: what each needs before it can be answered, and what it has done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,13 +240,15 @@ impl Session {
     fn kill(&mut self, ask: AskId, names: &[String], reason: GoneReason) {
         let found: Result<Vec<Arc<Task>>, Refusal> =
             names.iter().map(|name| self.find_task(name)).collect();
-        let tasks = match found {
+        let mut tasks = match found {
             Ok(tasks) => tasks,
             Err(refusal) => {
                 let refused = Response::Refused(refusal);
                 return self.effects.push(Effect::Answer(ask, refused));
             }
         };
+        let mut windows = BTreeSet::new();
+        tasks.retain(|task| windows.insert(task.window));
         let is_killed = |window| tasks.iter().any(|task| task.window == window);
         self.jobs.archive_first(is_killed);
         self.jobs.push_command(Command::Kill(ask, tasks, reason));

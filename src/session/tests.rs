@@ -1,1 +1,649 @@
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
+use super::*;
+use crate::engine::{Engine, Memory, Settings};
+use crate::model::test_notation::snapshot;
+use crate::model::{Body, Now, PaneId};
+use crate::terminal::PaneOutput;
+use crate::wire::{ConditionFields, Request, Response, RunRequest, WaitRequest};
+
+const PANE: PaneId = PaneId(1);
+
+/// A session with a link that does what the test says.
+struct Driver {
+    session: Session,
+    now: Now,
+    /// What was done since it was last asked.
+    done: Vec<String>,
+    /// The job that runs, if one does.
+    job: Option<Job>,
+    /// Whether the disk takes records at once.
+    disk_takes: bool,
+    connection: u64,
+    asks: u64,
+    /// The panes that the link was told to follow.
+    followed: BTreeSet<PaneId>,
+    /// What the last look showed.
+    shown: String,
+}
+
+impl Driver {
+    /// A session that was looked at once and shows this.
+    fn new(notation: &str) -> Self {
+        let now = Now {
+            mono: Instant::now(),
+            wall: 1_000_000,
+        };
+        let setup = Setup {
+            engine: Engine::new(Settings::LIVE, Memory::default(), now),
+            session_name: "work".to_owned(),
+            longest_pause: Duration::from_secs(60),
+            bookmark: crate::model::Bookmark::default(),
+            store: StoreState::default(),
+        };
+        let mut driver = Self {
+            session: Session::new(setup, now),
+            now,
+            done: Vec::new(),
+            job: None,
+            disk_takes: true,
+            connection: 1,
+            asks: 0,
+            followed: BTreeSet::new(),
+            shown: String::new(),
+        };
+        driver.input(Input::Due);
+        driver.look(notation);
+        driver.finish_chores();
+        driver.take();
+        driver
+    }
+
+    fn input(&mut self, input: Input) {
+        let effects = self.session.handle(input, self.now);
+        self.perform(effects);
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        let mut stored = None;
+        for effect in effects {
+            let said = match effect {
+                Effect::Run(job) => {
+                    assert!(self.job.is_none(), "one job at a time: {job:?}");
+                    let said = describe(&job);
+                    self.job = Some(job);
+                    said
+                }
+                Effect::Follow(panes) => {
+                    self.followed = panes;
+                    continue;
+                }
+                Effect::Waiting(windows) => format!("waiting {}", list(&windows)),
+                Effect::Append { records, .. } => {
+                    stored = records.last().map(|record| record.seq);
+                    let kinds = records.iter().map(|record| match &record.body {
+                        Body::Event(_) => "event",
+                        Body::Notice { .. } => "notice",
+                        Body::FollowUp { .. } => "followUp",
+                    });
+                    format!("append {}", kinds.collect::<Vec<_>>().join(" "))
+                }
+                Effect::Answer(ask, Response::Waited(result)) => {
+                    format!("answer {} {:?}", ask.0, result.outcome)
+                }
+                Effect::Answer(ask, Response::Refused(refusal)) => {
+                    format!("refuse {}: {}", ask.0, refusal.message)
+                }
+                Effect::Answer(ask, _) => format!("answer {}", ask.0),
+                Effect::Begun(ask) => format!("begun {}", ask.0),
+                Effect::Following(ask) => format!("following {}", ask.0),
+                Effect::Output(ask, text) => format!("output {} {text}", ask.0),
+                Effect::OutputEnd(ask) => format!("end {}", ask.0),
+                Effect::OutputCut(ask) => format!("cut {}", ask.0),
+                Effect::Save(..) | Effect::Status(_) | Effect::Nudge(_) => continue,
+                Effect::Leave => "leave".to_owned(),
+            };
+            self.done.push(said);
+        }
+        if let Some(seq) = stored.filter(|_| self.disk_takes) {
+            self.store(seq);
+        }
+    }
+
+    /// The disk has taken the records up to this number.
+    fn store(&mut self, seq: u64) {
+        self.input(Input::Stored(StoreState {
+            written: seq,
+            tried: seq,
+            is_full: false,
+        }));
+    }
+
+    /// The running job brings this.
+    fn outcome(&mut self, outcome: Outcome) {
+        assert!(self.job.take().is_some(), "no job runs");
+        self.input(Input::Done(Ok(outcome)));
+    }
+
+    /// The running look shows this.
+    #[track_caller]
+    fn look(&mut self, notation: &str) {
+        assert!(matches!(self.job, Some(Job::Look(_))), "{:?}", self.job);
+        notation.clone_into(&mut self.shown);
+        let snapshot = snapshot(notation);
+        let look = Look {
+            at: self.now,
+            is_whole: true,
+            was_called_for: true,
+            is_unsettled: false,
+            death_record: String::new(),
+            link: LinkState {
+                life: snapshot.life.clone(),
+                session_name: Some("work".to_owned()),
+                is_connected: true,
+                connection: self.connection,
+                ..LinkState::default()
+            },
+            snapshot,
+        };
+        self.outcome(Outcome::Looked(Some(Box::new(look))));
+    }
+
+    /// The running reading shows these rows.
+    #[track_caller]
+    fn read(&mut self, rows: &[&str]) {
+        let output = output(rows);
+        match self.job.as_mut() {
+            Some(Job::Read { entries, .. }) => {
+                let mut entries = std::mem::take(entries);
+                for entry in &mut entries {
+                    entry.judge(&output);
+                }
+                self.outcome(Outcome::Read(Box::new(output), entries));
+            }
+            Some(Job::ReadEnd(..)) => self.outcome(Outcome::End(Box::new(output))),
+            job => panic!("no reading runs: {job:?}"),
+        }
+    }
+
+    /// Jobs that nobody waits for are done.
+    fn finish_chores(&mut self) {
+        while matches!(
+            self.job,
+            Some(Job::Archive(_) | Job::ForgetDeaths(_) | Job::Drain)
+        ) {
+            self.outcome(Outcome::Finished);
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        self.input(Input::Changed(Change::Printed {
+            pane: PANE,
+            bytes: text.as_bytes().to_vec(),
+        }));
+    }
+
+    fn ask(&mut self, request: Request) -> AskId {
+        self.asks += 1;
+        let ask = AskId(self.asks);
+        self.input(Input::Asked(ask, request));
+        ask
+    }
+
+    /// Asks for a wait on `@1`, for a text or, without one, for the end.
+    fn wait(&mut self, text: Option<&str>) -> AskId {
+        let text = text.map(|text| ConditionFields::Text(text.to_owned()));
+        self.ask(Request::Wait(WaitRequest {
+            window: "@1".to_owned(),
+            conditions: text.into_iter().collect(),
+            ..WaitRequest::default()
+        }))
+    }
+
+    /// Begins a wait for a text on a running `@1` whose screen shows these rows.
+    fn begin(&mut self, text: &str, rows: &[&str]) -> AskId {
+        let ask = self.wait(Some(text));
+        self.look("life 1; @1#1 a running pid=7");
+        self.read(rows);
+        self.finish_chores();
+        self.take();
+        ask
+    }
+
+    /// Time passes, in which looks show nothing new.
+    fn after(&mut self, ms: u64) {
+        self.now = self.now.after(Duration::from_millis(ms));
+        self.input(Input::Due);
+        while matches!(self.job, Some(Job::Look(_))) {
+            let shown = self.shown.clone();
+            self.look(&shown);
+        }
+        self.done.retain(|done| !done.starts_with("look"));
+    }
+
+    /// Returns what was done since it was last asked.
+    fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.done)
+    }
+
+    #[track_caller]
+    fn did(&mut self, expected: &[&str]) {
+        assert_eq!(self.take(), expected);
+    }
+}
+
+fn describe(job: &Job) -> String {
+    match job {
+        Job::Look(order) => {
+            let mut said = format!("look {:?}", order.scope);
+            if order.is_barrier {
+                said.push_str(" barrier");
+            }
+            if !order.windows.is_empty() {
+                said.push_str(&format!(" {}", list(&order.windows)));
+            }
+            said
+        }
+        Job::Read {
+            pane,
+            history,
+            entries,
+            last_of,
+            ..
+        } => match last_of {
+            Some(_) => format!("read last of {pane} {history:?}"),
+            None => format!("read {pane} {history:?} for {}", entries.len()),
+        },
+        Job::ReadEnd(pane, _) => format!("read end of {pane}"),
+        Job::Drain => "drain".to_owned(),
+        Job::Launch(request) => format!("launch {}", request.name),
+        Job::Kill(windows) => format!("kill {windows:?}"),
+        Job::Archive(task) => format!("archive {}", task.window),
+        Job::Type(task, ..) => format!("type {}", task.window),
+        Job::KillSession
+        | Job::Prune(_)
+        | Job::Cleanup
+        | Job::Whereabouts
+        | Job::ForgetDeaths(_)
+        | Job::ScanOthers => format!("{job:?}"),
+    }
+}
+
+fn list<T: ToString>(items: &BTreeSet<T>) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join(" ")
+}
+
+/// A pane of five rows, with as much history as there are more.
+fn output(rows: &[&str]) -> PaneOutput {
+    let height = 5;
+    let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
+    let y = rows.len().clamp(1, height) - 1;
+    while rows.len() < height {
+        rows.push(String::new());
+    }
+    let x = rows[rows.len() - height + y].len();
+    PaneOutput {
+        history: rows.len() - height,
+        rows,
+        limit: 2000,
+        width: 80,
+        height,
+        cursor: (x, y),
+        is_alternate: false,
+        is_dead: false,
+        pid: Some(7),
+    }
+}
+
+#[test]
+fn output_counts_before_the_end_of_its_run() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &[""]);
+    driver.input(Input::Changed(Change::Task));
+    driver.did(&["look Reported"]);
+    // The look shows the end; what the run wrote last is still on its way.
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["append event", "read last of %1 LastRow"]);
+    driver.print("all done\r\n");
+    driver.did(&[]);
+    driver.read(&["all done"]);
+    // The wait was answered by the text, and what its answer shows is read before the archive is.
+    driver.did(&["read end of %1"]);
+    driver.read(&["all done"]);
+    driver.did(&["answer 1 Matched", "archive @1"]);
+    assert!(driver.followed.is_empty());
+}
+
+#[test]
+fn what_tmux_threw_away_at_the_end_is_read() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["begin"]);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.take();
+    // More stands there than has arrived: only then the whole history is read.
+    driver.read(&["begin", "all done"]);
+    driver.did(&["read last of %1 Whole"]);
+    driver.read(&["begin", "all done"]);
+    driver.read(&["begin", "all done"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Matched".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_run_that_ends_without_the_text_is_an_outcome_of_its_own() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["begin"]);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 3 pid=7");
+    driver.read(&["begin"]);
+    driver.take();
+    driver.read(&["begin"]);
+    driver.did(&["answer 1 Died", "archive @1"]);
+}
+
+#[test]
+fn a_pane_that_was_paused_is_read_from_where_it_was() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.print("\r\ntwo");
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.did(&["look Reported @1"]);
+    // What arrives while it is paused has something missing before it.
+    driver.print("done");
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["read %1 Whole for 0"]);
+    driver.read(&["one", "two", "three", "done"]);
+    driver.did(&["read end of %1"]);
+    driver.read(&["one", "two", "three", "done"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Matched".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_pane_whose_place_is_not_found_again_has_lost_output() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.read(&["something", "else", "stands", "here"]);
+    driver.read(&[""]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 AnchorLost".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_pane_that_was_respawned_before_it_was_read_is_looked_at_again() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.look("life 1; @1#1 a running pid=6");
+    driver.take();
+    driver.read(&["one"]);
+    driver.did(&["look Whole @1"]);
+}
+
+#[test]
+fn another_connection_may_have_lost_output() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &[""]);
+    driver.connection = 2;
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.read(&[""]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 AnchorLost".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_look_that_is_out_says_nothing_to_a_wait_that_begins_meanwhile() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look Reported"]);
+    driver.wait(None);
+    driver.did(&[]);
+    // Of the run before: it was asked for before the wait.
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["append event", "look Reported @1"]);
+    driver.look("life 1; @1#2 a running pid=8");
+    let did = driver.take();
+    assert!(did.contains(&"begun 1".to_owned()), "{did:?}");
+    assert!(!did.iter().any(|did| did.starts_with("answer")), "{did:?}");
+}
+
+#[test]
+fn waits_that_begin_at_once_share_one_look_and_one_reading() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    for n in 0..40 {
+        driver.wait(Some(&format!("text {n}")));
+    }
+    // The first look is out when the others come.
+    driver.did(&["look Reported @1"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["look Reported @1", "read %1 Whole for 40"]);
+    driver.read(&["text 3"]);
+    let did = driver.take();
+    let begun = did.iter().filter(|did| did.starts_with("begun")).count();
+    assert_eq!((begun, did.len()), (40, 40), "{did:?}");
+    assert_eq!(driver.session.n_waits(), 40);
+    driver.print("text 30\r\n");
+    // The texts 3 and 30.
+    driver.did(&["read end of %1"]);
+    driver.read(&[""]);
+    driver.did(&["answer 4 Matched", "answer 31 Matched"]);
+}
+
+#[test]
+fn a_wait_that_needs_no_history_reads_none() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Wait(WaitRequest {
+        window: "@1".to_owned(),
+        conditions: vec![ConditionFields::Change],
+        ..WaitRequest::default()
+    }));
+    driver.take();
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["read %1 LastRow for 1"]);
+    assert_eq!(driver.followed, BTreeSet::from([PANE]));
+}
+
+#[test]
+fn whoever_leaves_takes_everything_along() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    // While the pane is read.
+    let ask = driver.wait(Some("text"));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.take();
+    driver.input(Input::Left(ask));
+    driver.read(&[""]);
+    driver.did(&[]);
+    assert!(driver.followed.is_empty());
+    // While it waits.
+    let ask = driver.begin("text", &[""]);
+    driver.input(Input::Left(ask));
+    assert!(driver.followed.is_empty());
+    driver.print("text");
+    driver.did(&[]);
+    // While its answer is read.
+    let ask = driver.begin("text", &[""]);
+    driver.print("text");
+    driver.input(Input::Left(ask));
+    driver.read(&["text"]);
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("answer")), "{did:?}");
+    assert_eq!(driver.session.n_waits(), 0);
+}
+
+#[test]
+fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.wait(None);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.disk_takes = false;
+    driver.input(Input::Changed(Change::Task));
+    driver.take();
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["append event", "read end of %1"]);
+    driver.read(&[""]);
+    driver.did(&["archive @1"]);
+    driver.outcome(Outcome::Finished);
+    driver.after(120);
+    driver.did(&[]);
+    driver.disk_takes = true;
+    driver.store(1);
+    // Whoever waited has the news: what is delivered is a notice.
+    driver.did(&["answer 1 Exited", "append notice"]);
+}
+
+#[test]
+fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
+    let mut driver = Driver::new("life 1; @1#1 a dead 0 pid=7");
+    driver.ask(Request::Run(RunRequest {
+        name: "a".to_owned(),
+        token: "t".to_owned(),
+        words: Vec::new(),
+        command: "true".to_owned(),
+        cwd: "/".to_owned(),
+        owner: None,
+        started: 0,
+        if_absent: false,
+        will_wait: true,
+    }));
+    driver.did(&["look Reported barrier @1"]);
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["launch a"]);
+    // The run has begun and ended between two looks.
+    driver.outcome(Outcome::Answered(
+        Box::new(Response::Done),
+        Some("@1".parse().unwrap()),
+    ));
+    driver.did(&["look Reported @1"]);
+    driver.look("life 1; @1#2 a dead 1 pid=8");
+    driver.finish_chores();
+    driver.after(100);
+    driver.did(&["append event", "archive @1", "answer 1"]);
+    driver.wait(None);
+    driver.look("life 1; @1#2 a dead 1 pid=8");
+    driver.read(&[""]);
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"answer 2 Exited".to_owned()), "{did:?}");
+    assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+}
+
+#[test]
+fn changes_during_a_look_call_for_another_one() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look Reported"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["look Reported"]);
+    // All of them were in the one before.
+    driver.outcome(Outcome::Looked(None));
+    driver.did(&[]);
+    assert_eq!(driver.session.counts().skipped_looks, 1);
+}
+
+#[test]
+fn a_list_asks_for_what_is_reported_when_there_are_many_windows() {
+    let many: Vec<String> = (1..50)
+        .map(|n| format!("@{n}#1 a running pid={n}"))
+        .collect();
+    let many = format!("life 1; {}; @60#1 b dead 0", many.join("; "));
+    let mut driver = Driver::new(&many);
+    driver.ask(Request::List);
+    driver.did(&["look Reported barrier @60"]);
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::List);
+    driver.did(&["look Whole"]);
+}
+
+#[test]
+fn a_look_that_fails_answers_with_what_is_known() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::List);
+    driver.job = None;
+    driver.input(Input::Done(Err("tmux hangs".to_owned())));
+    let did = driver.take();
+    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+    assert_eq!(
+        driver.session.problem(),
+        Some("tasks cannot be looked at: tmux hangs")
+    );
+}
+
+#[test]
+fn output_is_archived_before_a_command_changes_its_window() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Task));
+    driver.ask(Request::Kill {
+        tasks: vec!["a".to_owned()],
+        owner: None,
+    });
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.take();
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["archive @1"]);
+    driver.outcome(Outcome::Finished);
+    driver.did(&["kill [WindowId(1)]"]);
+}
+
+#[test]
+fn stopping_delivers_and_saves_while_a_job_is_out() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    assert!(matches!(driver.job, Some(Job::Archive(_))));
+    driver.take();
+    let effects = driver.session.deliver_all(driver.now);
+    assert!(
+        matches!(effects[..], [Effect::Append { .. }]),
+        "{effects:?}"
+    );
+    let effects = driver.session.save_all();
+    assert!(matches!(effects[..], [Effect::Save(..)]), "{effects:?}");
+}
+
+#[test]
+fn a_reader_sees_all_output_and_then_the_end() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Follow {
+        window: "@1".to_owned(),
+        raw: false,
+    });
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.read(&["old"]);
+    let did = driver.take();
+    assert_eq!(did.last().map(String::as_str), Some("following 1"));
+    driver.print("\r\nnew\r\nlast");
+    driver.did(&["output 1 new"]);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.take();
+    driver.read(&["old", "new", "last"]);
+    let did = driver.take();
+    let of_reader: Vec<&String> = did
+        .iter()
+        .filter(|did| did.ends_with("last") || did.starts_with("end"))
+        .collect();
+    assert_eq!(of_reader, ["output 1 last", "end 1"], "{did:?}");
+}
+
+#[test]
+fn a_pane_that_was_read_is_followed_only_if_somebody_listens() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    let ask = driver.begin("done", &["one"]);
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.input(Input::Left(ask));
+    assert!(driver.followed.is_empty());
+    // The reading itself makes the link follow the pane.
+    driver.followed.insert(PANE);
+    driver.read(&["one"]);
+    assert!(driver.followed.is_empty());
+}

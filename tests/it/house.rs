@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The floors, from below.
-const FLOORS: [(&str, &[&str]); 11] = [
+const FLOORS: [(&str, &[&str]); 12] = [
     ("words", &["model"]),
     (
         "pure rules",
