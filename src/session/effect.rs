@@ -13,7 +13,7 @@ use super::wait_entry::Entry;
 
 /// What is to be done, in this order.
 #[derive(Debug)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Let the link run this job. Its outcome is an input; until then there is no other job.
     Run(Job),
     /// Follow the output of exactly these panes from here on; others that send output are paused.
@@ -56,7 +56,7 @@ pub enum Effect {
 
 /// What the link to tmux does, one job at a time.
 #[derive(Debug)]
-pub enum Job {
+pub(crate) enum Job {
     /// Look.
     Look(LookOrder),
     /// Read a pane and follow it: what it prints after the reading is reported.
@@ -101,7 +101,7 @@ pub enum Job {
 
 /// How much of a pane's history is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum History {
+pub(crate) enum History {
     /// Its last row.
     LastRow,
     /// All of it.
@@ -110,7 +110,7 @@ pub enum History {
 
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// Windows that were reported as changed, and those that are named; nothing if there are none.
     Reported,
     /// The same; where there are none, it makes sure that no window has changed.
@@ -121,24 +121,24 @@ pub enum Scope {
 
 /// What a look is to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LookOrder {
+pub(crate) struct LookOrder {
     /// How far it goes.
-    pub scope: Scope,
+    pub(crate) scope: Scope,
     /// Windows to look at although nothing is reported of them.
-    pub windows: BTreeSet<WindowId>,
+    pub(crate) windows: BTreeSet<WindowId>,
     /// Whether to ask tmux for what it has still to report first.
-    pub is_barrier: bool,
+    pub(crate) is_barrier: bool,
     /// Whether to read also what leaves no sign when it changes, such as options.
-    pub refresh: Refresh,
+    pub(crate) refresh: Refresh,
     /// Windows that a command of ours has ended.
-    pub killed: BTreeMap<WindowId, GoneReason>,
+    pub(crate) killed: BTreeMap<WindowId, GoneReason>,
     /// Tasks that were reported as waiting.
-    pub waiting: BTreeSet<WindowId>,
+    pub(crate) waiting: BTreeSet<WindowId>,
 }
 
 /// Whether a look reads what leaves no sign when it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refresh {
+pub(crate) enum Refresh {
     /// It does not.
     No,
     /// If that was done long ago.
@@ -150,7 +150,7 @@ pub enum Refresh {
 impl LookOrder {
     /// Returns an order of this scope.
     #[must_use]
-    pub fn new(scope: Scope) -> Self {
+    pub(crate) fn new(scope: Scope) -> Self {
         Self {
             scope,
             windows: BTreeSet::new(),
@@ -163,7 +163,7 @@ impl LookOrder {
 
     /// Returns an order that looks at these windows, and at what is reported.
     #[must_use]
-    pub fn of(windows: impl IntoIterator<Item = WindowId>) -> Self {
+    pub(crate) fn of(windows: impl IntoIterator<Item = WindowId>) -> Self {
         Self {
             windows: windows.into_iter().collect(),
             ..Self::new(Scope::Reported)

@@ -10,11 +10,11 @@ use super::wait_entry::Entry;
 
 /// Names a request under way, until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId(pub u64);
+pub(crate) struct AskId(pub u64);
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
-pub enum Input {
+pub(crate) enum Input {
     /// A request. Subscriptions to the feed are not among them: the session has no part in those.
     Asked(AskId, Request),
     /// Whoever asked has left, or reads too slowly: no answer is wanted any more.
@@ -33,7 +33,7 @@ pub enum Input {
 
 /// What tmux or the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// A run ended, a bell rang, a window came or went: look now.
     Task,
     /// The same of windows that are known: there is no need to look at others.
@@ -62,7 +62,7 @@ pub enum Change {
 
 /// What a job brought.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// A look; `None` when nothing was reported, so that there was nothing to look at.
     Looked(Option<Box<Look>>),
     /// A pane was read and is followed from there on. With the entries of the job, judged.
@@ -85,50 +85,50 @@ pub enum Outcome {
 
 /// One look, judged.
 #[derive(Debug)]
-pub struct Look {
+pub(crate) struct Look {
     /// When it was taken.
-    pub at: Now,
+    pub(crate) at: Now,
     /// What it shows.
-    pub snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
     /// Whether every task was looked at.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
     /// Whether something called for it, just when it was taken.
-    pub was_called_for: bool,
+    pub(crate) was_called_for: bool,
     /// A run has ended and tmux has not said how: another look is needed soon.
-    pub is_unsettled: bool,
+    pub(crate) is_unsettled: bool,
     /// tmux's record of deaths as it was read, to be cut once they are recorded; may be empty.
-    pub death_record: String,
+    pub(crate) death_record: String,
     /// How the link stands after it.
-    pub link: LinkState,
+    pub(crate) link: LinkState,
 }
 
 /// How the link to tmux stands.
 #[derive(Debug, Clone, Default)]
-pub struct LinkState {
+pub(crate) struct LinkState {
     /// Which life of the session it is; `None` while there is none.
-    pub life: Option<SessionLife>,
+    pub(crate) life: Option<SessionLife>,
     /// The session's name now; `None` while there is none.
-    pub session_name: Option<String>,
+    pub(crate) session_name: Option<String>,
     /// How far tmux's own notes were read.
-    pub bookmark: Bookmark,
+    pub(crate) bookmark: Bookmark,
     /// Where the look leaves the daemon, to be recorded with its events.
-    pub checkpoint: Checkpoint,
+    pub(crate) checkpoint: Checkpoint,
     /// Whether changes are reported, so that looks need not be taken to find them.
-    pub is_connected: bool,
+    pub(crate) is_connected: bool,
     /// Counts the connections: output that came by an earlier one may not be whole.
-    pub connection: u64,
+    pub(crate) connection: u64,
     /// Whether panes are paused for our client, so that only looks see what they print.
-    pub is_any_paused: bool,
+    pub(crate) is_any_paused: bool,
 }
 
 /// How far the feed is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StoreState {
+pub(crate) struct StoreState {
     /// The number of the last record that is on the disk.
-    pub written: Seq,
+    pub(crate) written: Seq,
     /// The number of the last record that the disk has taken or refused.
-    pub tried: Seq,
+    pub(crate) tried: Seq,
     /// Whether so much waits for the disk that no look should be taken: the next one finds what
     /// changes meanwhile.
-    pub is_full: bool,
+    pub(crate) is_full: bool,
 }

@@ -25,7 +25,7 @@ pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One task session.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     pub(super) engine: Engine,
     pub(super) listeners: Listeners,
     pub(super) schedule: LookSchedule,
@@ -91,38 +91,38 @@ impl HeldAnswer {
 
 /// What a session begins with.
 #[derive(Debug)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// The engine, with what it carries on from.
-    pub engine: Engine,
+    pub(crate) engine: Engine,
     /// The name that the session was asked for by.
-    pub session_name: String,
+    pub(crate) session_name: String,
     /// The longest time between two looks.
-    pub longest_pause: Duration,
+    pub(crate) longest_pause: Duration,
     /// How far tmux's own notes were read when the engine's last look was taken.
-    pub bookmark: Bookmark,
+    pub(crate) bookmark: Bookmark,
     /// How far the feed is on the disk.
-    pub store: StoreState,
+    pub(crate) store: StoreState,
 }
 
 /// What a session counts, for those who look after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Looks that were taken.
-    pub looks: u64,
+    pub(crate) looks: u64,
     /// Of those, looks at all windows.
-    pub whole_looks: u64,
+    pub(crate) whole_looks: u64,
     /// Of those, looks that nothing called for.
-    pub safety_looks: u64,
+    pub(crate) safety_looks: u64,
     /// Looks of which nothing had to be asked.
-    pub skipped_looks: u64,
+    pub(crate) skipped_looks: u64,
     /// How often a look that nothing called for found an event.
-    pub found_late: u64,
+    pub(crate) found_late: u64,
 }
 
 impl Session {
     /// Returns a session of which nothing was looked at yet.
     #[must_use]
-    pub fn new(setup: Setup, now: Now) -> Self {
+    pub(crate) fn new(setup: Setup, now: Now) -> Self {
         let Setup {
             mut engine,
             session_name,
@@ -160,7 +160,7 @@ impl Session {
 
     /// Takes an input; returns what is to be done, in order.
     #[must_use]
-    pub fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
+    pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
             Input::Asked(ask, request) => self.ask(ask, request),
             Input::Left(ask) => self.leave(ask),
@@ -175,7 +175,7 @@ impl Session {
 
     /// Delivers what was gathered, due or not, because the daemon leaves.
     #[must_use]
-    pub fn deliver_all(&mut self, now: Now) -> Vec<Effect> {
+    pub(crate) fn deliver_all(&mut self, now: Now) -> Vec<Effect> {
         let delivered = self.engine.deliver(now);
         self.perform(delivered);
         std::mem::take(&mut self.effects)
@@ -183,26 +183,26 @@ impl Session {
 
     /// Saves the last look, because the daemon leaves.
     #[must_use]
-    pub fn save_all(&mut self) -> Vec<Effect> {
+    pub(crate) fn save_all(&mut self) -> Vec<Effect> {
         self.save();
         std::mem::take(&mut self.effects)
     }
 
     /// Takes the runs whose output is still to be kept.
-    pub fn take_archives(&mut self) -> Vec<Arc<Task>> {
+    pub(crate) fn take_archives(&mut self) -> Vec<Arc<Task>> {
         self.jobs.take_archives()
     }
 
     /// Has other sessions of the project looked for.
     #[must_use]
-    pub fn scan_others(&mut self, now: Now) -> Vec<Effect> {
+    pub(crate) fn scan_others(&mut self, now: Now) -> Vec<Effect> {
         self.jobs.push_chore(Chore::ScanOthers);
         self.go_on(now)
     }
 
     /// Returns when [`Input::Due`] has something to do, if ever.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = (!self.jobs.has_look()).then(|| {
             let at = self.schedule.next_look();
             self.look_at().map_or(at, |prompt| prompt.min(at))
@@ -221,38 +221,38 @@ impl Session {
 
     /// Returns the counts of tasks; `None` before the first look.
     #[must_use]
-    pub fn status(&self) -> Option<StatusCounts> {
+    pub(crate) fn status(&self) -> Option<StatusCounts> {
         self.engine.counts()
     }
 
     /// Returns what it has counted.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
     /// Returns how many waits are under way.
     #[must_use]
-    pub fn n_waits(&self) -> usize {
+    pub(crate) fn n_waits(&self) -> usize {
         let held = self.held.iter();
         self.listeners.n_waits() + held.filter(|held| held.is_of_wait()).count()
     }
 
     /// Returns the session's name now.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.session_name
     }
 
     /// Returns what keeps it from its work now, if anything does.
     #[must_use]
-    pub fn problem(&self) -> Option<&str> {
+    pub(crate) fn problem(&self) -> Option<&str> {
         self.look_problem.as_deref()
     }
 
     /// Whether it was looked at, or could not be.
     #[must_use]
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.engine.counts().is_some() || self.look_problem.is_some()
     }
 

@@ -25,7 +25,7 @@ mod wait_result;
 #[cfg(test)]
 mod tests;
 
-pub use effect::{Effect, History, Job, LookOrder, Refresh, Scope};
-pub use input::{AskId, Change, Input, LinkState, Look, Outcome, StoreState};
-pub use machine::{Counts, Session, Setup};
-pub use wait_entry::Entry;
+pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh, Scope};
+pub(crate) use input::{AskId, Change, Input, LinkState, Look, Outcome, StoreState};
+pub(crate) use machine::{Session, Setup};
+pub(crate) use wait_entry::Entry;

@@ -18,7 +18,7 @@ const MOST_PATTERNS_IN_ALL: usize = 2048;
 
 /// A wait that is about to begin with the reading of its pane.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub(super) wait: Wait,
     /// Where in the run's output it begins; without it, at the reading.
     pub(super) anchor: Option<Anchor>,
@@ -49,7 +49,7 @@ pub(super) enum Since {
 impl Entry {
     /// Judges what was read: whether a text is there already, and what was written behind the
     /// anchor. It can take milliseconds for a long history.
-    pub fn judge(&mut self, output: &PaneOutput) {
+    pub(crate) fn judge(&mut self, output: &PaneOutput) {
         let Self { wait, anchor, .. } = self;
         let is_text_there = stands_there(wait.spec(), output);
         let anchor = anchor.as_ref();
