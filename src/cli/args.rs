@@ -1,4 +1,4 @@
-//! What can be typed, and the help for it.
+//! The command line's arguments and their help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config;
 use crate::wire::{After, EventType, Kind};
 
-/// Supervises the tmux windows that an agent's tasks run in: tells at once, and once, what
-/// started, ended, rang, asks for input or vanished.
+/// Supervises the tmux windows in which an agent's tasks run, and reports once, within
+/// milliseconds, when a task starts, exits, rings the bell, asks for input or disappears
 #[derive(Debug, Parser)]
 #[command(
     name = "tmux-task",
@@ -54,7 +54,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start a task, or rerun it in its window
     Run(Run),
-    /// Supervise the task session, or ask about the daemon that does
+    /// Supervise the task session, or manage the daemon that does
     Daemon(Daemon),
     /// Print the records of events and deliveries
     Feed(Feed),

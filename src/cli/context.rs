@@ -1,5 +1,5 @@
-//! What every command needs to know first: which session is meant, and when to find out whether
-//! those that it asks answer.
+//! State shared by all commands: the selected session, and when to check that daemon and tmux
+//! answer.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -14,14 +14,14 @@ use super::time_limit::TimeLimit;
 use crate::ops::{Session, SessionChoice};
 use crate::tmux::ServerChoice;
 
-/// The command line's and the environment's choice of a task session. Looked up when asked for:
-/// `replay` needs none of it.
+/// The task session selected by command line and environment. Resolved on demand: `replay` needs
+/// none.
 #[derive(Debug)]
 pub(super) struct Context {
     global: Global,
-    /// When the command finds out whether those it asks answer.
+    /// When to check that daemon and tmux still answer.
     pub(super) limit: TimeLimit,
-    /// Who they are, once that is known.
+    /// Their addresses, once known.
     asked: RefCell<Option<Asked>>,
 }
 
@@ -34,8 +34,7 @@ impl Context {
         }
     }
 
-    /// Resolves when one of those that the command asks does not answer, to the failure that this
-    /// is.
+    /// Resolves when the daemon or tmux does not answer, with the failure.
     pub(super) async fn silence(&self) -> Failure {
         loop {
             self.limit.over().await;
@@ -49,8 +48,8 @@ impl Context {
         }
     }
 
-    /// Returns the task session that is meant, whichever of its names was given; `what` is the
-    /// command, for errors.
+    /// Returns the selected task session, whichever of its names was given. `what` is the command,
+    /// for errors.
     pub(super) async fn session(&self, what: &str) -> Result<Session, Failure> {
         let mut session = self.given(what)?;
         session.settle().await.or_fail(what)?;
@@ -59,7 +58,7 @@ impl Context {
         Ok(session)
     }
 
-    /// Returns the task session as it was named; nobody is asked.
+    /// Returns the task session as it was named, without asking the daemon or tmux.
     pub(super) fn given(&self, what: &str) -> Result<Session, Failure> {
         let choice = SessionChoice {
             session: self.global.session.clone(),
@@ -83,18 +82,18 @@ impl Context {
     }
 }
 
-/// From here on an interrupt is ours: it does not end the process, and it is kept until it is asked
-/// for.
+/// From here on the program handles interrupts: they do not end the process, and are kept until
+/// queried.
 pub(super) fn interrupts(what: &str) -> Result<Signal, Failure> {
     signal(SignalKind::interrupt()).map_err(|error| Failure::of(Kind::Failed, what, &error))
 }
 
-/// The signals that end a command which has something to take along.
+/// The signals that end a command which has to clean up.
 #[derive(Debug)]
 pub(super) struct ExitWatch(Vec<(Signal, Kind)>);
 
 impl ExitWatch {
-    /// From here on these signals are ours.
+    /// From here on the program handles these signals.
     pub(super) fn listen(what: &str) -> Result<Self, Failure> {
         let kinds = [
             SignalKind::interrupt(),
@@ -116,7 +115,7 @@ impl ExitWatch {
             .map(Self)
     }
 
-    /// Resolves when one has come, to how the command ends then.
+    /// Resolves when a signal has arrived, with the failure that ends the command.
     pub(super) async fn recv(&mut self) -> Kind {
         poll_fn(|cx| {
             let came = |(signal, kind): &mut (Signal, Kind)| {

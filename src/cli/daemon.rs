@@ -1,4 +1,4 @@
-//! `daemon`: supervise, in the foreground or not; ask; stop.
+//! `daemon`: supervise, in the foreground or background; show the status; stop.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
 use crate::wire::{DaemonStatus, Filter, ReaderStart};
 
-/// How long a daemon that was told to stop may take.
+/// How long a daemon that was asked to stop may take.
 const STOPPED_WITHIN: Duration = Duration::from_secs(9);
 
 pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> {
@@ -34,8 +34,8 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> 
     }
 }
 
-/// Returns the session to supervise. Whoever has started this process from another one of ours has
-/// found out already which one is meant.
+/// Returns the session to supervise. If another process of ours started this one, it has resolved
+/// the session already.
 async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure> {
     let Some(_) = args.as_child else {
         return context.session("daemon").await;
@@ -71,7 +71,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let session = session(context, &args).await?;
     let config = config::load(&lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
-    // A harness starts it for a conversation; a person's daemon ends nothing unasked.
+    // A harness starts it for a conversation. A person's daemon ends nothing by itself.
     let has_harness = args.session_id.is_some() || owner_of_environment(&lookup).is_some();
     let options = Options {
         clean_after: has_harness.then_some(config.clean_after),
@@ -111,7 +111,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     };
     match daemon::run(options, ready).await {
         Ok(()) => Ok(()),
-        // Whoever needs it and starts it unasked looks for it by this very name.
+        // Other commands that start it look for it by this name.
         Err(error @ DaemonError::Elsewhere { .. }) if args.as_child == Some(ChildOf::Autostart) => {
             Err(daemon_failure(error))
         }
@@ -130,7 +130,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     }
 }
 
-/// The feed of the daemon that runs already.
+/// Prints the feed of the daemon that is running already.
 async fn stream(context: &Context) -> Result<(), Failure> {
     let session = context.session("daemon").await?;
     let how = session
@@ -160,22 +160,23 @@ fn daemon_failure(error: DaemonError) -> Failure {
     }
 }
 
-/// A session of its own, so that the end of the terminal is not the daemon's.
+/// Starts a new session, so that the daemon survives the end of the terminal.
 fn leave_terminal() -> Result<(), Failure> {
     rustix::process::setsid()
         .map(drop)
         .map_err(|errno| Failure::of(Kind::Failed, "daemon", &std::io::Error::from(errno)))
 }
 
-/// A daemon that lives on must not keep a file system from being unmounted, or a folder from going.
+/// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
+/// removed.
 fn leave_folder() -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(|error| Failure::of(Kind::Failed, "daemon", &error))
 }
 
-/// Says that the daemon is ready and lets go of the streams that whoever started it waits on.
+/// Reports that the daemon is ready, and closes the streams that its starter waits for.
 fn go_quiet() {
     let mut stdout = std::io::stdout();
-    // Whoever started us may have left; then nobody waits.
+    // The starter may have exited; then nothing waits.
     drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
     let quiet = File::options()
         .read(true)

@@ -1,4 +1,4 @@
-//! `explain`: why a task is or is not taken to wait for a person.
+//! `explain`: why a task is or is not judged to wait for a person.
 
 use super::args::Explain;
 use super::context::Context;
@@ -9,7 +9,7 @@ use crate::model::text;
 use crate::ops;
 use crate::wire::{ExplainedState, Explanation};
 
-/// The longest line that is shown, in characters.
+/// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
 
 pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
@@ -35,9 +35,9 @@ fn lines(explanation: &Explanation, now: i64) -> Vec<String> {
             format!("waits for input{since}")
         }
         ExplainedState::Muted => "waits for input; the configuration keeps it quiet".to_owned(),
-        ExplainedState::Asking => "asks for input; not told (yet)".to_owned(),
+        ExplainedState::Asking => "asks for input; not reported (yet)".to_owned(),
         ExplainedState::Working => "does not wait for input".to_owned(),
-        ExplainedState::Stalled => "is stalled: nothing tells whether it waits".to_owned(),
+        ExplainedState::Stalled => "is stalled: no evidence says whether it waits".to_owned(),
     };
     let mut lines = vec![
         line(

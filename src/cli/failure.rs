@@ -1,4 +1,4 @@
-//! Where every error becomes text and an exit code.
+//! Turns every error into text and an exit code.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use crate::ops::{ErrorKind, OpsError};
 /// How a command ends early. Exit codes are API: never reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nobody listens any more: not a failure at all.
+    /// stdout was closed: not a failure.
     Quiet,
-    /// It was tried and failed.
+    /// It was attempted and failed.
     Failed,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
     /// No such session, task or daemon.
     Missing,
     /// A wait timed out.
     TimedOut,
-    /// A wait can no longer be met.
+    /// A wait can no longer succeed.
     Impossible,
-    /// A wait for the end of a run, and the task asks for input.
+    /// A wait for the end of a run ended because the task asks for input.
     Asked,
     /// A task's own exit code, passed through.
     OfTask(u8),
     /// `run --wait`: the task asks for input.
     RunAsked,
-    /// `run --wait`: the time is over.
+    /// `run --wait`: the time limit was reached.
     RunTimedOut,
-    /// `run --wait`: it failed itself, whatever the task does.
+    /// `run --wait`: it failed itself, independently of the task.
     RunFailed,
     /// The user interrupted it.
     Interrupted,
@@ -56,14 +56,14 @@ impl Kind {
     }
 }
 
-/// The longest of an error's parts: a path and a few sentences.
+/// The maximum length of a part of an error: a path and a few sentences.
 const MAX_CHARS: usize = 8192;
 
-/// Why a command ends with another exit code than 0.
+/// Why a command ends with an exit code other than 0.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
-    /// What was tried: a command's name, mostly.
+    /// What was attempted, usually a command's name.
     what: String,
     why: String,
     hint: Option<String>,
@@ -79,7 +79,7 @@ impl Failure {
         }
     }
 
-    /// Ends the command with this code, everything having been said.
+    /// Ends the command with this code, without further output.
     pub(crate) fn silent(kind: Kind) -> Self {
         Self::new(kind, "", "")
     }
@@ -88,7 +88,7 @@ impl Failure {
         self.why.is_empty()
     }
 
-    /// An error with all its causes.
+    /// Returns an error with all its causes.
     pub(crate) fn of(kind: Kind, what: impl Into<String>, error: &dyn std::error::Error) -> Self {
         let mut why = error.to_string();
         let mut cause = error.source();
@@ -100,7 +100,7 @@ impl Failure {
         Self::new(kind, what, why)
     }
 
-    /// A use case that came to nothing.
+    /// A use case that failed.
     pub(crate) fn of_ops(what: &str, error: impl Into<OpsError>) -> Self {
         let error = error.into();
         let kind = match error.kind() {
@@ -113,7 +113,7 @@ impl Failure {
         Self::of(kind, what, &error).with_optional_hint(hint)
     }
 
-    /// The same as a failure of `run --wait`, whose code must not be taken for the task's own.
+    /// The same as a failure of `run --wait`, whose code must be distinct from the task's own.
     pub(crate) fn of_run(mut self) -> Self {
         self.kind = match self.kind {
             Kind::Failed | Kind::Missing | Kind::Impossible => Kind::RunFailed,
@@ -142,7 +142,7 @@ impl Failure {
     }
 }
 
-/// What becomes of a use case that came to nothing.
+/// Converts results of use cases.
 pub(crate) trait OrFail<T> {
     /// Returns the result, or the failure of the command `what`.
     fn or_fail(self, what: &str) -> Result<T, Failure>;
@@ -156,7 +156,7 @@ impl<T, E: Into<OpsError>> OrFail<T> for Result<T, E> {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names, paths and what tmux or a file says are not ours.
+        // Names, paths, and messages of tmux or files are untrusted.
         let one_line = |text: &str| text::one_line(text.as_bytes(), MAX_CHARS);
         let (what, why) = (one_line(&self.what), one_line(&self.why));
         write!(f, "tmux-task: {what}: {why}")?;

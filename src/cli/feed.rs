@@ -1,4 +1,4 @@
-//! `feed`: the records, kept and live.
+//! `feed`: prints stored and live records.
 
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context};
@@ -22,13 +22,13 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     if args.follow {
         follow(context, &session, args.after, filter, args.format).await
     } else {
-        // The disk has it.
+        // It is on the disk.
         context.limit.lift();
         print_kept(&session, args.after.as_ref(), filter, args.format)
     }
 }
 
-/// The file is enough: it needs no daemon.
+/// The file is enough: no daemon is needed.
 fn print_kept(
     session: &Session,
     after: Option<&After>,
@@ -54,7 +54,7 @@ fn print_kept(
         let asked = after.and_then(|after| after.epoch.as_ref());
         let is_asked = asked.is_none_or(|asked| *asked == frame.epoch);
         epoch = Some(frame.epoch);
-        // The filter sees every record: it must know of events that notices speak of.
+        // The filter needs every record, because notices refer to earlier events.
         let text = match &line {
             Line::Record(record) => filter
                 .wants(record.seq, &record.body)
@@ -69,7 +69,7 @@ fn print_kept(
             lost.extend(sequence.read(frame.seq));
             let is_follow_up = matches!(&line, Line::Record(record)
                 if matches!(record.body, RecordBody::FollowUp { .. }));
-            // One that is for somebody else was not read.
+            // A follow-up for another owner was not read.
             has_skipped |= is_follow_up && text.is_none();
             if is_follow_up && !has_skipped {
                 last_follow_up = frame.seq;
@@ -98,9 +98,10 @@ fn print_kept(
     Ok(())
 }
 
-/// Notes which follow-up was read last, so that no start-up scan takes the session for forgotten.
+/// Stores which follow-up was read last, so that the session does not count as unused in a start-up
+/// scan.
 fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
-    // A folder that cannot be written to has no daemon either.
+    // If the folder cannot be written to, there is no daemon either.
     drop(feed::note_read(
         &session.paths.last_reader(),
         epoch,
@@ -108,7 +109,7 @@ fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
     ));
 }
 
-/// Says which records behind the number `first` are missing, if any are.
+/// Reports which records behind the number `first` are missing, if any.
 fn missing(lost: &[(Seq, Seq)], first: Seq) -> Option<String> {
     let stretches: Vec<String> = lost
         .iter()
@@ -135,14 +136,14 @@ async fn follow(
 ) -> Result<(), Failure> {
     let daemon = session.daemon_or_start().await.or_fail("feed")?;
     let mut client = daemon.ok_or_else(|| session.no_daemon()).or_fail("feed")?;
-    // Also while records come without a pause.
+    // Also while records arrive without a pause.
     let mut interrupts = context::interrupts("feed")?;
     let start = after.map_or(ReaderStart::Now, ReaderStart::After);
     let mut line = Some(client.subscribe(start, filter).await.or_fail("feed")?);
     context.limit.lift();
     while let Some(text) = line {
         print_live(&text, format)?;
-        // Ends with the daemon. A closed stdout shows when nothing is written to it, too.
+        // Ends with the daemon. A closed stdout is noticed even when nothing is written to it.
         line = tokio::select! {
             line = client.line() => line.or_fail("feed")?,
             () = stdout_closed() => return Ok(()),
@@ -152,7 +153,7 @@ async fn follow(
     Ok(())
 }
 
-/// Resolves when nobody reads our stdout any more; never when it is no pipe.
+/// Resolves when stdout is closed; never when it is not a pipe.
 async fn stdout_closed() {
     use std::os::fd::AsFd;
 
@@ -160,10 +161,10 @@ async fn stdout_closed() {
     use tokio::net::unix::pipe;
 
     let stdout = std::io::stdout().as_fd().try_clone_to_owned();
-    // Unchecked: a check would make stdout non-blocking, for everybody who shares it.
+    // Unchecked: a check would make stdout non-blocking for all processes that share it.
     let pipe = stdout.and_then(pipe::Sender::from_owned_fd_unchecked);
     let Ok(pipe) = pipe else {
-        // A file: writing to it will tell.
+        // A file: writing to it will fail if it is closed.
         return std::future::pending().await;
     };
     match pipe.ready(Interest::ERROR).await {
@@ -184,7 +185,7 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
             (FeedFormat::Text | FeedFormat::Json | FeedFormat::Cloudevents, _) => Ok(()),
         },
         Err(error) => match serde_json::from_str::<Frame>(text) {
-            // Of a kind that this version does not know.
+            // Of a kind unknown to this version.
             Ok(_) => Ok(()),
             Err(_) => Err(Failure::of(Kind::Failed, "feed", &error)),
         },
@@ -215,7 +216,7 @@ fn durable(record: &DurableRecord, format: FeedFormat) -> String {
     }
 }
 
-/// A record of a later version, as far as it can be shown.
+/// A record of a later version, displayed as far as possible.
 fn unknown(record: &UnknownRecord, format: FeedFormat) -> Option<String> {
     match format {
         FeedFormat::Json => Some(record.fields.to_string()),

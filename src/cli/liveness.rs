@@ -1,4 +1,4 @@
-//! Who does not answer: the tmux server or the daemon.
+//! Determines whether the tmux server or the daemon does not answer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::process;
 use crate::tmux::Server;
 use crate::wire::Request;
 
-/// How long each of them may take for the simplest question.
+/// How long each of them may take for the simplest request.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1700);
 
-/// Those a command asks.
+/// The daemon and the tmux server that a command uses.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     /// The command, for errors.
@@ -25,10 +25,10 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns the failure of a command that waits for one who does not answer; `None` when both do,
-    /// or are not there.
+    /// Returns the failure of a command when one of them does not answer; `None` when both answer
+    /// or do not exist.
     pub(super) async fn silence(&self) -> Option<Failure> {
-        // A daemon that waits for tmux answers nobody either: tmux comes first.
+        // A daemon that waits for tmux does not answer either, so tmux is checked first.
         if let Some(pid) = self.silent_server().await {
             let who = match pid {
                 Some(pid) => format!("pid {pid}, {}", self.server.socket().display()),
@@ -62,7 +62,7 @@ impl Asked {
         Failure::new(Kind::Failed, &self.what, why).with_hint(hint)
     }
 
-    /// Returns the tmux server's process, if known, when it does not answer.
+    /// Returns the tmux server's pid, if known, when it does not answer.
     async fn silent_server(&self) -> Option<Option<u32>> {
         let pid = self.server.pid();
         if pid.is_some_and(process::is_stopped) {
@@ -75,7 +75,7 @@ impl Asked {
     async fn silent_daemon(&self) -> Option<Option<u32>> {
         let mut pid = None;
         let answer = async {
-            // One that is not there, or has left, keeps nobody waiting.
+            // If it does not exist or has ended, nothing waits for it.
             let Ok(mut daemon) = Client::connect(&self.daemon).await else {
                 return;
             };

@@ -1,4 +1,4 @@
-//! `logs`: a task's output, as it stands there, from a cursor on, or as it comes.
+//! `logs`: a task's output: present, from a cursor on, or live.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
     print(&present(&session, &task, &args).await?, &args)
 }
 
-/// Returns what is asked for of the present run.
+/// Returns the requested part of the present run's output.
 async fn present(session: &Session, task: &Task, args: &Logs) -> Result<Log, Failure> {
     let log = ops::present_log(session, task, args.raw, args.since.as_deref()).await;
     Ok(last_lines(log.or_fail("logs")?, args))
@@ -48,20 +48,20 @@ fn print(log: &Log, args: &Logs) -> Result<(), Failure> {
     output::lines(log.lines.iter().map(String::as_str))
 }
 
-/// Prints what stands there and goes on with what is written, until the run ends.
+/// Prints the present output and follows the run until it ends.
 async fn follow(
     context: &Context,
     session: &Session,
     task: &Task,
     args: &Logs,
 ) -> Result<(), Failure> {
-    // Begun before what stands there is read: a line may come twice, none is missed.
+    // Following begins before the output is read: a line may come twice, but none is missed.
     let daemon = ops::follow_log(session, task, args.raw).await;
     let mut daemon = daemon.or_fail("logs")?;
     let log = present(session, task, args).await?;
     output::lines(log.lines.iter().map(String::as_str))?;
     context.limit.lift();
-    // Also while output comes without a pause.
+    // Also while output arrives without a pause.
     let mut interrupts = context::interrupts("logs")?;
     loop {
         let piece = tokio::select! {
@@ -79,7 +79,7 @@ async fn follow(
             output::line(&text)?
         }
     }
-    // The daemon has left, it lost its connection to tmux, or it let go of a reader too far behind.
+    // The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
     let why = "the daemon stopped sending the task's output; the rest is not shown";
     Err(Failure::new(Kind::Failed, "logs", why)
         .with_hint("`tmux-task logs` prints what the task's pane holds now"))

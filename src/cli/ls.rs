@@ -10,7 +10,7 @@ use crate::ops;
 use crate::terminal::{columns_of, split_at_column};
 use crate::wire::{LsTask, LsView};
 
-/// The widest command and last line in the table, in columns of a terminal.
+/// The maximum width of the command and last line in the table, in columns.
 const COLUMN: usize = 48;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
@@ -95,7 +95,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
     ]
 }
 
-/// Returns `text` cut to at most so many columns, the cut shown by `…`.
+/// Returns `text` cut to this many columns. `…` marks a cut.
 fn fitted(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
@@ -108,7 +108,7 @@ fn fitted(text: &str, columns: usize) -> String {
     format!("{cut}…")
 }
 
-/// Says how many tasks run, and how many of them have stalled.
+/// Returns the number of running tasks, and how many of them are stalled.
 pub(super) fn running(running: usize, stalled: usize) -> String {
     match stalled {
         0 => format!("{running} running"),
@@ -116,7 +116,7 @@ pub(super) fn running(running: usize, stalled: usize) -> String {
     }
 }
 
-/// A span of time in its largest unit.
+/// Returns a duration in its largest unit.
 pub(super) fn age(millis: Millis) -> String {
     let seconds = millis.max(0) / 1000;
     match seconds {

@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand, all errors framed in one place.
+//! The command line: one file per subcommand. All errors get their final form here.
 
 mod args;
 mod context;
@@ -36,10 +36,10 @@ const FIRST_BEYOND_STDERR: i32 = 3;
 
 /// Runs the program with these arguments, its own name first, and returns its exit code.
 ///
-/// The runtime has one thread: nothing here computes for long, and idle it costs nothing.
+/// The runtime has one thread: nothing here computes for long, and an idle runtime costs nothing.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // What outlives us, a daemon or a tmux server, must not keep our caller's locks and pipes open.
+    // Long-lived children (a daemon, a tmux server) must not inherit our caller's locks and pipes.
     close_fds::set_fds_cloexec(FIRST_BEYOND_STDERR, &[]);
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -51,7 +51,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(command(cli));
-            // A blocked read of standard input must not keep the process.
+            // A blocked read of standard input must not keep the process alive.
             runtime.shutdown_background();
             outcome
         }
@@ -104,7 +104,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
     }
 }
 
-/// clap's help goes out as it is; its errors become one line and a hint like all others.
+/// clap's help is printed unchanged; its errors become one line and a hint, like all others.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return output::help(&error.render().to_string());
@@ -115,7 +115,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let mut why = first.strip_prefix("error: ").unwrap_or(first).to_owned();
     let mut hint = "see `tmux-task --help`".to_owned();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // What follows is the whole help.
+        // The rest is the whole help.
         let failure = Failure::new(Kind::Usage, "usage", "a command is missing").with_hint(hint);
         output::complain(&failure);
         return ExitCode::from(Kind::Usage.code());
@@ -128,7 +128,7 @@ fn usage(error: &clap::Error) -> ExitCode {
                 hint = format!("usage: {usage}");
             }
         } else if line.starts_with('<') || line.starts_with("--") {
-            // The missing arguments stand in lines of their own.
+            // The missing arguments are on separate lines.
             why.push(' ');
             why.push_str(line);
         }

@@ -1,4 +1,4 @@
-//! stdout carries results only; a closed one ends a command quietly.
+//! stdout contains only results; when it is closed the command ends quietly.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(crate) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), 
     printed.or_else(|error| closed_is_fine(&error))
 }
 
-/// Prints many lines of results as they come, some at a time.
+/// Prints many lines of results as they come, in batches.
 pub(crate) struct Results {
     stdout: io::BufWriter<io::StdoutLock<'static>>,
 }
@@ -40,7 +40,7 @@ impl Results {
     }
 }
 
-/// Prints a piece of results as it is.
+/// Prints a piece of results unchanged.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let printed = stdout
@@ -56,7 +56,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     line(&text)
 }
 
-/// Whoever closed our stdout has seen enough: the command ends, and nothing failed.
+/// When our stdout is closed, the command ends without a failure.
 pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Err(Failure::silent(Kind::Quiet));
@@ -64,14 +64,14 @@ pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
     Err(Failure::of(Kind::Failed, "output", error))
 }
 
-/// Says on stderr why a command failed. There is nobody left to tell when that fails too.
+/// Prints on stderr why a command failed. If that fails too, it cannot be reported.
 pub(crate) fn complain(failure: &Failure) {
     if !failure.is_quiet() {
         note(&failure.to_string());
     }
 }
 
-/// Says something on stderr that is no result. Names, paths and what others say may be in it.
+/// Prints a message on stderr. It may contain names, paths and other untrusted text.
 pub(crate) fn note(text: &str) {
     let lines = text
         .lines()

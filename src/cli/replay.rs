@@ -1,4 +1,4 @@
-//! `replay`: the whole pure path without tmux.
+//! `replay`: runs the whole pure path without tmux.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -46,7 +46,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
             .map_err(|error| error.to_string())
             .and_then(|line| line.to_snapshot())
             .map_err(|why| {
-                // What was good before the bad line has been told.
+                // The lines before the bad one have been processed.
                 drop(out.flush());
                 bad(why)
             })?;
@@ -69,7 +69,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
                         write(&mut out, &DurableRecord::new(record, more, &context))?;
                     }
                 }
-                // Live only.
+                // Live-only.
                 Effect::Status(_) => {}
             }
         }

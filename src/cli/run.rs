@@ -1,4 +1,4 @@
-//! `run`: start a task in its slot.
+//! `run`: starts a task in its slot.
 
 use std::io::IsTerminal;
 

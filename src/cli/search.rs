@@ -1,4 +1,4 @@
-//! `search`: is it there already? The counterpart of `wait`.
+//! `search`: searches existing output. The counterpart of `wait`.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
             .collect();
         output::lines(lines.iter().map(String::as_str))?;
     }
-    // As grep does: nothing found is no success.
+    // As with grep: no match is not a success.
     if found.is_empty() {
         Err(Failure::silent(Kind::Failed))
     } else {

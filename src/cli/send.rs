@@ -16,7 +16,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     let session = context.session("send").await?;
     let enter = !args.no_enter;
     let input = if args.secret {
-        // Read before anything is decided: it may take its time.
+        // Read first, because it may take time.
         TypedInput::Secret(SecretText(read_secret()?))
     } else if args.key.is_empty() {
         TypedInput::Text(args.text.join(" "))
@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     ops::send(&session, request).await.or_fail("send")
 }
 
-/// Reads standard input to its end, without the line end that closes it.
+/// Reads standard input to its end, without the final line end.
 fn read_secret() -> Result<String, Failure> {
     let mut secret = String::new();
     io::stdin()

@@ -1,4 +1,4 @@
-//! `set-environment`: what the program does for the shells of a task.
+//! `set-environment`: used by the shells of a task.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::args::SetEnvironment;
 use super::failure::{Failure, Kind};
 use crate::tmux::take_beyond_shells;
 
-/// Sets variables that no shell can name, and gives its place to a program.
+/// Sets variables that no shell can name, then executes a program.
 pub(super) fn run(args: SetEnvironment) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::of(Kind::Failed, "set-environment", error);
     let variables = take_beyond_shells(&args.file).map_err(|error| failed(&error))?;

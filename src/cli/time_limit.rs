@@ -1,4 +1,4 @@
-//! How long a command may take before it finds out who does not answer.
+//! How long a command waits before it checks whether daemon and tmux answer.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -6,33 +6,33 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a daemon and tmux may take to answer, all in all. With what it takes to find out which of
-/// them does not, a command ends within ten seconds.
+/// The total time for the answers of daemon and tmux. Including the check which of them does not
+/// answer, a command ends within ten seconds.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// How much later than its own time a wait may end: the daemon keeps the time, and its answer has to
-/// come back.
+/// By how much a wait may exceed its own time limit: the daemon keeps the time, and its answer has
+/// to arrive.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// When a command finds out whether those it asks still answer. Only one that finds somebody silent
-/// fails; else it goes on, however long it takes.
+/// When a command checks whether daemon and tmux still answer. It fails only if one of them does
+/// not; otherwise it continues, however long it takes.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     begun: Instant,
     plan: Cell<Plan>,
-    /// When it comes next; `None` when there is none.
+    /// The time of the next check; `None` when there is none.
     next: Cell<Option<Instant>>,
     changed: Notify,
 }
 
-/// What comes after the next time.
+/// What follows the next check.
 #[derive(Debug, Clone, Copy)]
 enum Plan {
-    /// The same again: everything asked for has an answer soon.
+    /// The same interval again: every request is answered soon.
     Again,
-    /// At this instant, and again from then on: what is asked for may take until then.
+    /// A check at this instant, then regularly: the answer may take until then.
     At(Instant),
-    /// Nothing: what is asked for may take for ever.
+    /// No check: the answer may take any time.
     Never,
 }
 
@@ -47,8 +47,8 @@ impl TimeLimit {
         }
     }
 
-    /// From here on it is waited for something that comes when it comes, within `time` if that is
-    /// given. That those who are asked answer at all is found out once.
+    /// From here on the command waits for something that may come at any time, within `time` if
+    /// given. Whether daemon and tmux answer at all is checked once.
     pub(super) fn wait(&self, time: Option<Duration>) {
         let now = Instant::now();
         let first = now + PATIENCE;
@@ -65,18 +65,18 @@ impl TimeLimit {
         }
     }
 
-    /// The same for a command whose time is counted from its beginning.
+    /// The same for a command whose time limit counts from its start.
     pub(super) fn wait_from_begin(&self, time: Option<Duration>) {
         self.wait(time.map(|time| time.saturating_sub(self.begun.elapsed())));
     }
 
-    /// From here on nobody is asked who could be silent.
+    /// From here on nothing is asked that could fail to answer.
     pub(super) fn lift(&self) {
         self.plan.set(Plan::Never);
         self.set(None);
     }
 
-    /// Resolves when it is time to find out whether those who are asked answer.
+    /// Resolves when it is time to check whether daemon and tmux answer.
     pub(super) async fn over(&self) {
         loop {
             let changed = self.changed.notified();
@@ -90,7 +90,7 @@ impl TimeLimit {
         }
     }
 
-    /// They do answer: settles when to find out again.
+    /// They answer: sets the time of the next check.
     pub(super) fn renew(&self) {
         let now = Instant::now();
         self.next.set(match self.plan.get() {
@@ -110,7 +110,7 @@ impl TimeLimit {
 mod tests {
     use super::*;
 
-    /// When it comes, in milliseconds from the beginning, if it is renewed each time.
+    /// Returns the time of each check in milliseconds from the start, if it is renewed each time.
     async fn times(limit: &TimeLimit, most: usize) -> Vec<u128> {
         let mut times = Vec::new();
         for _ in 0..most {

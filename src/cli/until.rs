@@ -10,9 +10,9 @@ use crate::terminal::Pattern;
 use crate::tmux::Gate;
 use crate::wire::{ConditionFields, LaunchedRun, OutcomeName, WaitRequest, WaitResult};
 
-/// What is waited for once the run has begun.
+/// What to wait for once the run has begun.
 pub(super) struct Until {
-    /// The texts of `--until`; with none, it is the end of the run.
+    /// The texts of `--until`; if empty, the end of the run.
     pub(super) texts: Vec<String>,
     pub(super) stops: Vec<String>,
     pub(super) timeout: Option<Duration>,
@@ -23,9 +23,8 @@ pub(super) struct Until {
 }
 
 impl Until {
-    /// Waits as was asked for. The wait begins at the beginning of the run: nothing is
-    /// missed between the launch and the wait. The command waits at the `gate` until the wait has
-    /// begun.
+    /// Waits as requested. The wait starts at the beginning of the run: nothing is missed between
+    /// launch and wait. The command waits at the `gate` until the wait has begun.
     pub(super) async fn follow(
         self,
         daemon: &mut Client,
@@ -49,7 +48,7 @@ impl Until {
         };
         let result = wait::ask(daemon, "run", request, || drop(gate)).await?;
         if !is_for_exit {
-            return wait::tell(&result, &format!("run {name}"), name, json);
+            return wait::print_result(&result, &format!("run {name}"), name, json);
         }
         if json {
             output::json(&result)?;
@@ -83,7 +82,7 @@ impl Until {
     }
 }
 
-/// Refuses texts that make no sense, before anything is started.
+/// Refuses invalid texts before anything is started.
 pub(super) fn check<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
     for text in texts {
         if text.is_empty() {
@@ -96,8 +95,8 @@ pub(super) fn check<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(
     Ok(())
 }
 
-/// Ends with the task's own code, 128+N for the signal N; of a failed run it says how that ended, on stderr, for stdout has
-/// the results.
+/// Ends with the task's own code, 128+N for the signal N. For a failed run it prints on stderr how
+/// the run ended, because stdout is for results.
 fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
     let signal = result.exit_signal.as_deref().and_then(Signal::parse);
     let kind = match (signal.and_then(|signal| signal.number()), result.exit_code) {

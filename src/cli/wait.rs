@@ -1,4 +1,4 @@
-//! `wait` and `signal`; and the waiting of `run --wait` and `run --until`.
+//! `wait` and `signal`, and the waiting of `run --wait` and `run --until`.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Usage, "wait", why));
     }
     if let Some(channel) = &args.channel {
-        // tmux's channels are the server's: which session is meant does not matter.
+        // tmux's channels belong to the server: the session does not matter.
         let session = context.given("wait")?;
         let result = on_channel(&session, channel, args.timeout).await?;
-        return tell(&result, &format!("wait {channel}"), channel, args.json.json);
+        return print_result(&result, &format!("wait {channel}"), channel, args.json.json);
     }
     let session = context.session("wait").await?;
     let name = args.name.clone().unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         ..WaitRequest::default()
     };
     let result = ask(&mut daemon, "wait", request, || {}).await?;
-    tell(&result, &format!("wait {name}"), &name, args.json.json)
+    print_result(&result, &format!("wait {name}"), &name, args.json.json)
 }
 
 fn conditions(args: &Wait) -> Vec<ConditionFields> {
@@ -67,8 +67,8 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Asks the daemon to wait; `begun` is called when it does, if it was asked to say so. Interrupted,
-/// it leaves the task alone.
+/// Sends the wait to the daemon. `begun` is called when it has begun, if requested. An interrupt
+/// does not affect the task.
 pub(super) async fn ask(
     daemon: &mut Client,
     what: &str,
@@ -82,21 +82,26 @@ pub(super) async fn ask(
     }
 }
 
-/// Prints how a wait ended, and ends with its exit code.
-pub(super) fn tell(result: &WaitResult, what: &str, name: &str, json: bool) -> Result<(), Failure> {
+/// Prints the outcome of a wait, and ends with its exit code.
+pub(super) fn print_result(
+    result: &WaitResult,
+    what: &str,
+    name: &str,
+    json: bool,
+) -> Result<(), Failure> {
     let kind = kind(result);
     if json {
         output::json(result)?;
         return match kind {
             None => Ok(()),
-            // Nobody may be looking for a question in the result.
+            // A question in the result may go unnoticed.
             Some(Kind::Asked) => Err(asks(what, name, result, WAIT_ON)),
             Some(kind) => Err(Failure::silent(kind)),
         };
     }
     match kind {
         None => output::line(&good(result)),
-        // The end that was waited for has come: a result, and no success.
+        // The end was the condition: a result, even if not a success.
         Some(Kind::Failed) => {
             output::line(&good(result))?;
             Err(Failure::silent(Kind::Failed))
@@ -106,11 +111,11 @@ pub(super) fn tell(result: &WaitResult, what: &str, name: &str, json: bool) -> R
     }
 }
 
-/// How a wait that ended because the task asks for input can be continued.
+/// Returns how to continue a wait that ended because the task asks for input.
 const WAIT_ON: &str = "--through-prompts waits on";
 
-/// The task asks for input, and nobody waited for that: says what it asks, how to answer and what to
-/// do `then`.
+/// Handles a prompt that was not the condition: prints what is asked, how to answer and what to do
+/// `then`.
 pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Failure {
     let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
         Some(prompt) => format!("the task asks for input: {prompt}"),
@@ -143,7 +148,7 @@ pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> F
         .with_hint(format!("`tmux-task send {name} {answer}` answers; {then}"))
 }
 
-/// Returns what sort of failure a wait is; `None` when it ended well.
+/// Returns the kind of failure of a wait; `None` when it succeeded.
 fn kind(result: &WaitResult) -> Option<Kind> {
     match result.outcome {
         OutcomeName::Exited => {
@@ -187,7 +192,7 @@ fn good(result: &WaitResult) -> String {
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }
 
-/// How a run ended, in a few words.
+/// Returns how a run ended, in a few words.
 pub(super) fn exit(result: &WaitResult) -> String {
     match (&result.exit_signal, result.exit_code) {
         (Some(signal), _) => signal.clone(),
@@ -196,7 +201,7 @@ pub(super) fn exit(result: &WaitResult) -> String {
     }
 }
 
-/// Why what was waited for did not come.
+/// Returns why the condition did not hold.
 pub(super) fn bad(result: &WaitResult) -> String {
     let line = result.line.as_deref().unwrap_or_default();
     match result.outcome {
@@ -226,7 +231,7 @@ fn is_on_channel(result: &WaitResult) -> bool {
     result.condition.as_deref() == Some(ops::CHANNEL)
 }
 
-/// Waits on a channel; the process that waits goes with us when a signal ends us.
+/// Waits on a channel. The `tmux wait-for` process is ended with ours when a signal ends us.
 async fn on_channel(
     session: &Session,
     channel: &str,

@@ -1,4 +1,4 @@
-//! The daemon itself: how it is, and stopping it.
+//! The daemon itself: its status, and stopping it.
 
 use super::error::OpsError;
 use super::session::Session;
@@ -6,7 +6,7 @@ use crate::client::ClientError;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns how the daemon is.
+/// Returns the daemon's status.
 pub(crate) async fn daemon_status(session: &Session) -> Result<DaemonStatus, OpsError> {
     match session.ask(&Request::Status).await? {
         Some(Response::Status(status)) => Ok(status),
@@ -15,8 +15,8 @@ pub(crate) async fn daemon_status(session: &Session) -> Result<DaemonStatus, Ops
     }
 }
 
-/// Tells the daemon to leave; returns whether one runs. With `cleanup` the session ends too when no
-/// task in it is active, also where no daemon runs.
+/// Stops the daemon. Returns whether one was running. With `cleanup` the session is ended too when
+/// no task in it is active, even if no daemon runs.
 pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<bool, OpsError> {
     if let Some(mut daemon) = session.daemon().await? {
         daemon.ask(&Request::Stop { cleanup }).await?;

@@ -1,4 +1,4 @@
-//! Why a use case came to nothing.
+//! Errors of use cases.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,49 +12,49 @@ use crate::paths::PathsError;
 use crate::tmux::{LaunchError, TmuxError};
 use crate::wire::RefusalKind;
 
-/// What sort of failure it is, as exit codes tell them apart.
+/// The kind of failure, as exit codes distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
-    /// It was tried and failed.
+    /// It was attempted and failed.
     Failed,
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     Usage,
     /// No such session, task or daemon.
     Missing,
-    /// It can no longer be had.
+    /// It is no longer available.
     Impossible,
 }
 
-/// Why a use case came to nothing.
+/// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpsError {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Usage(String),
     /// The session does not exist.
     #[error("no session `{0}`")]
     NoSession(String),
-    /// No daemon runs, and none may be started.
+    /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
     /// The same for a launch that is to be waited for; nothing was started.
     #[error("no daemon runs to wait with")]
     NoDaemonToWait,
-    /// The name means no task.
+    /// No task has this name.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The task has no pane.
     #[error("{0} has no pane")]
     NoPane(String),
-    /// The directory that the command was started in is not there, or cannot be read.
+    /// The directory that the command was started in does not exist or cannot be read.
     #[error("{}", no_directory(.error))]
     NoDirectory {
         /// Why.
         error: io::Error,
-        /// What names another, where something does.
+        /// The option that selects another directory, if there is one.
         hint: Option<&'static str>,
     },
-    /// A directory that a task is to run in.
+    /// A directory for a task to run in.
     #[error("cannot run in {}", .dir.display())]
     Directory {
         /// The directory.
@@ -72,21 +72,21 @@ pub(crate) enum OpsError {
         #[source]
         source: io::Error,
     },
-    /// The cursor is no cursor, or not one of this run.
+    /// The cursor is invalid, or does not belong to this run.
     #[error("{0}")]
     Cursor(String),
-    /// The output behind the cursor has left the history.
+    /// The output behind the cursor is no longer in the history.
     #[error("what the cursor pointed at is no longer in the task's history")]
     CursorLost,
-    /// The run's output was not kept.
+    /// The run's output was not stored.
     #[error("no output of run {run} of task `{name}` was kept")]
     NotKept {
-        /// The run.
+        /// The number of the run.
         run: u32,
-        /// The task.
+        /// The task's window.
         name: String,
     },
-    /// The kept runs cannot be read.
+    /// The stored runs cannot be read.
     #[error(transparent)]
     Archive(io::Error),
     /// The configuration cannot be used.
@@ -95,7 +95,7 @@ pub(crate) enum OpsError {
     /// A rule of the configuration cannot be used.
     #[error(transparent)]
     Rule(#[from] regex::Error),
-    /// Nothing was started.
+    /// Launching failed; nothing was started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// Nothing was typed.
@@ -104,22 +104,22 @@ pub(crate) enum OpsError {
     /// tmux.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
-    /// The daemon.
+    /// The daemon refused or failed.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// No daemon could be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Where the session's files are.
+    /// The session's files cannot be located.
     #[error(transparent)]
     Paths(#[from] PathsError),
-    /// This program cannot be found, to start a daemon with.
+    /// This program's path is not known, so that no daemon can be started.
     #[error(transparent)]
     Program(io::Error),
 }
 
 impl OpsError {
-    /// Returns what sort of failure it is.
+    /// Returns the kind of failure.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::Usage(_) => ErrorKind::Usage,
@@ -209,7 +209,7 @@ impl OpsError {
     }
 }
 
-/// Whether the daemon is, or seems to be, of another version than this command.
+/// Whether the daemon's version differs, or seems to differ, from this command's.
 fn is_other_version(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => refusal.kind == RefusalKind::Version,
@@ -244,6 +244,6 @@ fn no_directory(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::NotFound {
         "the directory that this was started in was deleted".to_owned()
     } else {
-        format!("the directory that this was started in cannot be told: {error}")
+        format!("the working directory cannot be determined: {error}")
     }
 }

@@ -1,4 +1,4 @@
-//! Why a task is or is not taken to wait for a person.
+//! Why a task is or is not judged to wait for a person.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::prompt::{self, UserRules};
 use crate::tmux;
 use crate::wire::{ExplainedState, Explanation, Request, Response};
 
-/// Returns the daemon's explanation; without one, what a single look shows.
+/// Returns the daemon's explanation; without a daemon, that of a single look.
 pub(crate) async fn explain(session: &Session, name: &str) -> Result<Explanation, OpsError> {
     let request = Request::Explain {
         task: name.to_owned(),
@@ -28,7 +28,7 @@ pub(crate) async fn explain(session: &Session, name: &str) -> Result<Explanation
     }
 }
 
-/// Explains a task by what a single look shows, without a daemon.
+/// Explains a task by a single look, without a daemon.
 pub(super) async fn explain_directly(
     session: &Session,
     task: &Task,

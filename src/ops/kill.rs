@@ -1,4 +1,4 @@
-//! Ends tasks and sessions: through the daemon where one runs, so that it knows why tasks go.
+//! Ends tasks and sessions, through the daemon if one runs, so that it knows why tasks disappear.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Doomed {
     pub(crate) tasks: Vec<Arc<Task>>,
 }
 
-/// Ends these tasks, given by name or window id; none when one of them does not exist.
+/// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(session: &Session, names: Vec<String>) -> Result<Vec<Ended>, OpsError> {
     let request = Request::Kill {
         tasks: names.clone(),
@@ -70,7 +70,7 @@ pub(crate) async fn kill_all(session: &Session, doomed: &Doomed) -> Result<Vec<E
     Ok(doomed.tasks.iter().map(|task| ended(task)).collect())
 }
 
-/// Removes the tasks that have ended.
+/// Removes ended tasks.
 pub(crate) async fn prune(session: &Session) -> Result<Vec<Ended>, OpsError> {
     if let Some(pruned) = ask(session, &Request::Prune).await? {
         return Ok(pruned);
@@ -94,7 +94,7 @@ pub(crate) async fn prune(session: &Session) -> Result<Vec<Ended>, OpsError> {
     Ok(gone.map(|(_, (_, ended))| ended).collect())
 }
 
-/// Asks the daemon; `None` when none runs.
+/// Sends a request to the daemon; `None` when none runs.
 async fn ask(session: &Session, request: &Request) -> Result<Option<Vec<Ended>>, OpsError> {
     match session.ask(request).await? {
         None => Ok(None),

@@ -1,4 +1,5 @@
-//! Launches a task: through the daemon where it is attached to the session, else with tmux alone.
+//! Launches a task, through the daemon if it is attached to the session, otherwise directly with
+//! tmux.
 
 use super::error::OpsError;
 use super::session::Session;
@@ -9,14 +10,14 @@ use crate::wire::{LaunchedRun, Request, Response, RunRequest};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
-    /// The session, by the name that it has.
+    /// The session's present name.
     pub(super) session: Session,
-    /// The daemon that supervises it, if one does.
+    /// The daemon that supervises it, if any.
     pub(super) daemon: Option<Client>,
     pub(super) run: LaunchedRun,
 }
 
-/// Starts a task in its slot. `will_wait` says that the command goes on to wait for the run.
+/// Starts a task in its slot. `will_wait` says that the command will wait for the run.
 pub(super) async fn launch(
     session: Session,
     daemon: Option<Client>,
@@ -43,7 +44,7 @@ pub(super) async fn launch(
         }
         Ok(_) => Err(ClientError::Unexpected.into()),
         Err(ClientError::Left) => {
-            // It may have started the task before it went.
+            // It may have started the task before it ended.
             let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await;
             match found? {
                 Some(launched) => {
@@ -61,7 +62,7 @@ pub(super) async fn launch(
     }
 }
 
-/// The daemon has gone, and the task is there all the same: the next one tells of it.
+/// The daemon has ended, but the task was started: the next daemon reports it.
 async fn after_daemon(session: Session, launched: &Launched) -> Result<LaunchedTask, OpsError> {
     let daemon = session.daemon_or_start().await.ok().flatten();
     Ok(LaunchedTask {
@@ -71,43 +72,43 @@ async fn after_daemon(session: Session, launched: &Launched) -> Result<LaunchedT
     })
 }
 
-/// Launches with tmux alone; the daemon, if one runs, looks before and after.
+/// Launches directly with tmux. The daemon, if one runs, looks before and after.
 async fn start_directly(
     mut session: Session,
     mut daemon: Option<Client>,
     mut launch: Launch,
     will_wait: bool,
 ) -> Result<LaunchedTask, OpsError> {
-    // One launch at a time: the next one begins when this run has been seen.
+    // One launch at a time: the next one begins when this run was observed.
     let launching = session.paths.lock_launches().await;
-    // Before: the run that this one may replace is seen as it is now. A first look is the
-    // baseline, so what we start is never part of it.
+    // Before: the run that this one may replace is observed. A first look is the baseline, so that
+    // the new run is never part of it.
     let before = Request::Look {
         launching: Some(launch.name.clone()),
         will_wait,
         owner: launch.owner.clone(),
     };
     if look(daemon.as_mut(), &before).await.is_err() {
-        // It has gone since it was found.
+        // It has ended since it was found.
         daemon = session.daemon_or_start().await?;
         look(daemon.as_mut(), &before).await?;
     }
-    // Now that it has looked it knows of every rename.
+    // After its look it knows every rename.
     session.learn_from(daemon.as_mut()).await?;
     launch.session.clone_from(&session.name);
     let lock = session.lock_server().await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
-    // After: the run is told at once, however short it is.
+    // After: the run is reported at once, however short it is.
     let after = Request::Look {
         launching: None,
         will_wait: false,
         owner: None,
     };
-    let told = look(daemon.as_mut(), &after).await;
+    let look_result = look(daemon.as_mut(), &after).await;
     drop(launching);
     let launched = launched?;
-    if told.is_err() {
+    if look_result.is_err() {
         return after_daemon(session, &launched).await;
     }
     Ok(LaunchedTask {

@@ -1,4 +1,4 @@
-//! The tasks, and how many there are.
+//! The tasks, and their number by state.
 
 use super::error::OpsError;
 use super::session::Session;
@@ -7,8 +7,8 @@ use crate::model::{Snapshot, StatusCounts, WindowId};
 use crate::prompt;
 use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
 
-/// Returns the tasks as the daemon sees them; without one, as a look shows them. A session that does
-/// not exist has none.
+/// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
+/// has none.
 pub(crate) async fn list(session: &Session) -> Result<LsView, OpsError> {
     match session.ask(&Request::List).await? {
         Some(Response::List(view)) => Ok(view),
@@ -26,7 +26,7 @@ pub(crate) async fn count(session: &Session) -> Result<StatusCounts, OpsError> {
     }
 }
 
-/// Returns the view of a session that no daemon watches: what waits is guessed from the screens.
+/// Returns the view of a session without a daemon: waiting is judged by the screens.
 fn unsupervised(snapshot: Snapshot) -> LsView {
     let line = SnapshotLine::from(&snapshot);
     let view = LsView::new(line, |task| {

@@ -1,4 +1,4 @@
-//! What tasks have printed: of the present run, of an earlier one, and as it comes.
+//! The output of tasks: of the present run, of an earlier one, or live.
 
 use super::error::OpsError;
 use super::session::Session;
@@ -8,7 +8,7 @@ use crate::model::Task;
 use crate::tmux::{self, History, Style};
 use crate::wait::{Anchor, Cursor, Located, locate};
 
-/// Some of a run's output.
+/// A part of a run's output.
 #[derive(Debug)]
 pub(crate) struct Log {
     /// The window's id.
@@ -17,12 +17,12 @@ pub(crate) struct Log {
     pub(crate) name: String,
     pub(crate) run: Option<u32>,
     pub(crate) lines: Vec<String>,
-    /// Where it ends; `None` for an earlier run.
+    /// Its end as a cursor; `None` for an earlier run.
     pub(crate) cursor: Option<Cursor>,
 }
 
-/// Returns the output of a task's present run, from a cursor on if there is one. Raw, it keeps its
-/// colours.
+/// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
+/// escape sequences.
 pub(crate) async fn present_log(
     session: &Session,
     task: &Task,
@@ -80,7 +80,7 @@ pub(crate) async fn present_log(
     })
 }
 
-/// Returns the output of a run, as it was kept when that ended.
+/// Returns the stored output of an ended run.
 pub(crate) async fn earlier_log(
     session: &Session,
     name: &str,
@@ -97,7 +97,7 @@ pub(crate) async fn earlier_log(
             cursor: None,
         });
     }
-    // The present run is not kept yet.
+    // The present run is not stored yet.
     let present = session.task(name).await.ok();
     match present.filter(|task| task.run == Some(run) && task.pane.is_some()) {
         Some(task) => {
@@ -114,7 +114,7 @@ pub(crate) async fn earlier_log(
     }
 }
 
-/// Begins to follow a task's output; [`Client::line`] gives it, a JSON string a line.
+/// Begins to follow a task's output. [`Client::line`] returns it, one JSON string per line.
 pub(crate) async fn follow_log(
     session: &Session,
     task: &Task,

@@ -1,7 +1,7 @@
-//! Use cases: what a face offers its user, with typed results. The command line, and every other
-//! face, adds arguments and words to them.
+//! Use cases: the operations that faces offer to users, with typed results. The command line and
+//! other faces add arguments and text.
 //!
-//! Each asks the daemon where one runs, and else does it with tmux alone.
+//! Each uses the daemon if one runs, otherwise tmux directly.
 
 mod daemon;
 mod error;

@@ -16,33 +16,33 @@ use crate::model::owner_of_environment;
 use crate::tmux::{self, CommandWords, Gate, Launch, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
-/// What is to be started, and how.
+/// What to start, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
     /// The task's name.
     pub(crate) name: String,
-    /// Where it runs; without it, here.
+    /// The directory; the working directory if absent.
     pub(crate) cwd: Option<PathBuf>,
-    /// Whether it has tmux's environment instead of this one.
+    /// Whether to use tmux's environment instead of the caller's.
     pub(crate) is_env_clean: bool,
-    /// What goes on top of the environment.
+    /// Additional variables.
     pub(crate) env: Vec<(String, String)>,
     /// One word is a shell line, several are a program and its arguments.
     pub(crate) command: Vec<OsString>,
-    /// Whether a live run stays, and nothing is started.
+    /// Whether to fail if a run is alive.
     pub(crate) only_if_absent: bool,
-    /// Whether the caller goes on to wait for the run.
+    /// Whether the caller will wait for the run.
     pub(crate) wait: LaunchWait,
 }
 
-/// How the caller of a launch goes on to wait for the run.
+/// What the caller of a launch will wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaunchWait {
-    /// It does not.
+    /// Nothing.
     No,
-    /// For its end.
+    /// The end of the run.
     End,
-    /// For a text: the command begins when the wait has begun.
+    /// A text. The command starts when the wait has begun.
     Text,
 }
 
@@ -53,17 +53,17 @@ pub(crate) struct Started {
     pub(crate) session_name: String,
     /// The task's name.
     pub(crate) name: String,
-    /// Where the run began, an absolute path.
+    /// The directory of the run, an absolute path.
     pub(crate) cwd: String,
     pub(crate) run: LaunchedRun,
-    /// The daemon that supervises it; there is one where the caller waits.
+    /// The daemon that supervises it; always present if the caller waits.
     pub(crate) daemon: Option<Client>,
-    /// What the command waits at until the caller drops it.
+    /// The gate that the command waits at until the caller drops it.
     pub(crate) gate: Option<Gate>,
 }
 
 impl RunOptions {
-    /// Refuses what can never be started, before anybody is asked.
+    /// Refuses what can never be started, before anything is asked.
     pub(crate) fn check(&self) -> Result<(), OpsError> {
         tmux::check_name(&self.name)?;
         let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
@@ -75,7 +75,7 @@ impl RunOptions {
     }
 }
 
-/// Starts a task in its slot, where a live run is replaced.
+/// Starts a task in its slot, replacing a live run.
 pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started, OpsError> {
     options.check()?;
     let cwd = directory(options.cwd)?;
@@ -89,7 +89,7 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         return Err(OpsError::NoDaemonToWait);
     }
     session.paths.create_runtime()?;
-    // A text is found also where it is overwritten at once: whoever looks for it is there first.
+    // The output is followed before the command starts, to find texts that it overwrites at once.
     let gate = match options.wait {
         LaunchWait::Text => Some(close_gate(&session)?),
         LaunchWait::No | LaunchWait::End => None,
@@ -122,10 +122,10 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
     })
 }
 
-/// Starts a daemon, where none is forbidden.
+/// Starts a daemon, unless that is forbidden.
 async fn start_daemon(session: &Session) -> Result<Option<Client>, OpsError> {
     session.server.check_version().await?;
-    // Before a daemon is started for a server that cannot be.
+    // Before a daemon is started for a server that cannot exist.
     session.server.create_socket_folder()?;
     session.daemon_or_start().await
 }
@@ -138,9 +138,9 @@ fn close_gate(session: &Session) -> Result<Gate, OpsError> {
     })
 }
 
-/// Returns the task's environment: this one, or tmux's, and on top of it what was given.
+/// Returns the task's environment: the caller's or tmux's, with the given variables added.
 fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, OpsError> {
-    // Only a shell of the task's can put anything on top of tmux's.
+    // Only a shell of the task can add variables to tmux's environment.
     let unknown = given
         .iter()
         .find(|(name, _)| is_clean && !is_shell_name(name));

@@ -1,4 +1,4 @@
-//! Finds a pattern in what tasks have printed.
+//! Finds a pattern in the output of tasks.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::tmux::{self, Style};
 #[derive(Debug)]
 pub(crate) struct Match {
     pub(crate) task: Arc<Task>,
-    /// Counted from 1 in what the task's pane holds.
+    /// The line number in the pane's contents, from 1.
     pub(crate) line_number: usize,
     pub(crate) line: String,
 }
 
-/// Returns the lines that match, of the task of this name or of all tasks.
+/// Returns the matching lines of the task of this name, or of all tasks.
 pub(crate) async fn search(
     session: &Session,
     name: Option<&str>,

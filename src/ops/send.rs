@@ -9,14 +9,14 @@ use crate::wire::{Request, Response, SendRequest};
 
 /// Types into a task.
 pub(crate) async fn send(session: &Session, request: SendRequest) -> Result<(), OpsError> {
-    // An answer gets through without a daemon that hangs; what a task asks only a daemon can say.
+    // An answer can be typed without a daemon that hangs, but only a daemon knows the prompt.
     if session.is_daemon_silent && request.if_prompt.is_none() {
         return send_directly(session, request).await;
     }
     let Some(mut daemon) = session.daemon().await? else {
         return send_directly(session, request).await;
     };
-    // Asked once only: what may have been typed is not typed again.
+    // Sent once only: input that may have been typed must not be typed again.
     match daemon.ask(&Request::Send(request)).await {
         Ok(Response::Done) => Ok(()),
         Ok(_) => Err(ClientError::Unexpected.into()),

@@ -1,4 +1,4 @@
-//! A task session: which one is meant, its daemon, and looks at it without one.
+//! A task session: finding it, its daemon, and looks without a daemon.
 
 use std::cell::RefCell;
 use std::env;
@@ -22,17 +22,17 @@ use crate::protocol::rows::Look;
 use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target};
 use crate::wire::{Request, Response};
 
-/// Set to anything but nothing, it forbids starting a daemon unasked.
+/// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 
-/// How long a daemon or tmux may take to say which session is meant. What the disk tells needs
-/// neither; any other command meets the silence again, and says whose it is.
+/// How long a daemon or tmux may take to say which session is meant. What is found on the disk
+/// needs neither, and any other request will time out again and report which one does not answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long tmux gets to hear how a run ended.
+/// How long to wait for tmux to collect how a run ended.
 const NUDGED: Duration = Duration::from_millis(5);
 
-/// What a user said of the session and its server; nothing said leaves it to the environment.
+/// The user's choice of session and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionChoice {
     /// The session's name.
@@ -44,21 +44,22 @@ pub(crate) struct SessionChoice {
 /// A task session and where its files are.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The name that the session has.
+    /// The session's present name.
     pub(crate) name: String,
     pub(crate) server: Server,
-    /// Its files. What its daemon is asked for by stands there: the session may have been renamed.
+    /// Its files. They contain the name that its daemon was asked for: the session may have been
+    /// renamed.
     pub(crate) paths: Paths,
-    /// The project's folder: the git work tree we are in, else the directory.
+    /// The project's folder: the enclosing git work tree, else the directory.
     pub(crate) project: Option<PathBuf>,
-    /// The connection to the daemon by which the name was looked up, for the next request.
+    /// The connection on which the daemon was asked for the name, for the next request.
     client: RefCell<Option<Client>>,
-    /// Whether a daemon is there and did not answer in time.
+    /// Whether a daemon exists and did not answer in time.
     pub(crate) is_daemon_silent: bool,
 }
 
 impl Session {
-    /// Returns the task session as it was named; nobody is asked.
+    /// Returns the task session as it was named, without asking the daemon or tmux.
     pub(crate) fn named(choice: &SessionChoice) -> Result<Self, OpsError> {
         let given = session_name::named(choice.session.as_deref(), &lookup);
         let given = given.map_err(OpsError::Usage)?;
@@ -95,14 +96,14 @@ impl Session {
         })
     }
 
-    /// Finds out what the name stands for. The daemon knows, or else tmux is asked once: the
-    /// session may have been renamed.
+    /// Resolves the name. The daemon knows it; without one tmux is asked once: the session may have
+    /// been renamed.
     pub(crate) async fn settle(&mut self) -> Result<(), OpsError> {
         match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let socket = self.paths.socket();
                 let learnt = self.learn_from(Some(&mut daemon));
-                // A daemon that hangs need not keep what the disk tells from being told.
+                // A daemon that hangs must not delay what the disk shows.
                 let Ok(learnt) = timeout(ANSWERS_WITHIN, learnt).await else {
                     self.is_daemon_silent = true;
                     return Ok(());
@@ -114,7 +115,7 @@ impl Session {
             }
             Err(ClientError::NoDaemon) => {
                 let meant = meant(&self.server, &self.name);
-                // What keeps tmux from answering is for the command itself to tell.
+                // The command itself reports why tmux does not answer.
                 let Ok(Ok(meant)) = timeout(ANSWERS_WITHIN, meant).await else {
                     return Ok(());
                 };
@@ -125,7 +126,7 @@ impl Session {
                 Ok(())
             }
             Err(error @ ClientError::NotOurs { .. }) => Err(error.into()),
-            // The command itself will meet it.
+            // The command itself will run into it.
             Err(
                 ClientError::Io { .. }
                 | ClientError::Left
@@ -136,7 +137,7 @@ impl Session {
         }
     }
 
-    /// Asks the daemon which name the session has now.
+    /// Asks the daemon for the session's present name.
     pub(crate) async fn learn_from(&mut self, daemon: Option<&mut Client>) -> Result<(), OpsError> {
         let Some(daemon) = daemon else { return Ok(()) };
         let Ok(Response::Whereabouts(found)) = daemon.ask(&Request::Whereabouts).await else {
@@ -155,7 +156,7 @@ impl Session {
         Ok(())
     }
 
-    /// Uses the files of the session that is asked for by this.
+    /// Uses the files of the session that is asked for like this.
     pub(crate) fn use_files_of(&mut self, asked: &str) -> Result<(), OpsError> {
         self.paths = Paths::locate(self.server.socket(), asked, &lookup)?;
         Ok(())
@@ -173,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Connects to the daemon, starting one when none runs and none is forbidden.
+    /// Connects to the daemon. Starts one if none runs, unless that is forbidden.
     pub(crate) async fn daemon_or_start(&self) -> Result<Option<Client>, OpsError> {
         if let Some(client) = self.client.take() {
             return Ok(Some(client));
@@ -187,7 +188,7 @@ impl Session {
         }
     }
 
-    /// Asks the daemon one thing that may be asked twice; `None` when none runs, or none any more.
+    /// Sends the daemon a request that may be repeated; `None` when no daemon runs any more.
     pub(crate) async fn ask(&self, request: &Request) -> Result<Option<Response>, OpsError> {
         loop {
             let Some(mut daemon) = self.daemon().await? else {
@@ -198,14 +199,14 @@ impl Session {
                     self.client.replace(Some(daemon));
                     return Ok(Some(response));
                 }
-                // It was on its way out when it was found.
+                // It was stopping when it was found.
                 Err(ClientError::Left) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Returns how a daemon for this session is started in the background.
+    /// Returns how to start a daemon for this session in the background.
     pub(crate) fn start_of_daemon(
         &self,
         child_of: &str,
@@ -217,7 +218,7 @@ impl Session {
             self.server.socket().into(),
             "--tmux".into(),
             absolute(self.server.program()).into(),
-            // One word, so that a name that begins with a dash stays a name.
+            // One word, so that a name that starts with a dash is not an option.
             format!("--session={}", name_in(&self.paths.asked)).into(),
             "daemon".into(),
             "--as-child".into(),
@@ -232,13 +233,13 @@ impl Session {
         })
     }
 
-    /// Takes the lock under which sessions are made and ended.
+    /// Takes the lock under which sessions are created and ended.
     pub(crate) async fn lock_server(&self) -> Result<FileLock, OpsError> {
         self.paths.create_runtime()?;
         Ok(self.paths.lock_server().await)
     }
 
-    /// Returns a way to ask tmux itself.
+    /// Returns a connection to tmux itself.
     pub(crate) fn connection(&self) -> Connection<'_> {
         Connection::OneShot(&self.server)
     }
@@ -262,14 +263,14 @@ impl Session {
             let Some(life) = observed.snapshot.life.as_ref().filter(|_| observed.nudge) else {
                 return Ok(observed.snapshot);
             };
-            // A run has ended and tmux has not heard how: it will in a moment, and the observer
-            // bounds how long it is waited for.
+            // A run has ended and tmux has not collected its status. It will soon, and the observer
+            // limits how long to wait.
             crate::tmux::nudge(life.server_pid);
             tokio::time::sleep(NUDGED).await;
         }
     }
 
-    /// Returns the one task of this name or window id.
+    /// Returns the task of this name or window id.
     pub(crate) async fn task(&self, name: &str) -> Result<Arc<Task>, OpsError> {
         let look = self.look().await?;
         if !look.exists {
@@ -278,19 +279,19 @@ impl Session {
         Ok(Arc::clone(look.find_task(name)?))
     }
 
-    /// Returns the error that the session does not exist.
+    /// Returns the error for a missing session.
     pub(crate) fn missing(&self) -> OpsError {
         OpsError::NoSession(self.name.clone())
     }
 
-    /// Returns the error that no daemon runs, and none may be started.
+    /// Returns the error that no daemon runs and starting one is forbidden.
     pub(crate) fn no_daemon(&self) -> OpsError {
         OpsError::NoDaemon(self.name.clone())
     }
 }
 
-/// Returns a path for a process that stands in another folder. A bare name is left alone: `PATH`
-/// finds it anywhere.
+/// Returns a path for a process with another working directory. A bare name is not changed: `PATH`
+/// is searched for it anywhere.
 fn absolute(program: &Path) -> PathBuf {
     let is_bare = program.components().count() <= 1 && !program.as_os_str().is_empty();
     if is_bare {

@@ -1,16 +1,15 @@
-//! Which task session is meant.
+//! The name of the task session.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::paths::{Env, hex};
 
-/// Returns the session that the user named, or that the environment names; `None` when neither
-/// does.
+/// Returns the session named by the user or the environment; `None` when neither names one.
 ///
 /// # Errors
 ///
-/// When the name is one that tmux cannot take as it is; the text says why.
+/// When tmux cannot use the name unchanged; the text says why.
 pub(crate) fn named(option: Option<&str>, env: Env<'_>) -> Result<Option<String>, String> {
     if let Some(name) = option {
         return check(name.to_owned(), "--session").map(Some);
@@ -36,7 +35,7 @@ fn check(name: String, given_by: &str) -> Result<String, String> {
             "session `{name}` of {given_by}: tmux allows neither `.` nor `:`"
         ));
     }
-    // tmux takes these for an id, for an escape, or writes them otherwise than it was told.
+    // tmux reads these as an id or an escape, or changes them.
     if name.starts_with('$') || name.contains('\\') || name.chars().any(char::is_control) {
         return Err(format!(
             "the session of {given_by} may not begin with `$` nor have backslashes or control \
@@ -46,8 +45,8 @@ fn check(name: String, given_by: &str) -> Result<String, String> {
     Ok(name)
 }
 
-/// Returns the session of a project: `task-SLUG-HASH`, of the enclosing git work tree, else of
-/// the directory itself.
+/// Returns the session of a project, `task-SLUG-HASH`: of the enclosing git work tree, else of the
+/// directory itself.
 #[must_use]
 pub(crate) fn of_project(project: &Path) -> String {
     let base = project
@@ -78,10 +77,10 @@ fn slug(name: &str) -> String {
     }
 }
 
-/// Stands for a run of characters that a slug cannot have, apart from a `-` of the name's own.
+/// Replaces a run of characters that a slug cannot contain, not a `-` in the name itself.
 const STAND_IN: char = '/';
 
-/// Returns the git work tree that `dir` is in, else `dir`.
+/// Returns the git work tree that contains `dir`, else `dir`.
 #[must_use]
 pub(crate) fn project_of(dir: &Path) -> &Path {
     dir.ancestors()

@@ -1,4 +1,4 @@
-//! Waits: for what becomes of a task, and for tmux's channels.
+//! Waits for conditions of a task, and on tmux's channels.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::wire::{OutcomeName, Request, Response, WaitRequest, WaitResult};
 /// The condition of a wait on a channel.
 pub(crate) const CHANNEL: &str = "channel";
 
-/// Returns a daemon to wait with and the window of the task of this name. Where there is nothing to
-/// wait on, no daemon is started.
+/// Returns a daemon to wait with, and the window of the task of this name. If the task does not
+/// exist, no daemon is started.
 pub(crate) async fn find_to_wait(
     session: &Session,
     name: &str,
@@ -31,8 +31,8 @@ pub(crate) async fn find_to_wait(
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
 }
 
-/// Waits until the daemon has the outcome; `begun` is called when the wait has begun, if the request
-/// asks for that. The wait ends when this is dropped.
+/// Waits until the daemon has the outcome. `begun` is called when the wait has begun, if the
+/// request asks for that. Dropping the future ends the wait.
 pub(crate) async fn wait(
     daemon: &mut Client,
     request: WaitRequest,
@@ -56,8 +56,8 @@ pub(crate) async fn wait(
     }
 }
 
-/// tmux's own `wait-for`, with a time limit: one process waits, however long it takes. It goes when
-/// this is dropped.
+/// Runs tmux's own `wait-for` with a time limit: one process waits, however long it takes. Dropping
+/// the future ends that process.
 pub(crate) async fn wait_for_channel(
     session: &Session,
     channel: &str,
@@ -73,13 +73,13 @@ pub(crate) async fn wait_for_channel(
         () = tokio::time::sleep(limit) => OutcomeName::Timeout,
     };
     let mut result = WaitResult::new(outcome);
-    // Also when it is the server that has gone.
+    // Also when the server has ended.
     result.condition = (outcome != OutcomeName::Timeout).then(|| CHANNEL.to_owned());
     result.elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(result)
 }
 
-/// Wakes those who wait on a channel.
+/// Wakes all clients that wait on a channel.
 pub(crate) async fn signal_channel(session: &Session, channel: &str) -> Result<(), OpsError> {
     tmux::signal_channel(&mut session.connection(), channel).await?;
     Ok(())
