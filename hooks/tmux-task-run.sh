@@ -275,7 +275,7 @@ exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}"'
 # shellcheck disable=SC2016
 LOAD='export "${@:4}"; . "$2" 2>/dev/null; exec "$3" -lc "$1" bash "$2"'
 
-# Sets `environment_folder`: the user's own, where nobody else can lay anything.
+# Sets `environment_folder`: the user's own, where no one else can create files.
 find_environment_folder() {
     local folder listed
     folder=/tmp/tmux-task-$(id -u)
@@ -465,7 +465,7 @@ END
 
 list_windows() {
     local id window pane same is_task is_dead seen name lowest='' others=''
-    # Whether the pane runs a shell that somebody opened without a command.
+    # Whether the pane runs a shell that was opened without a command.
     # shellcheck disable=SC2016 # tmux expands it
     local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{==:#{pane_start_command},"#{default-command}"}}}'
     session_id='' windows='' primary='' dead='' named=''
@@ -652,7 +652,7 @@ rerun() {
     # client has not consumed all, unless it is paused for that client. First in
     # the line: a client that has gone meanwhile fails it.
     for_clients pause
-    # A live run that we replace is marked, so that its end is told as that.
+    # A live run that we replace is marked, so that its end is reported as such.
     add if-shell -F -t "$primary" '#{pane_dead}' \
         "set-option -wu -t $window @tmux_task_replaced" \
         "set-option -wF -t $primary @tmux_task_replaced '#{pane_pid}'"

@@ -1,8 +1,8 @@
-//! Watches the tmux windows that an agent's tasks run in and turns what tmux shows into a few
-//! semantic events.
+//! Supervises the tmux windows in which an agent's tasks run, and turns changes into a few semantic
+//! events.
 //!
-//! Data walks one way, from tmux's bytes to the feed, through plain functions; only the edges
-//! touch the world. `docs/architecture.md` is the map of this house.
+//! Data flows in one direction, from tmux's bytes to the feed, through pure functions. Only the
+//! edges do input and output. `docs/architecture.md` describes the modules and defines the terms.
 
 #![cfg_attr(
     test,

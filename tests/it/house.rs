@@ -1,4 +1,4 @@
-//! The walls of the house: who may import whom, and what the pure floors never touch.
+//! Checks the architecture: which module may import which, and that the pure floors do no I/O.
 //!
 //! The rule, from below: a room imports rooms of lower floors only. Rooms of one floor do not
 //! import each other, but for the few that are named in [`NEIGHBOURS`]. So no edge knows another

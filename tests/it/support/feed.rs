@@ -41,7 +41,7 @@ pub(crate) fn event<'a>(records: &'a [Value], event_type: &str, name: &str) -> &
     }
 }
 
-/// Whether each event that is to be told has been.
+/// Whether each event that has to be delivered was delivered.
 pub(crate) fn all_told(records: &[Value]) -> bool {
     let deliveries = deliveries(records);
     let is_told = |event: &&Value| {
@@ -56,7 +56,7 @@ pub(crate) fn all_told(records: &[Value]) -> bool {
     events(records).iter().all(is_told)
 }
 
-/// What a delivery says, without the header of a follow-up.
+/// The text of a delivery, without the header of a follow-up.
 pub(crate) fn content(delivery: &Value) -> &str {
     let text = match delivery["kind"].as_str() {
         Some("notice") => &delivery["text"],
@@ -72,7 +72,7 @@ pub(crate) fn story(records: &[Value]) -> Vec<String> {
     records.iter().map(line).collect()
 }
 
-/// The records in short, as one text for people.
+/// The records in short, as one readable text.
 pub(crate) fn show(records: &[Value]) -> String {
     let numbered = records
         .iter()
@@ -114,13 +114,13 @@ fn line(record: &Value) -> String {
     }
 }
 
-/// What holds for every feed whose daemon has left: numbers without a gap, one epoch, proven text,
-/// and each event that is to be told in exactly one delivery.
+/// Checks the invariants of a feed whose daemon has stopped: numbers without a gap, one epoch,
+/// sanitised text, and each event that has to be delivered in exactly one delivery.
 #[track_caller]
 pub(crate) fn check_feed(records: &[Value]) {
     let mut told = Vec::new();
     let mut to_be_told = Vec::new();
-    // Questions that are still to be delivered, by their windows.
+    // Prompts that are not delivered yet, by window.
     let mut asked: BTreeMap<String, u64> = BTreeMap::new();
     for (index, record) in records.iter().enumerate() {
         let seq = index as u64 + 1;
@@ -133,7 +133,7 @@ pub(crate) fn check_feed(records: &[Value]) {
             Some("event") => {
                 let window = record["task"]["windowId"].to_string();
                 if record["type"] == "inputResolved" {
-                    // Resolved before it was delivered: it is left out.
+                    // Resolved before it was delivered: left out.
                     if let Some(asked) = asked.remove(&window) {
                         to_be_told.retain(|seq| *seq != asked);
                     }
@@ -147,7 +147,7 @@ pub(crate) fn check_feed(records: &[Value]) {
             Some("notice" | "followUp") => {
                 let events = record["events"].as_array().unwrap();
                 let events: Vec<u64> = events.iter().map(|event| event.as_u64().unwrap()).collect();
-                // Gatherings are delivered in their order; on a slow disk the next one has begun.
+                // Gatherings are delivered in order; on a slow disk the next one may have begun.
                 let last = events.iter().max().copied().unwrap_or_default();
                 asked.retain(|_, seq| *seq > last);
                 told.extend(events);

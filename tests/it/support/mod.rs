@@ -1,5 +1,5 @@
-//! A world of its own for each test: folders, a tmux server, the program, and nothing of the
-//! developer's.
+//! A separate world for each test: folders, a tmux server, the program, and nothing of the
+//! developer's environment.
 
 mod feed;
 mod run;
@@ -19,10 +19,10 @@ use tempfile::TempDir;
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 pub(crate) use run::{Output, Running};
 
-/// Far longer than anything here takes on a busy machine: reaching it is a failure, or a hang.
+/// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Between two looks of a test at what it waits for.
+/// The interval at which a test polls for what it waits for.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The task session of a test that needs only one.
@@ -34,7 +34,7 @@ pub(crate) struct World {
     env: Vec<(String, String)>,
 }
 
-/// Something a task waits for until the test opens it.
+/// A gate that a task waits at until the test opens it.
 pub(crate) struct Gate {
     path: PathBuf,
     file: File,
@@ -46,7 +46,7 @@ impl Gate {
         format!("read -r _ <{}", self.path.display())
     }
 
-    /// Lets one task go on.
+    /// Lets one task continue.
     pub(crate) fn open(&self) {
         (&self.file).write_all(b"\n").unwrap();
     }
@@ -88,7 +88,7 @@ impl World {
         world
     }
 
-    /// Sets a variable for everything that is started from here on; empty unsets it.
+    /// Sets a variable for everything started from here on; an empty value unsets it.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.env.retain(|(known, _)| known != name);
         if !value.is_empty() {
@@ -116,7 +116,7 @@ impl World {
         self.path("project")
     }
 
-    /// The program as a user has it.
+    /// The program as installed for a user.
     pub(crate) fn program() -> &'static Path {
         Path::new(env!("CARGO_BIN_EXE_tmux-task"))
     }
@@ -136,7 +136,7 @@ impl World {
         command
     }
 
-    /// Runs `tmux-task` with these arguments to its end.
+    /// Runs `tmux-task` with these arguments and waits for its end.
     #[track_caller]
     pub(crate) fn task<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
         let mut command = self.command(Self::program());
@@ -144,7 +144,7 @@ impl World {
         Output::of(command)
     }
 
-    /// Starts `tmux-task` with these arguments and lets it run.
+    /// Starts `tmux-task` with these arguments in the background.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
         let mut command = self.command(Self::program());
         command.args(args);
@@ -171,11 +171,11 @@ impl World {
         window_of(output.ok())
     }
 
-    /// Makes a program of a script.
+    /// Creates an executable script.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
-        // A child writes it: what we have open for writing, another test's fork may have open for a
-        // moment longer, and what somebody has open for writing cannot be run.
+        // A child writes it: a file that we have open for writing may stay open in another test's
+        // forked child for a moment, and a file that is open for writing cannot be executed.
         let mut writer = self.command("sh");
         writer
             .args(["-c", "cat >\"$0\" && chmod +x \"$0\""])
@@ -184,7 +184,7 @@ impl World {
         path
     }
 
-    /// Makes something for tasks to wait for.
+    /// Creates a gate for tasks to wait at.
     pub(crate) fn gate(&self, name: &str) -> Gate {
         let path = self.path(name);
         rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
@@ -202,7 +202,7 @@ impl World {
         self.daemon_with(&[]);
     }
 
-    /// Starts a daemon in the background; it has its baseline when this returns.
+    /// Starts a daemon in the background. It has taken its baseline when this returns.
     #[track_caller]
     pub(crate) fn daemon_with(&self, args: &[&str]) {
         let output = self.task([&["daemon", "--detach"], args].concat());
@@ -231,7 +231,7 @@ impl World {
         serde_json::from_str(self.task(["ls", "--json"]).ok()).unwrap()
     }
 
-    /// Stops the daemon, which delivers what it has gathered, and returns all that was told.
+    /// Stops the daemon, which delivers gathered events, and returns all records.
     #[track_caller]
     pub(crate) fn finish(&self) -> Vec<Value> {
         self.task(["daemon", "stop"]).ok();
@@ -251,7 +251,7 @@ impl World {
     pub(crate) fn records_of(&self, args: &[&str]) -> Vec<Value> {
         let output = self.task([&["feed"], args].concat());
         match output.code {
-            // No daemon has kept one yet.
+            // No daemon has written one yet.
             3 => Vec::new(),
             _ => parse_lines(output.ok()),
         }
@@ -310,26 +310,26 @@ impl World {
         }
     }
 
-    /// Waits until the pane is dead and tmux knows how it ended.
+    /// Waits until the pane is dead and tmux has collected its status.
     #[track_caller]
     pub(crate) fn until_ended(&self, target: &str) {
         self.until_true(&format!("{target} ends"), || {
             let format = "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}";
             let shown = self.tmux(["display-message", "-p", "-t", target, format]);
             if shown == "1" {
-                // tmux can lose the signal that its child has ended.
+                // tmux can lose the signal for the end of its child.
                 self.nudge();
             }
             shown.starts_with("1 ")
         });
     }
 
-    /// Makes the tmux server look for children that ended.
+    /// Makes the tmux server collect children that have ended.
     fn nudge(&self) {
         kill_process(self.server(), Signal::CHILD).unwrap();
     }
 
-    /// The tmux server's process.
+    /// The pid of the tmux server.
     #[track_caller]
     pub(crate) fn server(&self) -> Pid {
         let number = self.tmux(["display-message", "-p", "#{pid}"]);
@@ -344,7 +344,7 @@ impl World {
         });
     }
 
-    /// The folder of a session's files, of the only one unless `name` tells which.
+    /// The folder of a session's files: the only one, or that of `name`.
     pub(crate) fn state(&self, name: &str) -> PathBuf {
         let folders = fs::read_dir(self.path("state")).unwrap();
         let mut paths = folders.map(|entry| entry.unwrap().path());
@@ -409,7 +409,7 @@ impl World {
         };
         let server = tmux(&["display-message", "-p", "#{pid}"]);
         let deadline = Instant::now() + Duration::from_secs(2);
-        // It lingers when it is told to end while a daemon's client waits; these are leaving.
+        // It lingers if it is terminated while a daemon's client waits; those are being closed.
         while !tmux(&["list-clients"]).is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -430,7 +430,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         for daemon in self.daemons() {
-            // Killed, it can leave a client behind that never goes.
+            // A killed one can leave a client behind that never ends.
             kill_process(daemon, Signal::TERM).unwrap_or_default();
             let deadline = Instant::now() + Duration::from_secs(3);
             while !has_ended(daemon) && Instant::now() < deadline {
@@ -447,7 +447,7 @@ impl Drop for World {
     }
 }
 
-/// Ends a process of ours, whatever it does.
+/// Kills a process of ours.
 fn end(pid: Pid) {
     // It may have ended meanwhile.
     kill_process(pid, Signal::KILL).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Programs that are run to their end, and programs that are let run.
+//! Runs programs to their end, or in the background.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::DEADLINE;
 
-/// How a program ended and what it said.
+/// How a program ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Output {
     shown: String,
@@ -41,7 +41,7 @@ impl Output {
             .spawn()
             .unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
         if let Some(mut stdin) = child.stdin.take() {
-            // A program need not read all of it.
+            // A program may not read all of it.
             drop(stdin.write_all(input.as_bytes()));
         }
         let out = reader(child.stdout.take().unwrap());
@@ -64,14 +64,14 @@ impl Output {
         }
     }
 
-    /// What it printed, if it went well.
+    /// Its stdout, after a successful end.
     #[track_caller]
     pub(crate) fn ok(&self) -> &str {
         assert_eq!(self.code, 0, "{self}");
         &self.out
     }
 
-    /// It failed with this code and these words, and printed no results.
+    /// Checks that it failed with this code and message, and printed no results.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, err: &str) {
         assert_eq!(
@@ -107,7 +107,7 @@ fn reader(mut from: impl Read + Send + 'static) -> Receiver<String> {
     all
 }
 
-/// A program that runs. Dropping it ends it.
+/// A running program. Dropping it ends it.
 pub(crate) struct Running {
     child: Child,
     out: Receiver<String>,
@@ -147,7 +147,7 @@ impl Running {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// Reads records until one is as it should be; returns all of them.
+    /// Reads records until one matches; returns all of them.
     #[track_caller]
     pub(crate) fn records_until(&self, mut is_last: impl FnMut(&Value) -> bool) -> Vec<Value> {
         let mut records = vec![self.record()];
