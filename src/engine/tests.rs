@@ -828,8 +828,8 @@ mod properties {
     }
 }
 
-/// A command that waits for a run returns when the disk has had the run's end, and is then not told
-/// of it once more.
+/// A command that waits for a run returns when the run's end is on the disk, and then gets no
+/// follow-up for it.
 #[test]
 fn nothing_is_delivered_before_the_disk_has_had_it() {
     let steps: [(&str, &[&str]); 9] = [

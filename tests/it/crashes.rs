@@ -1,4 +1,4 @@
-//! A daemon may be killed at any instant: nothing is lost by it and nothing is told twice.
+//! A daemon may be killed at any instant: nothing is lost by it and nothing is reported twice.
 
 use std::fs;
 use std::time::Duration;

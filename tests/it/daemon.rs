@@ -542,7 +542,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
                 .any(|event| event["type"] == "notify")
             && all_told(records)
     });
-    // An end may be told before tmux itself has counted it.
+    // An end may be reported before tmux itself has counted it.
     world.until_ended(&window);
     world.look();
     world.task(["daemon", "stop"]).ok();

@@ -565,7 +565,7 @@ fn a_feed_that_is_cut_between_two_daemons_gives_no_number_again() {
     let kept: String = text.lines().take(5).map(|l| format!("{l}\n")).collect();
     fs::write(&feed, kept).unwrap();
     world.daemon();
-    // The end whose records are gone is in the saved snapshot: it was told.
+    // The end whose records are gone is in the saved snapshot: it was reported.
     world.run("new", "exec sleep 1000");
     world.until("its start", |records| {
         records

@@ -1,10 +1,10 @@
 //! Checks the architecture: which module may import which, and that the pure floors do no I/O.
 //!
-//! The rule, from below: a room imports rooms of lower floors only. Rooms of one floor do not
-//! import each other, but for the few that are named in [`NEIGHBOURS`]. So no edge knows another
-//! edge: two of them meet in `daemon`, or in a command of `cli`. The edges may use the pure rules:
-//! `feed` asks `route` which events are owed a delivery. All of them open files by `files`. `place` and `clock` are edges like the
-//! others and are handed to those who need a path or the time.
+//! A module imports modules of lower floors only. Modules of one floor do not import each other,
+//! except those listed in [`NEIGHBOURS`]. So no edge knows another edge: they are combined in
+//! `daemon` or in `ops`. The edges may use the pure rules: `feed` asks `route` which events need a
+//! delivery. All of them open files with `files`. `paths` and `clock` are edges too; paths and times
+//! are passed to the modules that need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

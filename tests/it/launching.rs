@@ -239,7 +239,7 @@ fn a_window_that_goes_with_its_run_leaves_the_record_and_one_clear_line() {
         run.complaint(),
         "tmux-task: run api: the task exited with code 3"
     );
-    // Nobody knows which comes first, the end of the window or the wait: either is told.
+    // Nobody knows which comes first, the end of the window or the wait: either is reported.
     let output = world.task(["run", "--wait", "web", "--", "exit 4"]);
     let told = [
         "tmux-task: run web: the task exited with code 4",

@@ -821,7 +821,7 @@ fn a_silent_task_without_evidence_is_stalled_and_not_reported() {
     let states = |state| listed.matches(&format!(" {state} ")).count();
     assert_eq!((states("stalled"), states("waiting")), (1, 1), "{listed}");
 
-    // Whatever it prints ends it, and what asks is told as ever.
+    // Whatever it prints ends it, and what asks is reported as ever.
     let sent = world.call(&["send", "open", "x"]);
     assert!(sent.status.success(), "{sent:?}");
     world.until("it asks", |told| {
@@ -845,7 +845,7 @@ fn muted_prompts_are_not_reported() {
             && explain("beta")["rule"] == "muted by a pattern"
             && (explain("pager")["state"] == "muted" || !is_installed("less"))
     });
-    // Who asks later is told later.
+    // Who asks later is reported later.
     world.run("loud", "read -p 'gamma? ' x");
     let told = world.until("one asks", |told| !told.is_empty());
     assert!(told.iter().all(|told| told.task == "loud"), "{told:?}");

@@ -48,7 +48,7 @@ fn until_it_cannot_look(world: &World) {
     });
 }
 
-/// Waits until it looks again; what is told then is what was told before, and the next end.
+/// Waits for another look. Its report contains everything reported before, and the next end.
 #[track_caller]
 fn check_carries_on(world: &World, gate: &Gate, before: &[Value]) {
     world.until_true("it looks again", || {
@@ -79,7 +79,7 @@ fn a_server_whose_socket_was_deleted_and_recreated_has_the_same_tasks() {
     // Without its clients the daemon has to come by the socket.
     for client in clients.lines() {
         let client = Pid::from_raw(client.parse().unwrap()).unwrap();
-        // The daemon lets the others go when one has gone.
+        // The daemon lets the others go when one is gone.
         kill_process(client, Signal::TERM).unwrap_or_default();
         world.until_true("the client leaves", || has_ended(client));
     }

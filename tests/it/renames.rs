@@ -128,7 +128,7 @@ fn what_a_killed_daemon_left_is_nobodys_mark() {
     let again = by(&world, "work", &["daemon", "--detach"]);
     let running = format!("already running (pid {})\n", daemon.as_raw_nonzero());
     assert_eq!((again.code, again.err), (0, running));
-    // Of a task that ends at once only its end need be told.
+    // Of a task that ends at once only its end need be reported.
     let gate = world.gate("gate");
     let line = format!("{}; exit 3", gate.wait());
     by(&world, "work", &["run", "web", "--", &line]).ok();
@@ -239,7 +239,7 @@ fn a_daemon_that_waits_for_the_new_name_leaves_the_session_to_the_one_that_has_i
         by(&world, "new", &["feed"]).ok().lines().count(),
         records.len()
     );
-    // Nothing was told twice.
+    // Nothing was reported twice.
     let mut told = 0;
     for folder in fs::read_dir(world.path("state")).unwrap() {
         let feed = folder.unwrap().path().join("feed.jsonl");

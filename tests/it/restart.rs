@@ -1,4 +1,4 @@
-//! Daemons come and go; what happens is told once.
+//! Daemons come and go; what happens is reported once.
 
 use std::fs;
 use std::io::Write;
@@ -125,7 +125,7 @@ fn check_says_nothing_new(leaves: Leaves) {
         leaves.make(&world);
     }
     assert_eq!(story(&world.records()), story(&before));
-    // What was told as waiting is still known, and its end is told.
+    // What was reported as waiting is still known, and its end is reported.
     world.daemon();
     world.task(["send", "asks", "y"]).ok();
     world.until("the answer", |records| {

@@ -117,7 +117,7 @@ fn stopping_twice_is_stopping() {
     world.run("api", "exec sleep 1000");
     let daemon = world.daemon_pid();
     kill_process(daemon, Signal::TERM).unwrap();
-    // It may have gone already.
+    // It may be gone already.
     kill_process(daemon, Signal::TERM).unwrap_or_default();
     world.until_true("the daemon ends", || has_ended(daemon));
     assert!(!world.socket().exists());

@@ -130,7 +130,7 @@ fn a_wait_that_begins_in_a_flood_is_not_deaf() {
     }
 }
 
-/// What stood there before the wait never matches, whatever is written after it.
+/// What was there before the wait never matches, whatever is written after it.
 #[test]
 fn old_text_never_matches() {
     let cases = [
@@ -199,7 +199,7 @@ fn old_text_never_matches() {
 #[test]
 fn new_text_matches_as_a_person_reads_it() {
     let progress = r"for i in $(seq 1000); do printf '\r%s%%' $i; done; printf '\rdone'";
-    // What stands there before, what is written, the text, the line.
+    // What is there before, what is written, the text, the line.
     let cases = [
         ("plain", "true", "echo READY", "READY", "READY"),
         (
@@ -565,7 +565,7 @@ fn bells_and_questions_end_waits() {
     let ended = end(input);
     ends_with(&ended, 0, "input");
     assert_eq!(ended.1["line"], "Proceed? [y/N]");
-    // It holds already; a bell must ring anew.
+    // It holds already; a bell must ring again.
     ends_with(&wait(&world, &["api", "--input", "--bell"]), 0, "input");
 }
 

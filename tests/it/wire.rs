@@ -181,7 +181,7 @@ fn the_examples_in_the_docs_have_every_field_that_is_written() {
     assert_eq!(kinds, ["event", "notice", "followUp"]);
 }
 
-/// To write the file anew: `TMUX_TASK_BLESS=1 cargo test --test it wire`.
+/// To write the file again: `TMUX_TASK_BLESS=1 cargo test --test it wire`.
 #[test]
 fn the_schema_in_the_docs_is_that_of_the_types() {
     let path = in_repository("docs/feed.schema.json");

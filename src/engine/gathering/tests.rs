@@ -164,7 +164,7 @@ fn a_follow_up_contains_one_owners_tasks() {
             "followUp of 3: tmux task @3 (c) exited with code 0",
         ],
     );
-    // What one has started is no part of what another is told.
+    // A task started by one owner is not delivered to another.
     check_looks(
         "@1#1 a running owner=pi:1",
         "@1#1 a dead 0 owner=pi:1; @2#1 b running owner=pi:2",

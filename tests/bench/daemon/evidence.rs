@@ -135,7 +135,7 @@ fn start_late(world: &World, n: usize) -> (String, Orders) {
 }
 
 /// Lets them read, at times that have nothing to do with anybody's rhythm, and returns how long it
-/// took until each was told, in order.
+/// took until each was reported, in order.
 fn find_late(watcher: &Watcher, late: &mut [(String, Orders)]) -> Vec<Duration> {
     for (n, (_, orders)) in late.iter_mut().enumerate() {
         orders.give("read");

@@ -1,4 +1,4 @@
-//! How long after an act its event is told.
+//! How long after an act its event is reported.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -87,7 +87,7 @@ fn play(who: Who, story: fn(&mut Stage<'_>) -> (u64, u64)) -> Outcome {
         watcher: &watcher,
     };
     let (right, of) = story(&mut stage);
-    // Whatever is told twice has come by now or comes soon.
+    // Whatever is reported twice has come by now or comes soon.
     thread::sleep(Duration::from_millis(300));
     Outcome {
         right,
@@ -129,7 +129,7 @@ impl Stage<'_> {
         self.watcher.wait_for_all(LIMIT, n, is_exit);
     }
 
-    /// Counts the windows of which exactly this end has been told.
+    /// Counts the windows of which exactly this end has been reported.
     fn right(&self, expected: &[(String, i64)]) -> u64 {
         let mut right = 0;
         for (window, code) in expected {
@@ -276,7 +276,7 @@ fn reruns(stage: &mut Stage<'_>) -> (u64, u64) {
     codes_in_order(stage, &window)
 }
 
-/// Counts the codes from 1 on that were told, where 21 ends are told in all, the first with 0.
+/// Counts the codes from 1 on that were reported, where 21 ends are reported in all, the first with 0.
 fn codes_in_order(stage: &Stage<'_>, window: &str) -> (u64, u64) {
     stage.wait_for_exits(21);
     thread::sleep(Duration::from_millis(200));

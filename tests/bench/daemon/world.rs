@@ -124,7 +124,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         drop(self.program("tmux").arg("kill-server").output());
-        // Daemons take their leave of the server that has gone, and of their folders.
+        // Daemons take their leave of the server that is gone, and of their folders.
         let until = Instant::now() + Duration::from_secs(2);
         while Instant::now() < until && std::fs::remove_dir_all(self.dir.path()).is_err() {
             std::thread::sleep(Duration::from_millis(50));
@@ -196,7 +196,7 @@ impl Driver {
         }
     }
 
-    /// Detaches and waits until the client has gone.
+    /// Detaches and waits until the client is gone.
     pub(crate) fn leave(self) {
         drop(self);
     }
