@@ -1,4 +1,4 @@
-//! Taking connections, also when there is no descriptor left for one.
+//! Accepts connections, even when there is no descriptor left for one.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,20 +17,20 @@ use super::signals::Stopping;
 use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};
 
-/// How long to leave the socket alone after an error when no connection could be turned away: the
-/// next try would fail at once.
+/// How long to leave the socket alone after an error when no connection could be refused: the next
+/// attempt would fail at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often at most it is logged that connections are turned away.
+/// The minimum time between two log entries about refused connections.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// Takes connections, up to a number, and turns away what is too many.
+/// Accepts connections up to a limit, and refuses further ones.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    /// A descriptor to give up for a moment when there is none left, so that whoever connects can
-    /// be told so; `None` while not even that one is to be had.
+    /// A descriptor to release for a moment when there is none left, so that a client can be told
+    /// why it is refused; `None` while not even that one is available.
     spare: Option<File>,
-    /// One clone for each connection that is open.
+    /// One clone per open connection.
     open: Arc<()>,
     most: usize,
     paused_until: Option<Instant>,
@@ -45,7 +45,7 @@ pub(super) struct Accepted {
 }
 
 impl Acceptor {
-    /// Returns one that has at most `most` connections open at once.
+    /// Returns one with at most `most` open connections.
     pub(super) fn new(most: usize) -> Self {
         Self {
             spare: spare(),
@@ -56,12 +56,12 @@ impl Acceptor {
         }
     }
 
-    /// Serves all who connect; never ends. It is no part of the event loop, so that connections are
-    /// taken also while that is busy.
+    /// Serves all clients; never ends. It is not part of the event loop, so that connections are
+    /// accepted while that is busy.
     ///
     /// # Cancel safety
     ///
-    /// What was accepted is served on by `tasks`.
+    /// Accepted connections are served by `tasks`.
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
@@ -126,7 +126,7 @@ impl Acceptor {
 
     fn on_error(&mut self, error: &io::Error, listener: &UnixListener) {
         match Errno::from_io_error(error) {
-            // Who connected has left already.
+            // The client has disconnected already.
             Some(Errno::CONNABORTED | Errno::INTR | Errno::AGAIN) => return,
             Some(_) | None => self.complain(Some(error)),
         }
@@ -139,8 +139,8 @@ impl Acceptor {
             is_refused = true;
         }
         self.spare = spare();
-        // The kernel looks for a descriptor before it looks for a connection: without one the error
-        // comes at once, again and again, also when nobody connects.
+        // The kernel allocates a descriptor before it checks for a connection: without a descriptor
+        // the error comes at once, repeatedly, even when no client connects.
         if !is_refused || self.spare.is_none() {
             self.paused_until = Some(Instant::now() + PAUSE);
         }
@@ -174,7 +174,7 @@ fn turn_away(socket: UnixStream, why: String) {
     }
 }
 
-/// Says why there will be no answer. A new connection has room for that, so nothing blocks.
+/// Sends why the connection is refused. A new connection has room for that, so this never blocks.
 fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
     let refusal = Response::Refused(Refusal::new(RefusalKind::Failed, message));
     let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
@@ -233,14 +233,14 @@ mod tests {
         let path = dir.path().join("sock");
         let listener = UnixListener::bind(&path).unwrap();
         let mut acceptor = Acceptor::new(9);
-        // The only connection is turned away. The next try fails as well, with an empty queue.
+        // The only connection is refused. The next attempt fails as well, with an empty queue.
         let _refused = Peer::connect(&path).unwrap();
         let none_left = io::Error::from(Errno::MFILE);
         acceptor.on_error(&none_left, &listener);
         acceptor.on_error(&none_left, &listener);
         assert!(acceptor.spare.is_some());
         let until = acceptor.paused_until.expect("it pauses");
-        // Who connects meanwhile is served after the pause.
+        // A client that connects meanwhile is served after the pause.
         let _peer = Peer::connect(&path).unwrap();
         acceptor.accept(&listener).await;
         assert!(Instant::now() >= until && acceptor.paused_until.is_none());

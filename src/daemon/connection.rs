@@ -18,15 +18,15 @@ use crate::wire::{
     Filter, ReaderStart, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
 };
 
-/// The longest request: the longest command line, quoted twice.
+/// The maximum length of a request: the longest command line, quoted twice.
 const MAX_REQUEST: u64 = 8 << 20;
 
-/// What connections ask of the event loop.
+/// A message from a connection to the event loop.
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// Something with one answer.
+    /// A request with one answer.
     Request(AskId, Request, oneshot::Sender<Response>),
-    /// A wait: that it has begun, and how it ended.
+    /// A wait, answered when it has begun and when it has ended.
     Wait {
         id: AskId,
         request: WaitRequest,
@@ -40,11 +40,11 @@ pub(super) enum Ask {
         raw: bool,
         reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
     },
-    /// Whoever asked this has left.
+    /// The client of this request has disconnected.
     Left(AskId),
 }
 
-/// The way from a connection to the event loop.
+/// The channel from a connection to the event loop.
 #[derive(Debug, Clone)]
 pub(super) struct Asks {
     sender: mpsc::Sender<Ask>,
@@ -64,16 +64,16 @@ impl Asks {
         AskId(self.numbered.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether it went: not when the daemon is leaving.
+    /// Whether it was sent: it is not when the daemon stops.
     async fn send(&self, ask: Ask) -> bool {
         self.sender.send(ask).await.is_ok()
     }
 }
 
-/// What is said before the lines of a task's output.
+/// The lines before a task's output.
 const FOLLOWING: &str = "following";
 
-/// Serves one connection until either side leaves.
+/// Serves one connection until either side closes it.
 pub(super) async fn serve(accepted: Accepted, asks: Asks, streams: Streams, stopping: Stopping) {
     let Accepted {
         socket,
@@ -88,7 +88,7 @@ pub(super) async fn serve(accepted: Accepted, asks: Asks, streams: Streams, stop
     loop {
         let request = tokio::select! {
             request = read_request(&mut reader) => request,
-            // The daemon is leaving: half a request is not worth waiting for.
+            // The daemon stops: an incomplete request is not worth waiting for.
             () = asks.sender.closed() => return,
         };
         let request = match request {
@@ -107,7 +107,7 @@ pub(super) async fn serve(accepted: Accepted, asks: Asks, streams: Streams, stop
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }
-            // Not by way of the event loop: whoever wants it to stop waits for nothing else.
+            // Not through the event loop: a request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
@@ -138,8 +138,8 @@ pub(super) async fn serve(accepted: Accepted, asks: Asks, streams: Streams, stop
 type Reader = BufReader<tokio::net::unix::OwnedReadHalf>;
 type Writer = tokio::net::unix::OwnedWriteHalf;
 
-/// Answers one request; returns whether the connection goes on. An asker that leaves meanwhile
-/// waits for nothing any more.
+/// Answers one request. Returns whether the connection continues. A client that disconnects stops
+/// waiting.
 async fn ask(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Request) -> bool {
     let (reply, response) = oneshot::channel();
     let id = asks.number();
@@ -147,7 +147,7 @@ async fn ask(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Req
         return false;
     }
     tokio::select! {
-        // No answer: the daemon is leaving.
+        // No answer: the daemon stops.
         response = response => match response {
             Ok(response) => answer(writer, &response).await,
             Err(_) => false,
@@ -159,10 +159,10 @@ async fn ask(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Req
     }
 }
 
-/// What became of an answer.
+/// What happened to an answer.
 enum Served {
     Done,
-    /// Whoever asked has gone, or the daemon goes.
+    /// The client has disconnected, or the daemon stops.
     Gone,
 }
 
@@ -189,7 +189,7 @@ async fn wait(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Wa
         {
             return Served::Gone;
         }
-        // No answer: the daemon is leaving.
+        // No answer: the daemon stops.
         match (&mut response).await {
             Ok(response) if answer(writer, &response).await => Served::Done,
             Ok(_) | Err(_) => Served::Gone,
@@ -208,7 +208,7 @@ async fn wait(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Wa
     }
 }
 
-/// Serves one reader of the feed until either side leaves. What it says meanwhile is passed over.
+/// Serves one reader of the feed until either side closes the connection. Its input is ignored.
 async fn subscribe(
     reader: Reader,
     mut writer: Writer,
@@ -228,8 +228,8 @@ async fn subscribe(
     }
 }
 
-/// Passes a task's output on, each piece a JSON string on a line, until the run has ended: `null`
-/// says that it has, and that all of its output was told.
+/// Sends a task's output, each piece as a JSON string on one line, until the run has ended: `null`
+/// means that it has, and that its output is complete.
 async fn follow(
     reader: &mut Reader,
     writer: &mut Writer,
@@ -272,7 +272,7 @@ async fn follow(
     false
 }
 
-/// Resolves when the other side has closed. What it says meanwhile stays to be read.
+/// Resolves when the other side has closed the connection. Its input stays unread.
 async fn closed(reader: &mut Reader) {
     if reader.fill_buf().await.is_ok() {
         hung_up(reader.get_ref().as_ref()).await;
@@ -297,14 +297,15 @@ async fn read_request(reader: &mut Reader) -> Result<Option<Request>, Refusal> {
     parse_request(&line).map(Some)
 }
 
-/// Whether the answer went out.
+/// Whether the answer was sent.
 async fn answer(writer: &mut Writer, response: &Response) -> bool {
     let mut line = serde_json::to_vec(response).expect("an answer is plain data");
     line.push(b'\n');
     writer.write_all(&line).await.is_ok()
 }
 
-/// The folder and the socket keep others out; the kernel's word on who it is makes sure.
+/// The permissions of folder and socket keep other users out; the kernel's peer credentials confirm
+/// it.
 fn is_same_user(socket: &UnixStream) -> bool {
     socket
         .peer_cred()

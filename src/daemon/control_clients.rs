@@ -13,23 +13,23 @@ use crate::tmux::{
     self, Callers, Client, Connection, History, HookWakeups, Output, Server, TmuxError, Told,
 };
 
-/// How many changes may wait for the event loop before more are left in the clients' pipes, where tmux
-/// sees that they are not read.
+/// How many changes may be queued before further ones stay in the clients' pipes, where tmux
+/// notices that they are not read.
 const MAX_QUEUED: usize = 4096;
 
-/// The control clients of a session. As few as can be, attached as seldom as can be: tmux 3.3a can
-/// crash when the current window changes while one is attaching.
+/// The control clients of a session. As few as possible, attached as rarely as possible: tmux 3.3a
+/// can crash when the current window changes while one is attaching.
 #[derive(Debug)]
 pub(super) struct ControlClients {
-    /// Runs commands, and reports windows, sessions and that panes print. It is never behind the
-    /// output of a pane, so its answers are not late either.
+    /// Runs commands, and reports windows, sessions and which panes print. It is never behind the
+    /// output of a pane, so that its answers are never late.
     pub(super) main: Client,
-    /// Gets all output of the panes that somebody follows. Attached when the first one is.
+    /// Receives all output of the followed panes. Attached when the first pane is followed.
     follower: Option<OutputFollower>,
-    /// Is woken by hooks.
+    /// Woken by hooks.
     waiter: HookWakeups,
     pub(super) activity: PaneActivity,
-    /// What was taken from the clients and not handed on yet, in order.
+    /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
 }
@@ -38,9 +38,9 @@ pub(super) struct ControlClients {
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) output: PaneOutput,
-    /// What arrived until then; where not all of the pane's output did, it is paused in it.
+    /// Changes that arrived until then. If the pane's output is incomplete, they include a pause.
     pub(super) before: Vec<Change>,
-    /// What has arrived since.
+    /// Changes that have arrived since.
     pub(super) after: Vec<Change>,
 }
 
@@ -51,7 +51,7 @@ impl ControlClients {
         paths: &Paths,
         session: SessionId,
     ) -> Result<Self, TmuxError> {
-        // tmux can crash when a session comes or goes while a control client connects.
+        // tmux can crash when a session is created or ended while a control client connects.
         let lock = paths.lock_server().await;
         let (waiter, main) = tokio::try_join!(
             server.wait_on(session),
@@ -70,7 +70,7 @@ impl ControlClients {
         Ok(clients)
     }
 
-    /// Notes in tmux which clients are ours, for a daemon that has to clean up behind this one.
+    /// Stores in tmux which clients are ours, for a daemon that has to clean up after this one.
     async fn note_own(&mut self) -> Result<(), TmuxError> {
         let follower = self.follower.as_ref().and_then(OutputFollower::pid);
         let pids = [self.main.pid(), self.waiter.pid(), follower];
@@ -79,11 +79,11 @@ impl ControlClients {
         tmux::own_clients(&mut connection, self.session, &pids).await
     }
 
-    /// Resolves when a hook calls or tmux reports something that is worth a reaction.
+    /// Resolves when a hook or tmux reports a relevant change.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped: what was not returned is returned next.
+    /// Nothing is lost when the future is dropped: the next call returns what was not returned.
     pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
         if let Some(change) = self.queued.pop_front() {
             return Ok(change);
@@ -120,8 +120,8 @@ impl ControlClients {
         }
     }
 
-    /// Takes what has arrived by now, so that a look asks for the windows that it is about. Returns
-    /// what of it a look answers, the most urgent.
+    /// Receives what has arrived by now, so that a look queries the windows concerned. Returns the
+    /// most urgent change that a look answers.
     pub(super) async fn catch_up(&mut self) -> Option<Change> {
         if self.queued.len() >= MAX_QUEUED {
             return None;
@@ -162,25 +162,25 @@ impl ControlClients {
         answered
     }
 
-    /// Takes what was taken from the clients and not handed on yet.
+    /// Takes the changes received from the clients and not passed on yet.
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
         self.queued.drain(..).collect()
     }
 
-    /// Pauses busy panes, until a look finds them quiet.
+    /// Pauses busy panes until a look finds them quiet.
     pub(super) async fn pause_busy(&mut self) -> Result<(), TmuxError> {
         let busy = self.activity.take_busy();
         self.main.pause_panes(busy).await
     }
 
-    /// Continues the panes that the last look found quiet. A look by the same client, behind this,
-    /// sees what they have printed until then.
+    /// Continues the panes that the last look found quiet. A look by the same client after this
+    /// includes their output until then.
     pub(super) async fn continue_quiet(&mut self) -> Result<(), TmuxError> {
         let quiet: Vec<PaneId> = self.activity.to_continue().collect();
         self.main.continue_panes(quiet).await
     }
 
-    /// Reads a pane's output and follows it: all that it prints after the reading arrives.
+    /// Reads a pane's output and follows it: all output after the reading arrives.
     pub(super) async fn follow_output(
         &mut self,
         server: &Server,
@@ -221,7 +221,7 @@ impl ControlClients {
         }
     }
 
-    /// Waits until all output of followed panes has arrived, unless that is late.
+    /// Waits until all output of followed panes has arrived, unless it is late.
     pub(super) async fn drain_output(&mut self) {
         if let Some(follower) = &mut self.follower
             && follower.drain().await.is_err()
@@ -242,7 +242,7 @@ impl ControlClients {
     }
 }
 
-/// Returns what a hook's call calls for.
+/// Returns the change that a hook's call means.
 fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
     match callers {
         Callers::Windows(windows) => {
@@ -258,7 +258,7 @@ fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
     }
 }
 
-/// Returns what a notification calls for.
+/// Returns the change that a notification means.
 fn of_notice(notice: &Notice, activity: &mut PaneActivity) -> Option<Change> {
     match notice {
         Notice::WindowAdd(window) | Notice::WindowRenamed(window) => {
@@ -270,7 +270,7 @@ fn of_notice(notice: &Notice, activity: &mut PaneActivity) -> Option<Change> {
             Some(Change::Layout)
         }
         Notice::WindowClose(_) => {
-            // tmux does not report what went with it.
+            // tmux does not report what was lost with it.
             activity.record_any();
             Some(Change::Task)
         }

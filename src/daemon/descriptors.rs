@@ -1,19 +1,19 @@
-//! How many descriptors the daemon may have open.
+//! The daemon's limit on open descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The limits of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Descriptors {
-    /// The limit that we were started with, for the processes that we start; `None` is none.
+    /// The limit at our start, for the processes that we start; `None` means unlimited.
     pub(super) given: Option<u64>,
-    /// The limit that holds for us; `None` is none.
+    /// The present limit; `None` means unlimited.
     pub(super) ours: Option<u64>,
 }
 
-/// Allows this process as many descriptors as its hard limit has. The soft limit is low, as a rule,
-/// for the sake of programs that use `select`; each task costs a daemon one descriptor and each
-/// connection one or two.
+/// Raises this process's limit on descriptors to the hard limit. The soft limit is usually low for
+/// programs that use `select`. Each task costs a daemon one descriptor and each connection one or
+/// two.
 pub(super) fn raise() -> Descriptors {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {

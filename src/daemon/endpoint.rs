@@ -1,9 +1,9 @@
-//! What a daemon is found by, and what keeps it alone: its socket and its locks.
+//! The daemon's socket and its locks: how it is found, and what prevents a second one.
 //!
-//! They can go while it lives. A runtime folder of systemd's is emptied when the last login of its
-//! user ends, tmux and we being left, and cleaners come through `/tmp`. So whether they are still
-//! there is looked at now and then, and they are made anew. Meanwhile a second lock, in the state
-//! folder, keeps others from taking us for gone.
+//! They can disappear while it runs. systemd empties a runtime folder when the last login of its
+//! user ends, while tmux and the daemon continue, and cleaners empty `/tmp`. So they are checked
+//! from time to time and created again. Meanwhile a second lock, in the state folder, shows others
+//! that the daemon runs.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -21,8 +21,8 @@ use super::lock::{self, Lock, LockError};
 use crate::files;
 use crate::paths::Paths;
 
-/// How often it is looked whether all is there. Who finds no socket and starts a daemon waits
-/// several times as long for the one that has the locks.
+/// How often they are checked. A command that finds no socket and starts a daemon waits several
+/// times as long for the one with the locks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The locks of a task session.
@@ -34,9 +34,9 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Takes them, that of the state folder only where there is such a folder.
+    /// Takes the locks, that of the state folder only if the folder exists.
     pub(super) fn take(paths: &Paths) -> Result<Self, LockError> {
-        // First the one that lasts: who does not get it shall not be seen to have the other.
+        // First the permanent one: a process that does not get it must not hold the other.
         let state = if paths.state.is_dir() {
             take_state(paths)?
         } else {
@@ -46,7 +46,7 @@ impl Locks {
         Ok(Self { runtime, state })
     }
 
-    /// Takes that of the state folder as well, now that it is there.
+    /// Takes the lock in the state folder as well, now that it exists.
     pub(super) fn complete(&mut self, paths: &Paths) -> Result<(), LockError> {
         if self.state.is_none() {
             self.state = take_state(paths)?;
@@ -69,30 +69,30 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
     }
 }
 
-/// Whether a daemon goes on after a look at its presence.
+/// Whether a daemon continues after a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It does.
+    /// It continues.
     Ours,
     /// Another daemon has taken its place.
     Theirs,
 }
 
-/// A daemon that can be found.
+/// The socket and locks of a daemon.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,
     locks: Locks,
-    /// The listener, and each that takes its place.
+    /// The listener, and each that replaces it.
     listeners: watch::Sender<Arc<UnixListener>>,
     socket: Socket,
     looked_at: Instant,
-    /// Whether it was said that something cannot be made anew.
+    /// Whether it was logged that something cannot be created again.
     has_complained: bool,
 }
 
 impl Endpoint {
-    /// Listens. We have the lock, so a socket that is there is a dead daemon's.
+    /// Listens. We hold the lock, so an existing socket belongs to a dead daemon.
     pub(super) fn begin(paths: &Paths, locks: Locks) -> Result<Self, DaemonError> {
         let (listener, socket) = listen(&paths.socket())?;
         Ok(Self {
@@ -105,22 +105,22 @@ impl Endpoint {
         })
     }
 
-    /// Listens no more; the locks are left.
+    /// Stops listening; keeps the locks.
     pub(super) fn leave(self) -> Locks {
         self.locks
     }
 
-    /// Returns the listener, and from then on each that takes its place.
+    /// Returns the listener, and later each that replaces it.
     pub(super) fn listeners(&self) -> watch::Receiver<Arc<UnixListener>> {
         self.listeners.subscribe()
     }
 
-    /// Returns when to look whether all is still there.
+    /// Returns when the next check is due.
     pub(super) fn next_deadline(&self) -> Instant {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Looks whether all is still there, if that is due, and makes anew what is not.
+    /// Checks whether everything is still there, if that is due, and creates again what is not.
     pub(super) fn keep(&mut self) -> Standing {
         if self.next_deadline() > Instant::now() {
             return Standing::Ours;
@@ -169,7 +169,7 @@ impl Endpoint {
     }
 }
 
-/// The socket's file. It is removed when the daemon leaves, however it leaves.
+/// The socket's file. It is removed when the daemon ends, in any way.
 #[derive(Debug)]
 struct Socket {
     path: PathBuf,
@@ -177,7 +177,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// Whether the file is still there, and not another one in its place.
+    /// Whether the file still exists and was not replaced.
     fn is_there(&self) -> bool {
         lock::is_file(&self.found, &self.path)
     }

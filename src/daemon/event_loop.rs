@@ -1,5 +1,5 @@
-//! The event loop: receive an input, let the session decide, do what it wants. Nothing here waits
-//! for tmux.
+//! The event loop: receives an input, lets the session decide, carries out the effects. It never
+//! waits for tmux.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::session::{AskId, Effect, Input, Session, StoreState};
 use crate::store::{Archiver, StoreGone};
 use crate::wire::{DaemonStatus, Refusal, Request, Response};
 
-/// How many requests may wait for the event loop; further ones wait in their connections.
+/// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const ASKS_QUEUED: usize = 32;
 
-/// An autostarted daemon without session and readers leaves after this long.
+/// An autostarted daemon without session and readers stops after this long.
 const USELESS_AFTER: Duration = Duration::from_secs(600);
 
 /// The state of a running daemon.
@@ -39,41 +39,41 @@ pub(super) struct EventLoop {
     recorder: FeedPublisher,
     archiver: Arc<Archiver>,
     desktop: DesktopNotices,
-    /// Who waits for an answer.
+    /// Clients that wait for an answer.
     askers: BTreeMap<AskId, Asker>,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     useless_since: Option<Instant>,
-    /// How long jobs of the link took together.
+    /// The total time of the link's jobs.
     time_in_jobs: Duration,
-    /// That it is to stop.
+    /// The request to stop.
     stopping: Stopping,
     is_leaving: bool,
 }
 
-/// Somebody who waits for an answer.
+/// What a client waits for.
 enum Asker {
     /// One.
     Request(oneshot::Sender<Response>),
-    /// That a wait has begun, and how it ended.
+    /// The beginning and the result of a wait.
     Wait(Option<oneshot::Sender<()>>, oneshot::Sender<Response>),
-    /// Output, once it is followed.
+    /// The start of output.
     Reader(oneshot::Sender<Result<OutputReceiver, Refusal>>),
-    /// Output that is followed.
+    /// Output that is being followed.
     Following(OutputSender),
 }
 
-/// What woke the event loop. All of it: this is what can make the daemon do something.
+/// Everything that wakes the event loop, and so everything that can make the daemon do something.
 enum Wake {
     Asked(Ask),
     /// The link reports a change or the outcome of a job.
     Reported(Report),
     /// The store has written something, or the disk has refused it.
     Stored(Result<(), StoreGone>),
-    /// A deadline of ours has come.
+    /// A deadline was reached.
     Due,
-    /// A signal, or whoever reads our stdout has gone.
+    /// A signal, or our stdout was closed.
     Stop,
 }
 
@@ -114,24 +114,24 @@ impl EventLoop {
             let report = self.link.report().await;
             self.take_report(report);
         }
-        // What it brought is in the feed when somebody is told that we are here. A disk that hangs
-        // does not keep us from serving.
+        // Its result is in the feed before the daemon reports that it is ready. A disk that hangs
+        // does not prevent serving.
         self.settle(patience).await;
     }
 
-    /// Has other sessions of the project looked for.
+    /// Starts a scan for other sessions of the project.
     pub(super) fn scan_others(&mut self) {
         let effects = self.session.scan_others(now());
         self.perform_all(effects);
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until the daemon is to stop.
     pub(super) async fn run(&mut self, endpoint: &mut Endpoint, asked: &mut mpsc::Receiver<Ask>) {
         let stopping = self.stopping.clone();
         while !self.is_leaving {
             let due = self.next_deadline(endpoint);
-            // Losing an arm mid-await is safe: receiving takes nothing before it is done, and that
-            // it is to stop is remembered.
+            // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
+            // stop request is remembered.
             let wake = tokio::select! {
                 () = stopping.asked() => Wake::Stop,
                 Some(ask) = asked.recv() => Wake::Asked(ask),
@@ -144,7 +144,7 @@ impl EventLoop {
                 Wake::Reported(report) => self.take_report(report),
                 Wake::Stored(Ok(())) => self.on_stored(),
                 Wake::Stored(Err(error)) => {
-                    // The next daemon carries on from what is written.
+                    // The next daemon continues from what is written.
                     tracing::error!(%error, "leaving");
                     return;
                 }
@@ -168,7 +168,7 @@ impl EventLoop {
         self.is_leaving |= self.is_useless_for_long();
     }
 
-    /// Tells what may be told now that the disk has taken or refused records.
+    /// Reports what may be reported now that the disk has accepted or refused records.
     fn on_stored(&mut self) {
         let Publication { shown, counts } = self.recorder.publish();
         self.take(Input::Stored(self.store_state()));
@@ -181,15 +181,15 @@ impl EventLoop {
         }
     }
 
-    /// Waits until the disk has taken or refused what was recorded by now, and the counts are
-    /// published, but no longer than that.
+    /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
+    /// published, within this time.
     async fn settle(&mut self, limit: Duration) {
         let (seq, counts) = (self.recorder.given_seq(), self.recorder.given_counts());
         let deadline = Instant::now() + limit;
         while !self.recorder.has_tried(seq, counts) {
             match timeout_at(deadline, self.recorder.changed()).await {
                 Ok(Ok(())) => self.on_stored(),
-                // It is for the loop to leave, if the store has gone.
+                // If the store is gone, the loop will stop.
                 Ok(Err(_)) | Err(_) => return,
             }
         }
@@ -205,7 +205,7 @@ impl EventLoop {
         }
     }
 
-    /// Lets the session take an input, and does what it wants.
+    /// Passes an input to the session, and carries out the effects.
     fn take(&mut self, input: Input) {
         let effects = self.session.handle(input, now());
         self.perform_all(effects);
@@ -220,7 +220,7 @@ impl EventLoop {
         }
     }
 
-    /// Does one thing; returns what the session is to know of it.
+    /// Carries out one effect. Returns the resulting input, if any.
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Run(job) => self.link.run(job),
@@ -255,7 +255,7 @@ impl EventLoop {
                 if let Some(Asker::Wait(begun, _)) = self.askers.get_mut(&ask)
                     && let Some(begun) = begun.take()
                 {
-                    // Whoever has left need not know.
+                    // Clients that have disconnected need not know.
                     begun.send(()).unwrap_or_default();
                 }
             }
@@ -267,8 +267,8 @@ impl EventLoop {
                 }
             }
             Effect::Output(ask, piece) => {
-                // One that is too far behind is let go: it sees that its task goes on without it,
-                // rather than output with holes.
+                // A follower that is too far behind is disconnected, so that its output never has
+                // gaps.
                 if let Some(Asker::Following(output)) = self.askers.get(&ask)
                     && !output.send(piece)
                 {
@@ -288,7 +288,7 @@ impl EventLoop {
     }
 
     fn answer(&mut self, ask: AskId, response: Response) {
-        // Whoever has left meanwhile needs no answer.
+        // Clients that have disconnected need no answer.
         match self.askers.remove(&ask) {
             Some(Asker::Request(reply) | Asker::Wait(_, reply)) => drop(reply.send(response)),
             Some(Asker::Reader(reply)) => {
@@ -360,7 +360,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns what keeps us from our work now.
+    /// Returns what keeps the daemon from working now.
     fn problems(&self) -> Vec<String> {
         let of_looks = self.session.problem().map(str::to_owned);
         self.recorder
@@ -394,15 +394,15 @@ impl EventLoop {
         }
     }
 
-    /// Delivers what is gathered, saves, and takes our things out of tmux. For each there is a limit:
-    /// what stays in a tmux that hangs, the next daemon takes over or removes, and what a disk that
-    /// hangs has not taken by the deadline, it finds again.
+    /// Delivers gathered events, saves, and removes hooks and options from tmux. Each step has a
+    /// limit: what stays in a tmux that hangs is taken over or removed by the next daemon, and what
+    /// a disk that hangs has not written by the deadline is found again.
     pub(super) async fn close(mut self, patience: Duration, limit: Duration, deadline: Instant) {
         let effects = self.session.deliver_all(now());
         self.perform_all(effects);
         let effects = self.session.save_all();
         self.perform_all(effects);
-        // A slow disk has more time while tmux is asked.
+        // A slow disk has more time while tmux is being cleaned up.
         let written = timeout(limit / 2, self.recorder.close()).await;
         self.on_stored();
         let archives = self.session.take_archives();

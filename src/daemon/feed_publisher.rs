@@ -1,4 +1,5 @@
-//! Hands the engine's records to the store, and publishes notices and counts once they are written.
+//! Passes the engine's records to the store, and publishes notices and counts once they are
+//! written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,26 +9,26 @@ use crate::model::{Body, Bookmark, Level, Seq, Snapshot, StatusCounts};
 use crate::store::{Live, Report, SavedLook, Store, StoreGone, with_waiting};
 use crate::wire::{Checkpoint, Context};
 
-/// How many records may wait for the disk before nothing more is recorded.
+/// How many records may be unwritten before recording stops.
 const MOST_WAITING: Seq = 4096;
 
 /// A notice that is shown once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// The number of its record.
+    /// The sequence number of its record.
     pub(super) seq: Seq,
     pub(super) level: Level,
     pub(super) text: String,
 }
 
-/// How many notices wait at most to be shown: more are not read one by one.
+/// How many notices may be queued for display: nobody reads more of them one by one.
 const MOST_UNSHOWN: usize = 16;
 
 /// Notices that wait for the disk, the latest of them.
 #[derive(Debug, Default)]
 struct Unshown {
     latest: VecDeque<Shown>,
-    /// How many came before those.
+    /// How many earlier ones were dropped.
     n_earlier: usize,
 }
 
@@ -40,8 +41,8 @@ impl Unshown {
         }
     }
 
-    /// Returns what is to be shown once the records up to this number are on the disk, and forgets
-    /// it. Notices that are left out are counted.
+    /// Takes the notices to show once the records up to this sequence number are on the disk.
+    /// Dropped notices are counted.
     fn take(&mut self, written: Seq) -> Vec<Shown> {
         let n_shown = self.latest.partition_point(|notice| notice.seq <= written);
         let shown: Vec<Shown> = self.latest.drain(..n_shown).collect();
@@ -70,9 +71,9 @@ pub(super) struct FeedPublisher {
     context: Context,
     /// The store's latest report.
     report: Report,
-    /// The number of the last record that was handed over.
+    /// The sequence number of the last queued record.
     given_seq: Seq,
-    /// The counts that were handed over last.
+    /// The counts queued last.
     given_counts: Option<StatusCounts>,
     /// Notices whose records are not on the disk yet.
     unshown: Unshown,
@@ -100,7 +101,7 @@ impl FeedPublisher {
         }
     }
 
-    /// Hands the effects of one turn over to be written. It never waits: [`FeedPublisher::changed`]
+    /// Queues the effects of one input for writing. It never waits: [`FeedPublisher::changed`]
     /// resolves when the store reports.
     pub(super) fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
@@ -130,7 +131,7 @@ impl FeedPublisher {
         }
     }
 
-    /// Resolves when the store has something to report; an error says that its thread has gone.
+    /// Resolves when the store has a report. An error means that its thread has ended.
     ///
     /// # Cancel safety
     ///
@@ -139,7 +140,7 @@ impl FeedPublisher {
         self.store.changed().await
     }
 
-    /// Takes the store's latest report into account; returns what may be shown now.
+    /// Processes the store's latest report. Returns what may be shown now.
     pub(super) fn publish(&mut self) -> Publication {
         let report = self.store.report();
         let counts = report
@@ -152,27 +153,27 @@ impl FeedPublisher {
         }
     }
 
-    /// Resolves when everything that was handed over is written and saved, or refused.
+    /// Resolves when everything queued is written and saved, or refused.
     pub(super) async fn close(&self) {
         self.store.close().await;
     }
 
-    /// Returns why records are not on the disk, if it refuses them.
+    /// Returns why records are not on the disk, if the disk refuses them.
     pub(super) fn problem(&self) -> Option<String> {
         let problem = self.report.problem.as_ref()?;
         let n_waiting = self.given_seq - self.report.written;
         Some(with_waiting(problem, n_waiting))
     }
 
-    /// Whether so much waits for the disk that no look should be taken: what changes meanwhile is
-    /// found by the look after it.
+    /// Whether so much waits for the disk that no look should be taken: a later look finds the
+    /// changes.
     pub(super) fn is_full(&self) -> bool {
         self.report.is_full || self.given_seq - self.report.written >= MOST_WAITING
     }
 
-    /// Saves this look, which shows what the records handed over so far say; returns whether it was
-    /// taken. None is while others wait for the disk. `first_undelivered` is the first event that is
-    /// still to be delivered.
+    /// Saves this look, which includes the records queued so far. Returns whether it was queued: it
+    /// is not while others wait for the disk. `first_undelivered` is the first event that is not
+    /// delivered yet.
     #[must_use]
     pub(super) fn save(
         &self,
@@ -187,12 +188,12 @@ impl FeedPublisher {
         })
     }
 
-    /// Takes note of where the look left the daemon whose events are recorded next.
+    /// Sets the checkpoint for the next recorded events.
     pub(super) fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
         self.context.checkpoint = Some(checkpoint);
     }
 
-    /// Follows a rename: later records bear the new name.
+    /// Handles a rename: later records have the new name.
     pub(super) fn rename(&mut self, session_name: &str) {
         if self.context.session_name != session_name {
             self.context.session_name = session_name.to_owned();
@@ -204,28 +205,28 @@ impl FeedPublisher {
         &self.context
     }
 
-    /// Returns the number of the last record on the disk.
+    /// Returns the sequence number of the last record on the disk.
     pub(super) fn last_seq(&self) -> Seq {
         self.report.written
     }
 
-    /// Returns the number of the last record that was handed over.
+    /// Returns the sequence number of the last record queued.
     pub(super) fn given_seq(&self) -> Seq {
         self.given_seq
     }
 
-    /// Returns the counts that were handed over last.
+    /// Returns the counts queued last.
     pub(super) fn given_counts(&self) -> Option<StatusCounts> {
         self.given_counts
     }
 
-    /// Whether the disk has taken or refused the records up to this number, and these counts are
-    /// published.
+    /// Whether the disk has accepted or refused the records up to this sequence number, and these
+    /// counts are published.
     pub(super) fn has_tried(&self, seq: Seq, counts: Option<StatusCounts>) -> bool {
         self.report.tried >= seq && self.report.counts == counts
     }
 
-    /// Returns the number of the last record that the disk has taken or refused.
+    /// Returns the sequence number of the last record that the disk has accepted or refused.
     pub(super) fn tried_seq(&self) -> Seq {
         self.report.tried
     }

@@ -1,7 +1,7 @@
-//! When the other side of a connection has closed all of it.
+//! Detects when the other side has closed a connection completely.
 //!
-//! The end of what it writes is not the end: a program may say that it has no more to ask, by
-//! closing its writing half, and read the answer then, as `nc -N` and `socat` do.
+//! The end of its output is not enough: a program may close its writing half after its last request
+//! and then read the answer, as `nc -N` and `socat` do.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,20 +10,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-/// Resolves when the other side has closed both halves of the connection, or the process has gone.
+/// Resolves when the other side has closed both halves of the connection, or its process has ended.
 ///
 /// # Cancel safety
 ///
 /// Nothing is read and nothing is lost.
 pub(super) async fn hung_up(socket: &UnixStream) {
-    // A registration of its own: that the socket can be written to is cleared in it between two
-    // events, and whoever answers must not wait for that.
+    // A separate registration: writability is cleared in it between two events, and the writer of
+    // the answer must not wait for that.
     let Ok(watched) = register_again(socket) else {
-        // With no descriptor left, who asks nothing more counts as gone.
+        // Without a free descriptor, a client without further requests counts as disconnected.
         return;
     };
     while !is_hung_up(socket) {
-        // To wait for reading would end at once: there will be nothing more to read.
+        // Waiting for readability would end at once: there is nothing more to read.
         if watched.writable().await.is_err() {
             return;
         }
@@ -73,7 +73,7 @@ mod tests {
         theirs.write_all(b"ask").await.unwrap();
         theirs.shutdown().await.unwrap();
         assert!(goes_on(&ours).await);
-        // What is written meanwhile arrives.
+        // Meanwhile written data arrives.
         ours.write_all(b"answer").await.unwrap();
         let mut answer = [0; 6];
         theirs.read_exact(&mut answer).await.unwrap();

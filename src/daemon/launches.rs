@@ -1,4 +1,4 @@
-//! Starting tasks through the daemon's own client.
+//! Starts tasks through the daemon's own client.
 
 use super::session_link::SessionLink;
 use crate::model::{SessionId, WindowId};
@@ -7,7 +7,7 @@ use crate::tmux::{self, Connection, LaunchError, LaunchPlan, Launched, Replaced,
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RunRequest};
 
-/// Starts a task, or runs it again in its slot; returns its window, if it has one, and the answer.
+/// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
 pub(super) async fn run(
     link: &mut SessionLink,
     paths: &Paths,
@@ -26,7 +26,7 @@ pub(super) async fn run(
     }
 }
 
-/// Launches; `None` when the session has gone.
+/// Launches a task; `None` when the session is gone.
 async fn launch(
     link: &mut SessionLink,
     paths: &Paths,
@@ -37,7 +37,7 @@ async fn launch(
     let _lock = paths.lock_server().await;
     let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
     match launched {
-        // Our client was detached in the middle of it.
+        // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
             let server = link.server();
             tmux::find_launched(&mut Connection::OneShot(server), plan).await
@@ -70,7 +70,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
     }
 }
 
-/// Returns a run that was started as the socket tells of it.
+/// Returns a started run in the socket's format.
 #[must_use]
 pub fn launched_run(launched: &Launched) -> LaunchedRun {
     let cursor = Cursor {

@@ -1,8 +1,8 @@
-//! The link to tmux: a thread of its own, so that neither tmux nor the kernel's tables ever hold up
-//! the thread on which requests are answered.
+//! The link to tmux: a thread, so that neither tmux nor /proc ever delays the thread that answers
+//! requests.
 //!
-//! It runs one job after the other, each within a time limit. While none runs it reports changes at
-//! once; what is reported during a job is handed on before its outcome.
+//! It runs one job after the other, each with a time limit. While none runs, it reports changes at
+//! once; changes during a job are reported before its outcome.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,25 +21,25 @@ use crate::prompt::UserRules;
 use crate::session::{Change, Job, Outcome};
 use crate::tmux;
 
-/// How many reports may wait: outcomes wait behind the output that came before them. Further ones are
-/// left in the clients' pipes, where tmux sees that they are not read.
+/// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
+/// in the clients' pipes, where tmux notices that they are not read.
 const MAX_QUEUED: usize = 2;
 
-/// How long a job may take. Each command to tmux has a limit of its own; this one is for jobs that
-/// make many.
+/// The time limit of a job. Each command to tmux has a limit of its own; this one is for jobs with
+/// many commands.
 const JOB_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often at most tmux is asked to send notifications that it may hold back. Asked only when a
-/// deadline wakes the link anyway, which with live tasks is every two seconds.
+/// The minimum time between two requests to tmux to send pending notifications. They are made only
+/// when a deadline wakes the link anyway, every two seconds while there are live tasks.
 const FLUSH_EVERY: Duration = Duration::from_millis(1500);
 
-/// As much as the first thread of a program has, of which only what is used takes memory.
+/// As much as a program's first thread has; only the used part takes memory.
 const STACK: usize = 8 << 20;
 
-/// What the link is told.
+/// A message to the link.
 #[derive(Debug)]
 enum Order {
-    /// Run this.
+    /// Run this job.
     Run(Job),
     /// Follow exactly these panes.
     Follow(BTreeSet<PaneId>),
@@ -47,34 +47,34 @@ enum Order {
     Waiting(BTreeSet<WindowId>),
     /// Show a notice in tmux.
     Notice(String),
-    /// Put the counts where tmux's status line can show them.
+    /// Store the counts for tmux's status line.
     Status(Option<String>),
-    /// Leave tmux, after the output of these runs is kept.
+    /// Leave tmux, after archiving the output of these runs.
     Close(Vec<std::sync::Arc<Task>>, Duration, oneshot::Sender<()>),
 }
 
-/// What the link reports.
+/// A report of the link.
 #[derive(Debug)]
 pub(super) enum Report {
     /// tmux or the kernel reports a change.
     Changed(Change),
-    /// A job is done; with what it cost.
+    /// A job has finished; with its cost.
     Done(Box<Result<Outcome, String>>, JobCost),
 }
 
-/// What a job has cost.
+/// The cost of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JobCost {
-    /// How long it took.
+    /// Its duration.
     pub(super) took: Duration,
 }
 
-/// The link, as the thread that answers has it.
+/// The link's handle for the answering thread.
 #[derive(Debug)]
 pub(super) struct Link {
     orders: mpsc::UnboundedSender<Order>,
     reports: mpsc::Receiver<Report>,
-    /// Gives up the running job.
+    /// Cancels the running job.
     abort: watch::Sender<bool>,
     /// Resolves when the thread has ended.
     is_done: oneshot::Receiver<()>,
@@ -85,7 +85,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// When the system has no room for it.
+    /// When the system is out of descriptors or threads.
     pub(super) fn start(
         options: &Options,
         link: SessionLink,
@@ -111,7 +111,7 @@ impl Link {
             .stack_size(STACK)
             .spawn(move || {
                 runtime.block_on(task.run(ordered, aborted));
-                // What blocks in the system is left behind.
+                // A system call that blocks is abandoned.
                 runtime.shutdown_background();
                 done.send(()).unwrap_or_default();
             })?;
@@ -123,7 +123,7 @@ impl Link {
         })
     }
 
-    /// Returns what is reported next; pending for ever once the thread has gone.
+    /// Returns the next report; pending for ever once the thread has ended.
     ///
     /// # Cancel safety
     ///
@@ -155,20 +155,20 @@ impl Link {
         self.order(Order::Status(line));
     }
 
-    /// Makes tmux ask the kernel how processes ended.
+    /// Makes tmux collect children that have ended.
     pub(super) fn nudge(life: &SessionLife) {
         tmux::nudge(life.server_pid);
     }
 
-    /// Leaves tmux: what runs is given up after `patience`, and then our things are taken out of tmux
-    /// within `limit`. Returns whether that was done in time.
+    /// Leaves tmux: a running job is cancelled after `patience`, then hooks and options are removed
+    /// from tmux within `limit`. Returns whether that succeeded in time.
     pub(super) async fn close(
         mut self,
         archives: Vec<std::sync::Arc<Task>>,
         patience: Duration,
         limit: Duration,
     ) -> bool {
-        // A thread that waits for room among the reports is let go.
+        // A thread that is blocked on a full queue of reports is released.
         self.reports.close();
         while self.reports.try_recv().is_ok() {}
         let (begun, has_begun) = oneshot::channel();
@@ -176,7 +176,7 @@ impl Link {
         if timeout(patience, has_begun).await.is_err() {
             self.abort.send_replace(true);
         }
-        // It has limits of its own; a thread that hangs in the kernel is left behind.
+        // It has limits of its own; a thread that hangs in the kernel is abandoned.
         timeout(patience + limit * 2, self.is_done).await.is_ok()
     }
 
@@ -193,7 +193,7 @@ struct LinkTask {
     rules: UserRules,
     /// Tasks that were reported as waiting.
     waiting: BTreeSet<WindowId>,
-    /// When tmux was last asked to send what it may hold back.
+    /// When tmux was last asked to send pending notifications.
     flushed: Instant,
     reports: mpsc::Sender<Report>,
 }
@@ -219,7 +219,7 @@ impl LinkTask {
                     Some(Order::Notice(text)) => self.jobs.show_notice(&text).await,
                     Some(Order::Status(line)) => self.jobs.show_status(line.as_deref()).await,
                     Some(Order::Close(archives, limit, begun)) => {
-                        // Whoever closes may have given up waiting for this.
+                        // The receiver may have been dropped.
                         begun.send(()).unwrap_or_default();
                         return self.close(archives, limit).await;
                     }
@@ -243,7 +243,7 @@ impl LinkTask {
             done = timeout(JOB_LIMIT, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
                 Done::failed(format!("tmux does not answer: gave up after {JOB_LIMIT:?}"))
             }),
-            // Only when we leave: nobody waits for the outcome any more.
+            // Only when the daemon stops: the outcome is not needed any more.
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
         let took = began.elapsed();
@@ -262,7 +262,7 @@ impl LinkTask {
         }
     }
 
-    /// Asks the kernel about terminals, and makes tmux send what it may hold back.
+    /// Examines terminals, and makes tmux send pending notifications.
     async fn ask_terminals(&mut self) {
         let waiting = &self.waiting;
         let waits = |window| waiting.contains(&window);
@@ -293,12 +293,12 @@ impl LinkTask {
     }
 
     async fn report(&self, report: Report) {
-        // Nobody listens any more when we leave.
+        // The receiver is dropped when the daemon stops.
         self.reports.send(report).await.unwrap_or_default();
     }
 }
 
-/// Resolves at this time; never without one.
+/// Resolves at this time; never if it is `None`.
 async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,

@@ -1,4 +1,4 @@
-//! What each job of the link does with tmux.
+//! The link's jobs: what each does with tmux.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::session::{Change, Entry, History, Job, LookOrder, Outcome};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
 
-/// How long tmux may take to read what a run wrote last, once the kernel has told of its end.
+/// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How often it is asked meanwhile.
+/// How often tmux is queried meanwhile.
 const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs jobs.
@@ -29,19 +29,19 @@ pub(super) struct LinkJobs {
     notices: TmuxNotices,
     options: Options,
     archiver: RunArchiver,
-    /// How long a screen must have stood before its prompt is judged.
+    /// How long a screen must be unchanged before its prompt is judged.
     quiet: Duration,
 }
 
-/// A job that is done.
+/// A finished job.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) outcome: Result<Outcome, String>,
-    /// What was reported before that.
+    /// Changes reported before it.
     pub(super) before: Vec<Change>,
-    /// What was reported since.
+    /// Changes reported since.
     pub(super) after: Vec<Change>,
-    /// What is to be set in tmux once the outcome has been handed on.
+    /// What to set in tmux after the outcome was reported.
     pub(super) untidy: Option<Untidy>,
 }
 
@@ -71,7 +71,7 @@ impl LinkJobs {
         }
     }
 
-    /// Returns what a job is called in the log.
+    /// Returns the name of a job in the log.
     pub(super) fn name(job: &Job) -> &'static str {
         match job {
             Job::Look(_) => "look",
@@ -91,7 +91,7 @@ impl LinkJobs {
         }
     }
 
-    /// Does a job.
+    /// Runs a job.
     pub(super) async fn perform(&mut self, job: Job) -> Done {
         match job {
             Job::Look(order) => self.look(&order).await,
@@ -159,7 +159,7 @@ impl LinkJobs {
         }
     }
 
-    /// Puts the counts where tmux's status line can show them.
+    /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, line: Option<&str>) {
         if let Some(id) = self.link.life().map(|life| life.id) {
             let mut connection = self.link.connection();
@@ -167,7 +167,7 @@ impl LinkJobs {
         }
     }
 
-    /// Keeps the output of a run. It is written later: nobody waits for it.
+    /// Archives the output of a run. It is written later, without waiting.
     pub(super) async fn archive(&mut self, task: &Arc<Task>) {
         let Some(life) = self.link.life().cloned() else {
             return;
@@ -183,7 +183,7 @@ impl LinkJobs {
         }
     }
 
-    /// Takes our things out of tmux.
+    /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
         if let Some(id) = self.link.life().map(|life| life.id) {
             let mut connection = self.link.connection();
@@ -233,7 +233,7 @@ impl LinkJobs {
                 after,
             } = heard;
             before.extend(until_then);
-            // The kernel may have told of the end before tmux has read all.
+            // The kernel may have reported the end before tmux has read all output.
             let is_settled = last_of
                 .as_ref()
                 .is_none_or(|task| is_settled(&output, task));
@@ -253,7 +253,7 @@ impl LinkJobs {
         }
     }
 
-    /// Ends windows, one after the other until one cannot be ended.
+    /// Ends windows, one after the other, until one cannot be ended.
     async fn kill(&mut self, windows: &[WindowId]) -> Outcome {
         let mut killed = BTreeSet::new();
         for window in windows {
@@ -284,14 +284,14 @@ impl LinkJobs {
         let _lock = self.options.paths.lock_server().await;
         let mut connection = self.link.connection();
         match tmux::end_idle_session(&mut connection, &life, Unless::Active).await {
-            // With the session goes our connection.
+            // Ending the session ends our connection.
             Ok(_) | Err(TmuxError::Closed) => Ok(Outcome::Finished),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Whether nothing more comes of the ended run that had this pane.
+/// Whether no more output comes from the ended run of this pane.
 fn is_settled(output: &PaneOutput, task: &Task) -> bool {
     output.is_dead || (output.pid.is_some() && output.pid != task.pid)
 }
@@ -300,7 +300,7 @@ fn text(error: TmuxError) -> String {
     error.to_string()
 }
 
-/// Returns what an error says, with what brought it about.
+/// Returns an error with its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! One daemon per task session: a lock that the kernel lets go of whatever happens to us.
+//! One daemon per task session: a lock that the kernel releases however the process ends.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -16,25 +16,25 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Whether this is the file at `path`: it may have been deleted, and another one made.
+    /// Whether this is the file at `path`: it may have been deleted and created again.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.file.metadata().is_ok_and(|ours| is_file(&ours, path))
     }
 }
 
-/// Whether the file at `path`, be it a link, is the one that this was found of.
+/// Whether the file at `path`, which may be a link, is the identified one.
 pub(super) fn is_file(found: &Metadata, path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|there| (there.dev(), there.ino()) == (found.dev(), found.ino()))
 }
 
-/// Why the lock is not ours.
+/// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another daemon has it.
+    /// Another daemon holds it.
     #[error("already running (pid {pid})")]
     Held {
-        /// Its process; 0 when it has not said yet.
+        /// Its pid; 0 when it has not been written yet.
         pid: u32,
     },
     /// The file cannot be used.
@@ -73,8 +73,8 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     Ok(Lock { file })
 }
 
-/// Whether the daemon with this pid has the lock at `path`. The lock itself is tried last: for that
-/// moment it looks taken to a daemon that starts.
+/// Whether the daemon with this pid holds the lock at `path`. The lock itself is tried last: for
+/// that moment it looks taken to a daemon that starts.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let said = files::read(path).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
         && is_held(path)
 }
 
-/// Whether a daemon has the lock at `path`.
+/// Whether a daemon holds the lock at `path`.
 #[must_use]
 pub fn is_held(path: &Path) -> bool {
     files::open(path).is_ok_and(|file| file.try_lock_shared().is_err())

@@ -1,4 +1,4 @@
-//! The daemon's log: a file in the state folder, and the one before it.
+//! The daemon's log: a file in the state folder, and its predecessor.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use tracing_subscriber::EnvFilter;
 
 use crate::files;
 
-/// A log that would grow longer than this is put aside, in the place of the one before: both
+/// The maximum size of the log, in bytes. A full log replaces its predecessor, so that both
 /// together never have more than twice as many bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The environment variable that says what is logged, as `tracing` filters read it.
+/// The environment variable with the log filter, in the syntax of `tracing`.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
 /// From here on the program logs into this file.
@@ -28,23 +28,23 @@ pub(super) fn open(path: &Path) -> io::Result<()> {
         .with_env_filter(filter)
         .with_ansi(false)
         .try_init();
-    // Somebody else's logging is as good as ours.
+    // Logging that was set up by others is fine.
     logging.or(Ok(()))
 }
 
-/// A log file that is bounded, and in which the same line does not stand twice in a row: whatever
-/// goes wrong over and over is said once, with its count behind it.
+/// A log file of bounded size that does not repeat lines: a message that recurs is written once,
+/// with its count behind it.
 #[derive(Debug)]
 struct BoundedLog {
     path: PathBuf,
     file: File,
-    /// How long the file is.
+    /// The file's size.
     length: u64,
-    /// How long it may become.
+    /// Its maximum size.
     most: u64,
-    /// The last line, from behind its time.
+    /// The last line without its time.
     last: Vec<u8>,
-    /// How often that line has come again since it was written.
+    /// How many times that line has recurred since it was written.
     n_repeated: u64,
 }
 
@@ -72,8 +72,8 @@ impl BoundedLog {
         Ok(())
     }
 
-    /// Begins a new file. Where the full one cannot be put aside it is emptied: a log must not fill
-    /// the disk.
+    /// Begins a new file. If the full one cannot be renamed it is emptied: a log must not fill the
+    /// disk.
     fn put_aside(&mut self) -> io::Result<()> {
         if fs::rename(&self.path, self.path.with_extension("log.old")).is_ok() {
             self.file = files::open_to_append(&self.path)?;
@@ -86,7 +86,7 @@ impl BoundedLog {
 }
 
 impl Write for BoundedLog {
-    /// Takes one event: the logging library writes each with one call.
+    /// Writes one event: the logging library makes one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let said = after_time(line);
         if said == self.last {
@@ -109,7 +109,7 @@ impl Write for BoundedLog {
     }
 }
 
-/// Returns what a line says, without the time, which is its first word.
+/// Returns a line without the time, which is its first word.
 fn after_time(line: &[u8]) -> &[u8] {
     let end = line.iter().position(|byte| *byte == b' ');
     &line[end.unwrap_or(0)..]

@@ -65,24 +65,25 @@ use session_link::SessionLink;
 use signals::{Signals, Stopping};
 use streams::Streams;
 
-/// How long what is under way may take when the daemon is told to stop. A tmux that hangs is given
-/// up then.
+/// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
+/// abandoned.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// How long tmux may take to be rid of our things when the daemon leaves.
+/// How long removing hooks and options from tmux may take when the daemon stops.
 const FAREWELL: Duration = Duration::from_millis(800);
 
-/// How long tmux, readers and sinks together may take then: with [`PATIENCE`] less than two seconds.
+/// How long tmux, readers and sinks together may take then: with [`PATIENCE`] less than two
+/// seconds.
 const GRACE: Duration = Duration::from_millis(1400);
 
-/// How long tmux may take for the first answer. A daemon that cannot say anything of its session
-/// does not start.
+/// How long tmux may take for the first answer. A daemon that knows nothing of its session does not
+/// start.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
-/// What a daemon is told at its start.
+/// A daemon's options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The task session's name, or the one that it had when it was asked for first.
+    /// The task session as it is asked for.
     pub session: String,
     /// Its tmux server.
     pub server: Server,
@@ -90,27 +91,27 @@ pub struct Options {
     pub paths: Paths,
     /// The harness's id of the conversation.
     pub session_id: Option<String>,
-    /// The project's folder, for a session that does not say which project it belongs to.
+    /// The project's folder, for a session without a recorded project.
     pub project: Option<PathBuf>,
     /// Forget the saved snapshot.
     pub fresh: bool,
     /// The longest time between two looks.
     pub interval: Duration,
-    /// Whether it leaves by itself once there has been neither session nor reader for long.
+    /// Whether it stops by itself once there has been neither session nor reader for long.
     pub leaves_when_useless: bool,
     /// Print the live feed on stdout.
     pub stdout: bool,
-    /// For how long nobody must have used another session of the project for it to be ended at
-    /// the start; `None` ends none.
+    /// How long another session of the project must have been unused to be ended at the start;
+    /// `None` ends none.
     pub clean_after: Option<Duration>,
-    /// What the configuration file says.
+    /// The configuration.
     pub config: Config,
 }
 
 /// Why a daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Another one has the session, or the lock cannot be used.
+    /// Another daemon holds the lock, or the lock cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A folder cannot be used.
@@ -122,21 +123,21 @@ pub enum DaemonError {
     /// tmux cannot be used at all.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
-    /// There is a tmux server, and it says nothing.
+    /// The tmux server does not answer.
     #[error("the tmux server on `{}` does not answer", .socket.display())]
     NoAnswer {
         /// Its socket.
         socket: PathBuf,
     },
-    /// Another one has the session, which has or had another name.
+    /// Another daemon supervises the session under another name.
     #[error("already running (pid {pid}) for session `{name}`")]
     Elsewhere {
-        /// Its process.
+        /// Its pid.
         pid: u32,
-        /// What it was asked for by.
+        /// The name that it was asked for.
         name: String,
     },
-    /// The socket or the log cannot be made.
+    /// The socket or the log cannot be created.
     #[error("could not make {}", .path.display())]
     Io {
         /// The file.
@@ -145,20 +146,20 @@ pub enum DaemonError {
         #[source]
         source: io::Error,
     },
-    /// A thread for the disk or for readers cannot be made.
+    /// A thread for the disk or for readers cannot be created.
     #[error("could not start a thread")]
     Thread(#[source] io::Error),
-    /// Signals cannot be caught.
+    /// Signal handlers cannot be installed.
     #[error("could not listen for signals")]
     Signals(#[source] io::Error),
 }
 
-/// Supervises the session until told to stop; `ready` is called once the daemon listens and has
+/// Supervises the session until the daemon is to stop. `ready` is called once it listens and has
 /// taken its first look.
 ///
 /// # Errors
 ///
-/// Only before it is ready. From then on it copes.
+/// Only before it is ready. From then on errors are handled.
 pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let descriptors = descriptors::raise();
     let server = options.server.with_descriptors(descriptors.given);
@@ -174,7 +175,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let occupant = occupant.map_err(|_elapsed| DaemonError::NoAnswer {
         socket: options.server.socket().to_owned(),
     })?;
-    // What keeps tmux from answering is for the first look to tell.
+    // The first look reports why tmux does not answer.
     let claimed = claim(&options, occupant.unwrap_or_default()).await?;
     paths.create_state()?;
     locks.complete(paths)?;
@@ -236,7 +237,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         input.mute_kinds.clone(),
     )
     .unwrap_or_else(|error| {
-        // The configuration was read with the same eyes.
+        // The configuration was validated with the same rules.
         tracing::error!(%error, "a pattern that was good is not any more");
         UserRules::default()
     });
@@ -295,8 +296,8 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         }
         Ok::<(), DaemonError>(())
     };
-    // Losing what is under way is safe: a record is on the disk before anything else is waited for,
-    // and what was not recorded is found by the next daemon.
+    // Losing operations in progress is safe: a record is on the disk before anything else is
+    // awaited, and the next daemon finds what was not recorded.
     tokio::select! {
         supervised = supervising => supervised?,
         () = overdue(&mut signals, &stopping) => {
@@ -305,7 +306,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     }
     tracing::info!("leaving");
     let locks = presence.map(Endpoint::leave).or(locks);
-    // The second signal ends it at once, whatever is still under way.
+    // The second signal ends it at once, whatever is in progress.
     tokio::select! {
         () = leave(events, asked, tasks, &marks) => {}
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
@@ -314,7 +315,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     Ok(())
 }
 
-/// Resolves when it is to stop, by a signal or by request, and has not done so in time.
+/// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.
 async fn overdue(signals: &mut Signals, stopping: &Stopping) {
     tokio::select! {
         () = signals.next() => stopping.ask(),
@@ -323,7 +324,8 @@ async fn overdue(signals: &mut Signals, stopping: &Stopping) {
     sleep(PATIENCE).await;
 }
 
-/// A session has one daemon, by whatever name it is asked for: marks it as ours, if it is there.
+/// A session has one daemon, whatever name it is asked for: marks the session as ours, if it
+/// exists.
 async fn claim(
     options: &Options,
     occupant: Option<Marked>,
@@ -345,7 +347,7 @@ async fn claim(
     }
 }
 
-/// Drains: what is gathered is delivered, then the readers see the end of their streams.
+/// Stops in order: gathered events are delivered, then readers get the end of their streams.
 async fn leave(
     events: EventLoop,
     asked: mpsc::Receiver<Ask>,
@@ -353,7 +355,7 @@ async fn leave(
     marks: &ReadMarks,
 ) {
     let deadline = Instant::now() + GRACE;
-    // Connections that wait for another request end.
+    // Connections that wait for another request are closed.
     drop(asked);
     events.close(PATIENCE, FAREWELL, deadline).await;
     let drained = async {
@@ -366,6 +368,6 @@ async fn leave(
     if timeout_at(deadline, drained).await.is_err() {
         tasks.shutdown().await;
     }
-    // How far they have read until the end.
+    // Stores how far they have read.
     marks.note();
 }

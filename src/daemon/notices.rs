@@ -1,4 +1,4 @@
-//! Where notices go besides the feed: the desktop and tmux's status line, each if it is wanted.
+//! Displays notices outside the feed: on the desktop and on tmux's status line, if enabled.
 
 use tokio::task::JoinHandle;
 
@@ -10,28 +10,28 @@ use crate::model::SessionId;
 use crate::notice::LogOnce;
 use crate::tmux::{self, Connection, TmuxError};
 
-/// How many notices may wait for a slow desktop. Further ones are in the feed alone: a desktop
-/// that hangs must hold nothing up.
+/// How many notices may be queued for a slow desktop. Further ones are only in the feed: a desktop
+/// that hangs must not delay anything.
 #[cfg(feature = "notice")]
 const DESKTOP_QUEUE: usize = 16;
 
-/// The user option that holds the status line, for `status-right` and the like.
+/// The user option with the counts, for `status-right` and the like.
 const STATUS_OPTION: &str = "@tmux_task_status";
 
-/// The desktop, if notices are wanted there.
+/// The desktop, if enabled.
 #[derive(Debug)]
 pub(super) struct DesktopNotices {
     desktop: Option<Desktop>,
 }
 
-/// tmux's status line, if notices are wanted there.
+/// tmux's status line, if enabled.
 #[derive(Debug)]
 pub(super) struct TmuxNotices {
     is_wanted: bool,
     complaints: LogOnce<TmuxError>,
 }
 
-/// The desktop, which may be slow, has a task of its own.
+/// The desktop, which may be slow, has its own task.
 #[derive(Debug)]
 struct Desktop {
     #[cfg(feature = "notice")]
@@ -47,14 +47,14 @@ impl DesktopNotices {
         }
     }
 
-    /// Shows a notice, if that is wanted and possible.
+    /// Shows a notice, if that is enabled and possible.
     pub(super) fn show(&self, session_name: &str, notice: &Shown) {
         if let Some(desktop) = &self.desktop {
             desktop.show(session_name, notice);
         }
     }
 
-    /// Lets the desktop finish what it has.
+    /// Lets the desktop finish its queue.
     pub(super) async fn close(&mut self) {
         if let Some(desktop) = self.desktop.take() {
             desktop.close().await;
@@ -85,7 +85,7 @@ impl TmuxNotices {
         }
     }
 
-    /// Puts the counts where tmux's status line can show them: `#{@tmux_task_status}`.
+    /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
     pub(super) async fn status(
         &mut self,
         connection: &mut Connection<'_>,
@@ -103,7 +103,7 @@ impl TmuxNotices {
             Ok(()) => {
                 self.complaints.settle();
             }
-            // The session went meanwhile, and with it those who could have seen it.
+            // The session was closed meanwhile.
             Err(error) if error.is_missing() => {}
             Err(error) => {
                 if self.complaints.admit(&error) {
@@ -113,7 +113,7 @@ impl TmuxNotices {
         }
     }
 
-    /// Takes the counts and the last notice out of tmux: nothing keeps them true from here on.
+    /// Removes the counts and the last notice from tmux, because they are no longer updated.
     pub(super) async fn clear(&mut self, connection: &mut Connection<'_>, session: SessionId) {
         if self.is_wanted {
             for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {

@@ -1,9 +1,8 @@
-//! The control client that gets every byte of the panes that somebody follows.
+//! The control client that gets every byte of the followed panes.
 //!
 //! tmux up to 3.7c crashes when a pane is respawned while a control client has not consumed all of
-//! its output. So this client may fall behind only while somebody follows a pane, only for such
-//! panes, and a pane is paused for it as soon as nobody follows it any more: what a client has
-//! paused cannot crash the server.
+//! its output. So this client may fall behind only for panes that are followed, and a pane is
+//! paused for it as soon as it is not followed any more: a paused pane cannot crash the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,30 +13,30 @@ use crate::tmux::{self, Client, History, Pending, TmuxError, Told};
 
 use super::control_clients::Heard;
 
-/// How far this client may fall behind a pane that somebody follows, in seconds, before tmux pauses
-/// the pane for it.
+/// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
+/// it.
 const MAX_LAG_SECS: u32 = 10;
 
-/// Output that arrives this late, in milliseconds, will arrive ever later: the pane prints faster
-/// than tmux passes output on.
+/// If output arrives this late, in milliseconds, the pane prints faster than tmux sends, and the
+/// delay keeps growing.
 const BEHIND_MS: u64 = 1000;
 
 /// A control client and the panes whose output it passes on.
 #[derive(Debug)]
 pub(super) struct OutputFollower {
     client: Client,
-    /// Panes whose output somebody wants, every byte of it.
+    /// The followed panes, of which every byte is needed.
     followed: BTreeSet<PaneId>,
     /// Panes that are not followed and have sent output: to be paused.
     unfollowed: BTreeSet<PaneId>,
-    /// How old the output of followed panes was when it arrived last, in milliseconds.
+    /// The age of the last output of each followed pane when it arrived, in milliseconds.
     age: BTreeMap<PaneId, u64>,
     /// Whether the client may fall behind.
     may_lag: bool,
 }
 
 impl OutputFollower {
-    /// Takes over a client that gets output.
+    /// Takes over a client that receives output.
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
@@ -62,7 +61,7 @@ impl OutputFollower {
         }
     }
 
-    /// Takes what has arrived by now, without waiting.
+    /// Processes what has arrived by now, without waiting.
     pub(super) async fn take_changes(&mut self) -> Vec<Change> {
         self.client.catch_up().await;
         let told = self.client.take_told();
@@ -78,8 +77,8 @@ impl OutputFollower {
         is_over: bool,
     ) -> Result<Heard, TmuxError> {
         let is_followed = self.followed.contains(&pane);
-        // Output that arrives too late, and ever later, would hold up everybody else until it has
-        // arrived. Of a run that is over tmux passes nothing on any more.
+        // Output that arrives too late, and ever later, would delay everything else until it has
+        // arrived. After the end of a run tmux sends no more of it.
         let is_late = is_over || self.is_behind(pane);
         let pending = if is_followed && !is_late {
             Pending::Kept
@@ -90,13 +89,13 @@ impl OutputFollower {
             self.may_lag = true;
             self.client.set_max_lag(MAX_LAG_SECS).await?;
         }
-        // Before the reading: what arrives right behind its answer is part of what follows.
+        // Before the reading: output right behind its answer belongs to what follows.
         self.followed.insert(pane);
         self.unfollowed.remove(&pane);
         let output = tmux::follow_output(&mut self.client, pane, history, pending).await?;
         let mut told: Vec<Told> = self.client.take_told().into();
         if pending == Pending::Dropped {
-            // The reading itself pauses the pane and continues it. (tmux 3.8 reports that, earlier
+            // The reading itself pauses and continues the pane. (tmux 3.8 reports that; earlier
             // versions write it inside the answer.)
             let own = Told::Notice(Notice::Pause(pane));
             told.retain(|told| *told != own);
@@ -120,7 +119,7 @@ impl OutputFollower {
         })
     }
 
-    /// Follows exactly these panes from here on; all others that have sent output are paused.
+    /// Follows exactly these panes from here on. All others that have sent output are paused.
     pub(super) async fn follow_only(&mut self, panes: BTreeSet<PaneId>) -> Result<(), TmuxError> {
         let dropped: Vec<PaneId> = self.followed.difference(&panes).copied().collect();
         if dropped.is_empty() && self.unfollowed.is_empty() {
@@ -140,7 +139,7 @@ impl OutputFollower {
         Ok(())
     }
 
-    /// Waits until all output that tmux has for us by now has arrived, unless that is late.
+    /// Waits until all output that tmux has for us by now has arrived, unless it is late.
     pub(super) async fn drain(&mut self) -> Result<(), TmuxError> {
         if self.age.keys().any(|pane| self.is_behind(*pane)) {
             return Ok(());
@@ -148,7 +147,7 @@ impl OutputFollower {
         self.client.sync().await
     }
 
-    /// Returns the client's process.
+    /// Returns the client's pid.
     pub(super) fn pid(&self) -> Option<u32> {
         self.client.pid()
     }

@@ -1,11 +1,11 @@
-//! What a reader of a task's output has still to be sent: pieces of it, bounded by their bytes.
+//! The queue of a task's output for a follower: pieces, bounded by their bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-/// How many bytes a reader may be behind.
+/// How many bytes a follower may be behind.
 const BEHIND: usize = 4 << 20;
 
 /// What a piece costs besides its bytes.
@@ -26,20 +26,21 @@ pub(super) fn output_queue() -> (OutputSender, OutputReceiver) {
     (sender, receiver)
 }
 
-/// Where the daemon puts a task's output.
+/// The daemon's end of the queue.
 #[derive(Debug)]
 pub(super) struct OutputSender {
-    /// Pieces of output, and nothing when its run has ended: without that it was not all.
+    /// Pieces of output, then `None` when the run has ended: without that, output is missing.
     pieces: mpsc::UnboundedSender<Option<String>>,
-    /// What they cost; the queue takes no more than [`BEHIND`].
+    /// Their total cost, at most [`BEHIND`].
     queued: Arc<AtomicUsize>,
 }
 
 impl OutputSender {
-    /// Puts a piece in; returns whether it went: not when the reader is too far behind, or has left.
+    /// Adds a piece. Returns whether it was added: not when the follower is too far behind or has
+    /// left.
     pub(super) fn send(&self, piece: String) -> bool {
         let cost = cost(&piece);
-        // Whatever its size, one piece goes: the reader is not behind then.
+        // A single piece is added whatever its size: the follower is not behind then.
         let before = self.queued.load(Ordering::Relaxed);
         if before > 0 && before + cost > BEHIND {
             return false;
@@ -48,14 +49,14 @@ impl OutputSender {
         self.pieces.send(Some(piece)).is_ok()
     }
 
-    /// The run has ended, and this was all of its output.
+    /// Marks the end of the run: the output is complete.
     pub(super) fn end(&self) {
-        // A reader that has left needs no end.
+        // A follower that has left needs no end.
         drop(self.pieces.send(None));
     }
 }
 
-/// Where a connection takes it from.
+/// The connection's end of the queue.
 #[derive(Debug)]
 pub(super) struct OutputReceiver {
     pieces: mpsc::UnboundedReceiver<Option<String>>,
@@ -63,7 +64,8 @@ pub(super) struct OutputReceiver {
 }
 
 impl OutputReceiver {
-    /// Returns the next piece, `Some(None)` for the end of the run; `None` when no more will come.
+    /// Returns the next piece, `Some(None)` at the end of the run; `None` when nothing more will
+    /// come.
     ///
     /// # Cancel safety
     ///
@@ -97,7 +99,7 @@ mod tests {
                 bytes <= BEHIND && bytes + size + PIECE_COST > BEHIND,
                 "{size}"
             );
-            // One that reads is taken on again.
+            // A follower that reads again is continued.
             assert!(receiver.recv().await.flatten().is_some());
             assert!(sender.send("x".repeat(size)), "{size}");
         }

@@ -1,8 +1,8 @@
-//! Which daemon has a session that goes by more than one name.
+//! Which daemon supervises a session that has, or had, more than one name.
 //!
-//! A daemon is found by the name that it was asked for, and follows its session through renames.
-//! So a session can be asked for by its present name while it is supervised by an earlier one: the
-//! mark that the daemon left on it says which.
+//! A daemon is found by the name that it was asked for, and follows its session through renames. So
+//! a session can be asked for by its present name while it is supervised under an earlier one: the
+//! mark that the daemon left on it shows which.
 
 use std::fs;
 use std::path::Path;
@@ -15,28 +15,28 @@ use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
 use crate::tmux::{self, Connection, Mark, Marked, Probe, Server, TmuxError};
 use crate::wire::{SavedLife, SavedSession};
 
-/// How far the clock may have been set back since a session was created. What was saved longer ago
-/// than that is not of this session, so it need not be read.
+/// How far the clock may have been set back since a session was created. State that was saved
+/// longer ago does not belong to this session and need not be read.
 const CLOCK_SET_BACK: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a name stands for.
+/// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meant {
-    /// The name that the session has now; `None` when there is no such session.
+    /// The session's present name; `None` when there is no such session.
     pub name: Option<String>,
-    /// What its daemon is asked for by, whether one runs or not.
+    /// How its daemon is asked for, whether one runs or not.
     pub asked: String,
 }
 
-/// Asks tmux once what the name stands for: the session that has it; where none has, the one that
-/// the last daemon of this name supervised, through renames.
+/// Asks tmux once what the name means: the session with that name; if there is none, the session
+/// that the last daemon of this name supervised, through renames.
 ///
 /// # Errors
 ///
-/// When tmux fails. A server that is not there has no sessions.
+/// When tmux fails. A missing server has no sessions.
 pub async fn meant(server: &Server, name: &str) -> Result<Meant, TmuxError> {
     let sessions = list_sessions(server).await?;
-    // The caller reports a folder that cannot be used when it uses it.
+    // The caller reports a folder that cannot be used.
     let paths = paths_of(server, name).ok();
     let life = paths.as_ref().and_then(saved_life);
     let kept = |life: &SessionLife| kept_as(server, paths.as_ref()?, life);
@@ -77,18 +77,18 @@ fn choose(
     }
 }
 
-/// Whose state is in the folder of a session's name.
+/// To which session the state in the folder of a session's name belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FolderOwner {
     /// This session.
     SameSession,
-    /// Another session, which lives under another name.
+    /// Another session, which exists under another name.
     OtherSession,
-    /// There is no state, or that of a session that has gone.
+    /// There is no state, or that of a session that is gone.
     None,
 }
 
-/// Returns what the session `found`, which `name` stands for, is asked for by.
+/// Returns how the session `found`, which `name` means, is asked for.
 fn asked_for(
     found: &Marked,
     name: &str,
@@ -101,7 +101,7 @@ fn asked_for(
     }
     match owner {
         FolderOwner::SameSession => name.to_owned(),
-        // The feed of another session is not continued while that session lives.
+        // The feed of another session is not continued while that session exists.
         FolderOwner::OtherSession => {
             kept(&found.life).unwrap_or_else(|| asked_by_id(name, found.life.id))
         }
@@ -109,8 +109,8 @@ fn asked_for(
     }
 }
 
-/// Returns what the session is asked for by, given that the folder of its name has another
-/// living session's state.
+/// Returns how the session is asked for, given that the folder of its name belongs to another
+/// existing session.
 pub(super) fn asked_of(server: &Server, paths: &Paths, session: &Marked) -> String {
     let kept = |life: &SessionLife| kept_as(server, paths, life);
     let is_living = |mark: &Mark| is_living(server, mark);
@@ -119,11 +119,11 @@ pub(super) fn asked_of(server: &Server, paths: &Paths, session: &Marked) -> Stri
 }
 
 /// Returns the session that a daemon of these `paths` supervises: the one whose state is there,
-/// whatever its name is, else the one of its name, unless the state of that one is elsewhere.
+/// whatever its name is, else the one of its name, unless its state is elsewhere.
 ///
 /// # Errors
 ///
-/// When tmux fails. A server that is not there has no sessions.
+/// When tmux fails. A missing server has no sessions.
 pub(super) async fn occupant(server: &Server, paths: &Paths) -> Result<Option<Marked>, TmuxError> {
     let mut sessions = list_sessions(server).await?;
     let life = saved_life(paths);
@@ -148,8 +148,8 @@ fn life_of(saved: &SavedSession) -> Option<SessionLife> {
     saved.life.as_ref().map(SavedLife::to_life)?.ok()
 }
 
-/// Finds the state of this life of a session among those of all task sessions, of which `paths`
-/// are one's. Returns what it is asked for by; of several, the one that was saved last.
+/// Searches the states of all task sessions, of which `paths` is one, for this life of a session.
+/// Returns how it is asked for; of several, the one saved last.
 pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Option<String> {
     let created = Duration::from_secs(u64::try_from(life.created).unwrap_or_default());
     let earliest = UNIX_EPOCH.checked_add(created.saturating_sub(CLOCK_SET_BACK))?;
@@ -158,7 +158,7 @@ pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Opt
     let found = recent.filter_map(|file| {
         let saved = load_saved(&file).filter(|saved| life_of(saved).as_ref() == Some(life))?;
         let asked = saved.asked.unwrap_or(saved.snapshot.session_name);
-        // Neither a copy of another folder nor one that an earlier version made for another name.
+        // Neither a copy of another folder nor one created by an earlier version for another name.
         let is_at_home = paths_of(server, &asked).is_ok_and(|paths| paths.saved() == file);
         is_at_home.then_some((saved.snapshot.captured_at, asked))
     });
@@ -169,23 +169,23 @@ fn changed_at(file: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(file).ok()?.modified().ok()
 }
 
-/// Returns the files of the session that is asked for by this.
+/// Returns the files of the session that is asked for like this.
 pub(super) fn paths_of(server: &Server, asked: &str) -> Result<Paths, PathsError> {
     let env: Env<'_> = &|name| std::env::var_os(name);
     Paths::locate(server.socket(), asked, env)
 }
 
-/// Whose a session is.
+/// Which daemon supervises a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It bears our mark.
+    /// Ours: it has our mark.
     Ours,
-    /// It bears that of another daemon, which lives.
+    /// Another one that is running.
     Theirs(Mark),
 }
 
-/// Marks the session as ours, as the one that was asked for by this name, unless another daemon
-/// follows it by a name that it had. Of two that try, one has it.
+/// Marks the session as ours, under the name that it was asked for, unless another daemon follows
+/// it under a former name. Of two daemons that try, one succeeds.
 pub(super) async fn claim(
     server: &Server,
     life: &SessionLife,
@@ -198,7 +198,7 @@ pub(super) async fn claim(
     let mut connection = Connection::OneShot(server);
     let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
     if bears != ours && (bears.name == name || !is_living(server, &bears)) {
-        // A daemon that was killed left it.
+        // Left by a daemon that was killed.
         bears = tmux::claim(&mut connection, life.id, Some(&bears), &ours).await?;
     }
     Ok(if bears == ours {
@@ -208,7 +208,7 @@ pub(super) async fn claim(
     })
 }
 
-/// Whether the daemon that left this mark still runs.
+/// Whether the daemon with this mark still runs.
 fn is_living(server: &Server, mark: &Mark) -> bool {
     paths_of(server, &mark.name).is_ok_and(|paths| lock::is_held_by(&paths.lock(), mark.pid))
 }
@@ -236,9 +236,9 @@ mod tests {
         }
     }
 
-    /// Daemons with odd numbers live. `left` is the session whose state is in the folder of the name
-    /// `work`, `kept` one whose state is in the folder of `first`. Tells which session is meant and
-    /// what it is asked for by.
+    /// Daemons with odd pids are running. `left` is the session whose state is in the folder of the
+    /// name `work`, `kept` one whose state is in the folder of `first`. Returns which session is
+    /// meant and how it is asked for.
     #[track_caller]
     fn check(
         sessions: &[Marked],
@@ -273,10 +273,10 @@ mod tests {
         let swapped = [session(1, "other", None), session(2, "work", None)];
         check(&swapped, (Some(1), Some(2)), (Some("work"), "first"));
         check(&swapped, (None, Some(2)), (Some("work"), "first"));
-        // One without any gets a folder of its own while the one that had the name first lives.
+        // A session without state gets a separate folder while the one that had the name first exists.
         check(&swapped, (Some(1), None), (Some("work"), "work:$2"));
         check(&swapped, (Some(3), None), (Some("work"), "work"));
-        // What a killed daemon left on it says nothing.
+        // The mark of a killed daemon is ignored.
         let left = [session(1, "work", Some((4, "second")))];
         check(&left, (Some(1), None), (Some("work"), "work"));
         check(&left, (None, Some(1)), (Some("work"), "first"));
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_supervised_is_asked_for_as_its_daemon_was() {
-        // The first was asked for as `work` and is `other` now.
+        // The first one was asked for as `work` and is `other` now.
         let swapped = |pids: [u32; 2]| {
             [
                 session(1, "other", Some((pids[0], "work"))),
@@ -295,7 +295,7 @@ mod tests {
             check(&swapped([3, 5]), (left, None), (Some("work"), "other"));
             check(&swapped([4, 5]), (left, None), (Some("work"), "other"));
         }
-        // Nobody supervises the one that has the name.
+        // The session with the name has no daemon.
         check(
             &swapped([3, 4]),
             (Some(1), Some(2)),

@@ -1,22 +1,21 @@
-//! Which panes have printed since the last look, which of them are paused for our client, and
-//! which windows have changed.
+//! Which panes have printed since the last look, which are paused for our client, and which windows
+//! have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{PaneId, WindowId};
 
-/// A pane with this many notifications of output between two looks is busy: each notification
-/// costs us more than a look now and then.
+/// A pane with this many notifications of output between two looks is busy: then an occasional look
+/// is cheaper than the notifications.
 const BUSY: u32 = 4;
 
-/// Why a pane is paused for our client, and when it is to be continued. While it is paused only
-/// looks can see what it prints.
+/// Why a pane is paused for our client, and when it is continued. While it is paused only looks
+/// show its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
-    /// tmux paused it because it printed faster than it could be reported. The next look
-    /// continues it.
+    /// tmux paused it because it printed faster than tmux could report. The next look continues it.
     Burst,
-    /// It prints on and on, or no look has asked about it yet.
+    /// It prints continuously, or no look has queried it yet.
     Printing,
     /// The last look found it quiet: the next one continues it.
     Quiet,

@@ -1,4 +1,4 @@
-//! What the kernel tells of the processes that tmux has started in the windows.
+//! The kernel's information on the processes that tmux has started in the windows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use crate::observe::Evidence;
 use crate::process::{self, Ended, ExitWatch};
 use crate::protocol::rows::Look;
 
-/// When the processes of the last look began, and which of them have ended since.
+/// When the processes of the last look began, and which have ended since.
 #[derive(Debug)]
 pub(super) struct Processes {
     started_at: Arc<BTreeMap<u32, Millis>>,
-    /// Tells when they end; `None` where the system cannot.
+    /// Reports when they end; `None` where the system cannot.
     ends: Option<ExitWatch>,
-    /// Those that have ended and stood in the last look, with their exits where they are known.
+    /// Those that have ended and were in the last look, with their exits where known.
     ended: BTreeMap<u32, Option<Exit>>,
     /// Whether tmux has hung up on one since the last look.
     is_hung_up: bool,
 }
 
-/// tmux hangs up on the processes of a window that it closes or respawns. That is no end of their
-/// own.
+/// tmux hangs up on the processes of a window that it closes or respawns. Such a process did not
+/// end by itself.
 fn is_hang_up(exit: &Exit) -> bool {
     exit.signal.is_some() && exit.signal == Signal::parse("HUP")
 }
@@ -52,21 +52,21 @@ impl Processes {
         }
     }
 
-    /// Whether one that is known to have ended since the last look was hung up on: as a rule its
-    /// window is not there any more.
+    /// Whether a process that has ended since the last look was hung up on: usually its window is
+    /// closed.
     pub(super) fn take_hung_up(&mut self) -> bool {
         std::mem::take(&mut self.is_hung_up)
     }
 
-    /// Returns those that have ended since the last look and not by a hang-up: as a rule their panes
-    /// are still there.
+    /// Returns those that have ended since the last look and not by a hang-up: usually their panes
+    /// still exist.
     pub(super) fn ended_in_place(&self) -> BTreeSet<u32> {
         let ended = self.ended.iter();
         let in_place = ended.filter(|(_, exit)| !exit.as_ref().is_some_and(is_hang_up));
         in_place.map(|(pid, _)| *pid).collect()
     }
 
-    /// Takes in which processes have ended by now; returns whether any of them is new.
+    /// Collects which processes have ended by now. Returns whether any of them is new.
     pub(super) fn catch_up(&mut self) -> bool {
         let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
         let is_any_new = !now_ended.is_empty();
@@ -77,12 +77,12 @@ impl Processes {
         is_any_new
     }
 
-    /// Whether one has ended and no look has seen that yet.
+    /// Whether one has ended and no look has shown that yet.
     pub(super) fn has_ended(&self) -> bool {
         self.is_hung_up || !self.ended.is_empty()
     }
 
-    /// Adds what the kernel tells of processes that ended; returns whether any of it is new.
+    /// Adds the kernel's reports of ended processes. Returns whether any of them is new.
     pub(super) fn learn_ends(&mut self, evidence: &mut Evidence) -> bool {
         let is_any_new = self.catch_up();
         evidence.ended = self.ended.keys().copied().collect();
@@ -96,7 +96,7 @@ impl Processes {
         is_any_new
     }
 
-    /// Watches the processes of the runs that go on, and forgets those of others.
+    /// Watches the processes of live runs, and stops watching others.
     pub(super) fn watch(&mut self, look: &Snapshot) {
         let alive = look.tasks.values().filter(|task| task.is_alive());
         let mut pids: Vec<u32> = alive.filter_map(|task| task.pid).collect();
@@ -107,7 +107,7 @@ impl Processes {
         }
     }
 
-    /// Returns when the processes of this look started; each is asked for once.
+    /// Returns when the processes of this look started. Each is queried once.
     pub(super) fn starts(&mut self, look: &Look) -> Arc<BTreeMap<u32, Millis>> {
         let mut pids: Vec<u32> = look.pids().collect();
         pids.sort_unstable();

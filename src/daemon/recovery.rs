@@ -1,4 +1,4 @@
-//! Carrying on: what the feed and the saved snapshot tell of the time before.
+//! Recovery: the state from the feed and the saved snapshot.
 
 use crate::diff::apply;
 use crate::engine::Memory;
@@ -7,11 +7,11 @@ use crate::model::{Bookmark, EventKind, Seq, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::wire::{Checkpoint, SavedLife};
 
-/// What a daemon begins with.
+/// The initial state of a daemon.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) memory: Memory,
-    /// How far tmux's own notes were read when `memory` was made.
+    /// How much of tmux's data had been processed when `memory` was saved.
     pub(super) bookmark: Bookmark,
     pub(super) journal: Journal,
     pub(super) epoch: String,
@@ -19,7 +19,7 @@ pub(super) struct Beginning {
     pub(super) pending: Pending,
 }
 
-/// Reads what the last daemon left; `fresh` forgets the snapshot, so that the next look is a new
+/// Reads the state of the last daemon. `fresh` ignores the snapshot, so that the next look is a new
 /// baseline.
 pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> {
     let saved = load_saved(&paths.saved());
@@ -32,7 +32,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> 
             .map(|saved| (saved.epoch.clone(), saved.last_seq)),
     );
 
-    // A feed that somebody has cut: the numbers that are gone with its end were told.
+    // A feed that was cut: the numbers lost with its end were used.
     let told = saved.as_ref().filter(|saved| saved.epoch == epoch);
     let last_seq = told.map_or(0, |saved| saved.last_seq);
     if last_seq > recovered.last_seq {
@@ -49,7 +49,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> 
         match saved.to_snapshot() {
             Ok(mut snapshot) => {
                 bookmark = saved.bookmark();
-                // Events that were recorded after it was saved have been told.
+                // Events that were recorded after saving have been reported.
                 if saved.epoch == epoch {
                     for look in &recovered.since {
                         carry_on(&mut snapshot, &mut bookmark, look);
@@ -75,7 +75,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> 
     })
 }
 
-/// Brings what was saved up to date by a look that was recorded later.
+/// Applies a look that was recorded later to the saved state.
 fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLook) {
     let is_other_life = look
         .checkpoint
@@ -83,7 +83,7 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
         .is_some_and(|checkpoint| enter(snapshot, bookmark, checkpoint));
     for event in &look.events {
         match event.kind {
-            // All tasks of the life before are gone already.
+            // All tasks of the previous life are gone already.
             EventKind::Disappeared { .. } if is_other_life => {}
             EventKind::Disappeared { .. }
             | EventKind::Started { .. }
@@ -95,8 +95,8 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
     }
 }
 
-/// Takes note of where the daemon stood at a look; returns whether it saw another life of the
-/// session than the look before, or none.
+/// Notes the checkpoint of a look. Returns whether it was of another life of the session than the
+/// previous look, or of none.
 fn enter(snapshot: &mut Snapshot, bookmark: &mut Bookmark, checkpoint: &Checkpoint) -> bool {
     let life = match checkpoint.life.as_ref().map(SavedLife::to_life).transpose() {
         Ok(life) => life,
@@ -116,8 +116,8 @@ fn enter(snapshot: &mut Snapshot, bookmark: &mut Bookmark, checkpoint: &Checkpoi
     is_other
 }
 
-/// A feed with records has an epoch. One without is still the feed of the daemon before when that
-/// one recorded nothing.
+/// A feed with records has an epoch. One without belongs to the previous daemon's feed if that
+/// recorded nothing.
 fn epoch(of_feed: Option<String>, saved: Option<(String, Seq)>) -> String {
     match (of_feed, saved) {
         (Some(epoch), _) => epoch,
@@ -138,8 +138,8 @@ mod tests {
     use crate::diff::diff;
     use crate::model::test_notation::{describe, snapshot};
 
-    /// Records what a look tells after `saved`, crashes before it is saved, and comes back to find
-    /// the same.
+    /// Records a look after `saved`, crashes before it is saved, and starts again with the same
+    /// state.
     #[track_caller]
     fn check(saved: &str, look: &str, told: &[&str]) {
         let (mut before, look) = (snapshot(saved), snapshot(look));

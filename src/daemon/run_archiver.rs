@@ -1,4 +1,4 @@
-//! Keeping the output of a run that has ended or is about to be replaced.
+//! Archives the output of a run that has ended or is about to be replaced.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::store::{Archiver, KeptRun};
 use crate::tmux::{self, Connection, Style, TmuxError};
 use crate::wait::Cursor;
 
-/// Why output was not kept.
+/// Why output was not archived.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeepError {
     /// It could not be read.
@@ -22,12 +22,12 @@ pub(super) enum KeepError {
     /// It could not be written.
     #[error("could not write the output of a run: {0}")]
     Io(#[from] io::Error),
-    /// The thread that writes it has gone.
+    /// The thread that writes it has ended.
     #[error("nothing writes the output of runs any more")]
     Gone(#[from] oneshot::error::RecvError),
 }
 
-/// Reads the output of runs and hands it over to be written.
+/// Reads the output of runs and queues it for writing.
 #[derive(Debug, Clone)]
 pub(super) struct RunArchiver {
     archiver: Arc<Archiver>,
@@ -47,7 +47,7 @@ impl RunArchiver {
         }
     }
 
-    /// Keeps the output of a run of the session that has this life and its files at `paths`, and
+    /// Archives the output of a run of this life of the session, whose files are at `paths`, and
     /// waits until it is written.
     pub(super) async fn keep(
         &self,
@@ -62,8 +62,8 @@ impl RunArchiver {
         Ok(())
     }
 
-    /// Reads the output of a run and hands it over to be written; `None` when nothing of it is kept,
-    /// as when its pane has another run by now.
+    /// Reads the output of a run and queues it for writing; `None` when there is nothing to
+    /// archive, for example when its pane has another run by now.
     pub(super) async fn hand_over(
         &self,
         connection: &mut Connection<'_>,

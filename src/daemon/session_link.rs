@@ -1,4 +1,4 @@
-//! The link to the task session: attached while it exists, looking out for it while it does not.
+//! The connection to the task session: attached while it exists, polling for it while it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,103 +23,103 @@ use crate::terminal::PaneOutput;
 use crate::tmux::{self, Connection, Extent, History, Memory, Probe, Server, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife, Whereabouts};
 
-/// Between two attempts to attach, at first and at most.
+/// The delay between two attempts to attach, initial and maximum.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// How long a server may take to end after it has closed its socket.
 const EXIT_TIME: Duration = Duration::from_millis(500);
 
-/// How far the kernel's and tmux's own record of a server's start may differ: tmux reads its clock
-/// after the process began, and the clock may have been set since.
+/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads
+/// its clock after the process has begun, and the clock may have been set since.
 const START_TOLERANCE_SECS: i64 = 2;
 
-/// How often a look that is taken to make sure asks for everything.
+/// How often a safety look queries everything.
 const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
 
-/// Looks at one task session, whatever becomes of it.
+/// Looks at one task session.
 #[derive(Debug)]
 pub(super) struct SessionLink {
     server: Server,
-    /// The name that the session was asked for by.
+    /// The session as it was asked for.
     name: String,
-    /// Which life of it we follow, through renames; `None` while there is none.
+    /// The life that we follow, through renames; `None` while there is none.
     life: Option<SessionLife>,
     link: Link,
     observer: Observer,
     memory: Memory,
-    /// When a look last asked for everything.
+    /// When a look last queried everything.
     all_asked: Option<Instant>,
-    /// Windows whose options have been set.
+    /// Windows whose options are set.
     prepared: BTreeSet<WindowId>,
-    /// The tmux server of the life that we follow; `None` while there is none, or where it could not
-    /// be opened.
+    /// The tmux server of that life; `None` while there is none, or where its process could not be
+    /// opened.
     server_process: Option<Process>,
-    /// Whether the last look found that the server runs and cannot be reached.
+    /// Whether the last look found that the server runs but cannot be reached.
     is_unreachable: bool,
-    /// Windows that were alive in the last look, with their processes.
+    /// Windows that were alive in the last look, with their pids.
     alive: Vec<(WindowId, Option<u32>)>,
     /// The primary panes of the windows in the last look.
     primary: BTreeMap<WindowId, PaneId>,
-    /// What the kernel tells of the processes in the windows.
+    /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
-    /// Which life bears our mark.
+    /// The life that has our mark.
     claimed: Option<SessionLife>,
-    /// What the session of our name is asked for by, when the state of that session is not ours.
+    /// How the session with our name is asked for, if its state is not ours.
     elsewhere: Option<String>,
-    /// Facts about the session itself, from the last look that saw it.
+    /// Data of the session itself, from the last successful look.
     about: About,
-    /// What the kernel tells of the tasks' terminals.
+    /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
-    /// Counts the connections: output that came by an earlier one may not be whole.
+    /// The number of the connection: output of an earlier connection may be incomplete.
     connections: u64,
 }
 
-/// How we are connected.
+/// How the session is connected.
 #[derive(Debug)]
 enum Link {
-    /// By a process per look, because there is no session or attaching failed.
+    /// A process per look, because the session is missing or attaching failed.
     Apart {
         /// When to try to attach next.
         attach_at: Instant,
         /// How long to wait after the next failure.
         pause: Duration,
     },
-    /// By control clients.
+    /// Control clients.
     Attached(Box<ControlClients>),
 }
 
-/// What a look tells of the session besides its tasks.
+/// Data of the session in a look, besides its tasks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct About {
-    /// Its name now.
+    /// Its present name.
     pub(super) name: Option<String>,
-    /// The project it belongs to.
+    /// Its project.
     pub(super) root: Option<String>,
 }
 
-/// What became of a look through the control client.
+/// The result of a look through the control client.
 enum AttachedLook {
-    /// It was taken, `None` when the session has gone; and whether something called for it just then.
+    /// The look, `None` when the session is gone; and whether it had a trigger just then.
     Taken(Option<Look>, bool),
-    /// Nothing was reported that it could look at.
+    /// Nothing was reported to look at.
     NotNeeded,
-    /// There is no control client, or none any more.
+    /// There is no control client any more.
     NotAttached,
 }
 
-/// What a look leaves to be set in tmux.
+/// What to set in tmux after a look.
 #[derive(Debug)]
 pub(super) struct Untidy {
-    /// Windows seen for the first time.
+    /// New windows.
     fresh: Vec<WindowId>,
-    /// Windows whose runs are counted otherwise than tmux has it.
+    /// Windows whose run number in tmux is wrong.
     runs: Vec<(WindowId, u32)>,
 }
 
 impl SessionLink {
-    /// Returns a watch that carries on from the last look, if there was one. `claimed` bears our
-    /// mark already and is the life to follow.
+    /// Returns a link that continues from the last look, if there was one. `claimed` has our mark
+    /// already and is the life to follow.
     pub(super) fn new(
         server: Server,
         name: String,
@@ -172,7 +172,7 @@ impl SessionLink {
         Some(life.id)
     }
 
-    /// Returns a way to run commands.
+    /// Returns a connection for commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.link {
             Link::Attached(clients) => Connection::Attached(&mut clients.main),
@@ -180,7 +180,7 @@ impl SessionLink {
         }
     }
 
-    /// Resolves when something has changed; never while we are apart.
+    /// Resolves when something has changed; never while detached.
     ///
     /// # Cancel safety
     ///
@@ -218,7 +218,7 @@ impl SessionLink {
         }
     }
 
-    /// Takes what was reported during a job and is still to be handed on.
+    /// Takes the changes reported during a job and not passed on yet.
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
         match &mut self.link {
             Link::Attached(clients) => clients.take_queued(),
@@ -226,7 +226,7 @@ impl SessionLink {
         }
     }
 
-    /// Makes tmux send notifications that it may hold back.
+    /// Makes tmux send pending notifications.
     pub(super) async fn flush(&mut self) {
         let Link::Attached(clients) = &mut self.link else {
             return;
@@ -244,8 +244,8 @@ impl SessionLink {
         }
     }
 
-    /// Lets the next look ask for everything, also for what nothing tells: that somebody has set an
-    /// option, or what runs in the foreground of a task that we did not start.
+    /// Makes the next look query everything, including changes that are never reported: options,
+    /// and the foreground program of a task that we did not start.
     fn ask_for_all(&mut self) {
         self.all_asked = Some(Instant::now());
         self.memory.ask_for_all();
@@ -261,8 +261,8 @@ impl SessionLink {
         }
     }
 
-    /// Reads where a pane's output ends now: its screen, and so many rows of the history, at least
-    /// one.
+    /// Reads the present end of a pane's output: its screen, and this many rows of the history, at
+    /// least one.
     pub(super) async fn read_end(
         &mut self,
         pane: PaneId,
@@ -275,8 +275,8 @@ impl SessionLink {
         tmux::read_output(&mut self.connection(), pane, history).await
     }
 
-    /// Reads a pane's output and follows it: all that it prints after the reading arrives as
-    /// changes. `is_over` says that the pane's run has ended, so that nothing more of it arrives.
+    /// Reads a pane's output and follows it: output after the reading arrives as changes. `is_over`
+    /// says that the pane's run has ended, so that no more arrives.
     pub(super) async fn follow_output(
         &mut self,
         pane: PaneId,
@@ -298,7 +298,7 @@ impl SessionLink {
         }
     }
 
-    /// Whether panes are paused for our client, so that only looks can see what they print.
+    /// Whether panes are paused for our client, so that only looks show their output.
     fn is_any_paused(&self) -> bool {
         match &self.link {
             Link::Attached(clients) => clients.activity.is_any_paused(),
@@ -306,17 +306,17 @@ impl SessionLink {
         }
     }
 
-    /// Whether changes are reported, so that looks need not be taken to find them.
+    /// Whether changes are reported, so that polling is not necessary.
     fn is_connected(&self) -> bool {
         matches!(self.link, Link::Attached(_))
     }
 
-    /// Looks as ordered; a screen that has stood for `quiet` may wait for a person. Returns the look
-    /// and what is to be set in tmux; `None` when nothing was reported that it could look at.
+    /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input. Returns
+    /// the look and what to set in tmux; `None` when nothing was reported to look at.
     ///
     /// # Errors
     ///
-    /// When nothing can be said of the session; the last look stands then.
+    /// When nothing is known of the session; then the last look remains valid.
     pub(super) async fn look(
         &mut self,
         order: &LookOrder,
@@ -332,7 +332,7 @@ impl SessionLink {
             AttachedLook::NotNeeded => return Ok(None),
             AttachedLook::NotAttached => (self.look_apart().await?, false),
         };
-        // To attach can take long: what the look shows is of its end.
+        // Attaching can take long; the look is of its end.
         let now = now();
         let mut evidence = Evidence::default();
         match &look {
@@ -383,7 +383,7 @@ impl SessionLink {
         Ok(Some((look, untidy)))
     }
 
-    /// Returns where the last look left us.
+    /// Returns the state after the last look.
     fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             life: self.life.as_ref().map(SavedLife::from),
@@ -391,7 +391,7 @@ impl SessionLink {
         }
     }
 
-    /// Lets the server forget the deaths of this record: they are in the feed.
+    /// Makes the server clear these deaths: they are in the feed.
     pub(super) async fn forget_deaths(&mut self, record: &str) {
         let Some(id) = self.life.as_ref().map(|life| life.id) else {
             return;
@@ -410,7 +410,7 @@ impl SessionLink {
         if order.is_barrier {
             synced = clients.main.sync().await;
         }
-        // The look answers what it is that calls for it.
+        // The look includes whatever triggers it.
         let mut was_called_for = clients.catch_up().await.is_some();
         was_called_for |= self.processes.catch_up();
         let is_named = !order.windows.is_empty() || !order.killed.is_empty();
@@ -438,7 +438,7 @@ impl SessionLink {
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match synced.and(continued).and(look) {
             Ok(look) => {
-                // Each look asks for the windows of paused panes.
+                // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(Look::quietness));
                 AttachedLook::Taken(look, was_called_for)
             }
@@ -450,7 +450,7 @@ impl SessionLink {
         }
     }
 
-    /// Takes note of the life of the session that a look has just seen.
+    /// Notes the life of the session in a look.
     fn follow_life(&mut self, life: &SessionLife) {
         self.is_unreachable = false;
         if self.life.as_ref() != Some(life) || self.server_process.is_none() {
@@ -459,8 +459,8 @@ impl SessionLink {
         }
     }
 
-    /// Says what it means that nothing listens on the server's socket: that the server has gone and
-    /// the session with it, unless the server runs on and only its socket is missing.
+    /// Decides what it means that nothing listens on the server's socket: the server and the
+    /// session are gone, unless the server runs and only its socket is missing.
     async fn without_server(&mut self) -> Result<Option<Look>, TmuxError> {
         // A server that ends closes its socket a little earlier.
         let deadline = Instant::now() + EXIT_TIME;
@@ -482,7 +482,8 @@ impl SessionLink {
         }
     }
 
-    /// Whether the server that we followed runs on. One that is ending can take for ever, but not so
+    /// Whether the server that we followed still runs. A server can take for ever to end, but the
+    /// tasks in it do not.
     /// the tasks in it.
     fn server_runs(&self) -> bool {
         let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
@@ -497,12 +498,12 @@ impl SessionLink {
             && (tasks.peek().is_none() || tasks.any(runs))
     }
 
-    /// Looks with a process of its own, and attaches when there is something to attach to.
+    /// Looks with a new process, and attaches when there is a session.
     async fn look_apart(&mut self) -> Result<Option<Look>, TmuxError> {
         if !self.server_listens() {
             return self.without_server().await;
         }
-        // One that is about to be taken by our clients need not be whole.
+        // If our clients will attach, the look need not be complete.
         let extent = match self.link {
             Link::Apart { attach_at, .. } if attach_at <= Instant::now() => Extent::Rows,
             Link::Apart { .. } | Link::Attached(_) => Extent::Whole,
@@ -548,8 +549,8 @@ impl SessionLink {
         }
     }
 
-    /// Marks the session as ours; returns whether it is. One that another daemon follows, by the
-    /// name that it had, or did follow, is not: its state is kept there.
+    /// Marks the session as ours. Returns whether it is: a session that another daemon follows or
+    /// followed, by its former name, is not, because its state is elsewhere.
     async fn claim(&mut self, life: &SessionLife) -> Result<bool, TmuxError> {
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
@@ -575,7 +576,7 @@ impl SessionLink {
         }
     }
 
-    /// Says which session this is, to somebody who has but a name.
+    /// Returns the whereabouts of this session, for a client that only knows a name.
     pub(super) async fn whereabouts(&mut self) -> Whereabouts {
         let mut name = self.about.name.clone();
         let mut elsewhere = self.elsewhere.clone();
@@ -609,11 +610,11 @@ impl SessionLink {
         tmux::look(&mut connection, &target, &mut self.memory, extent).await
     }
 
-    /// Attaches, sets the hooks, listens, and looks again: from here on nothing is missed.
+    /// Attaches, sets the hooks and looks again: from here on nothing is missed.
     async fn attach(&mut self, look: &Look) -> Result<Option<Look>, TmuxError> {
         let id = look.session.life.id;
-        // Attaching takes the bell's flag from the current window: bells are counted from before
-        // it, and a flag that was set until then is kept.
+        // Attaching clears the bell flag of the current window: bells are counted before it, and a
+        // flag that was set is kept.
         let mut apart = Connection::OneShot(&self.server);
         let panes = look.windows.iter().filter_map(|row| row.pane.as_ref());
         let panes = panes.map(|pane| pane.pane);
@@ -648,8 +649,7 @@ impl SessionLink {
         }
     }
 
-    /// Returns the panes that were primary ones in the last look, are not in this one, and still
-    /// exist.
+    /// Returns the panes that were primary in the last look, are not in this one, and still exist.
     async fn moved_panes(&mut self, look: Option<&Look>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
         let replaced = rows.filter_map(|row| {
@@ -669,14 +669,14 @@ impl SessionLink {
         }
     }
 
-    /// Says why windows have gone, where we know it or tmux does.
+    /// Returns why windows are gone, where we or tmux know.
     async fn gone(
         &mut self,
         look: Option<&Look>,
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {
-        // Both are in order.
+        // Both are sorted.
         let rows = look.map_or(&[][..], |look| &look.windows);
         let mut present = rows.iter().map(|row| row.window).peekable();
         let gone = self.alive.iter().filter(|(window, _)| {
@@ -688,7 +688,7 @@ impl SessionLink {
         for (window, pid) in gone {
             match killed.get(window) {
                 Some(reason) => drop(reasons.insert(*window, *reason)),
-                // Whose process has ended has not moved.
+                // A pane whose process has ended was not moved.
                 None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
                 None => theirs.push(*window),
             }
@@ -705,7 +705,7 @@ impl SessionLink {
     }
 
     fn untidy(&mut self, snapshot: &Snapshot, mut runs: Vec<(WindowId, u32)>) -> Untidy {
-        // The options of a shell are its user's.
+        // The options of a shell belong to its user.
         let is_ours =
             |window: &WindowId| snapshot.tasks.get(window).is_some_and(|task| !task.shell);
         runs.retain(|(window, _)| is_ours(window));
@@ -724,7 +724,7 @@ impl SessionLink {
         Untidy { fresh, runs }
     }
 
-    /// Sets the options of windows seen for the first time and writes our counts of runs back.
+    /// Sets the options of new windows and writes our run numbers.
     pub(super) async fn tidy(&mut self, untidy: &Untidy) {
         let Untidy { fresh, runs } = untidy;
         if fresh.is_empty() && runs.is_empty() {
@@ -741,20 +741,20 @@ impl SessionLink {
         }
     }
 
-    /// Whether a server may have its socket: asked without starting a process. Only the kernel's
-    /// word that nobody listens counts as a server that has gone.
+    /// Whether a server may have its socket, checked without starting a process. Only if the kernel
+    /// reports that nothing listens, the server is gone.
     fn server_listens(&self) -> bool {
         self.server.probe() != Probe::Absent
     }
 
-    /// Leaves the session as it is, without our hooks and our client.
+    /// Leaves the session unchanged, without our hooks and our client.
     pub(super) async fn close(&mut self) {
         let session = self.life.as_ref().map(|life| life.id);
-        // The session may have gone, and left the hooks to us.
+        // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
             let mut uninstalled = tmux::uninstall(&mut self.connection(), session).await;
             if let (Err(TmuxError::Closed), Link::Attached(_)) = (&uninstalled, &self.link) {
-                // Stopped in the middle of something, our client is of no more use.
+                // After an interrupted command, our client cannot be used.
                 let mut apart = Connection::OneShot(&self.server);
                 uninstalled = tmux::uninstall(&mut apart, session).await;
             }
@@ -768,10 +768,10 @@ impl SessionLink {
     }
 }
 
-/// Returns the process of the server that a saved look was taken of, if it still runs.
+/// Returns the process of a saved look's server, if it still runs.
 fn server_of(life: &SessionLife) -> Option<Process> {
     let process = Process::open(life.server_pid)?;
-    // Another process may have its number by now.
+    // Another process may have its pid by now.
     let started = process::started_at(life.server_pid)? / 1000;
     let is_same = (started - life.server_started).abs() <= START_TOLERANCE_SECS;
     is_same.then_some(process)

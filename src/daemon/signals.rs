@@ -1,4 +1,4 @@
-//! Being told to stop from outside.
+//! Signals and requests to stop.
 
 use std::io;
 
@@ -11,13 +11,13 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
-    /// Caught so that a write beyond the limit on the size of files fails, as on a full disk, and
-    /// does not end the daemon.
+    /// Handled so that a write beyond the file size limit fails like on a full disk, and does not
+    /// end the daemon.
     _file_size: Signal,
 }
 
 impl Signals {
-    /// From here on these signals are ours.
+    /// From here on the program handles these signals.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -27,7 +27,7 @@ impl Signals {
         })
     }
 
-    /// Resolves at the next of them. Cancel safe: one that came is kept.
+    /// Resolves at the next signal. Cancel safe: a signal that has arrived is kept.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -37,7 +37,7 @@ impl Signals {
     }
 }
 
-/// That the daemon is to stop: asked by anybody who has a clone, never taken back.
+/// The request to stop. Anyone with a clone can make it; it is never withdrawn.
 #[derive(Debug, Clone)]
 pub(super) struct Stopping {
     is_asked: watch::Sender<bool>,
@@ -54,11 +54,11 @@ impl Stopping {
         self.is_asked.send_replace(true);
     }
 
-    /// Resolves once it is asked. Cancel safe.
+    /// Resolves once it is made. Cancel safe.
     pub(super) async fn asked(&self) {
         let mut changes = self.is_asked.subscribe();
         if changes.wait_for(|is_asked| *is_asked).await.is_err() {
-            // Cannot be: we have a sender ourselves.
+            // Cannot happen: we have a sender ourselves.
             std::future::pending().await
         }
     }

@@ -1,5 +1,5 @@
 //! The start-up scan: other task sessions of the same project, left over from conversations that
-//! nobody follows any more.
+//! have ended.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,13 +16,14 @@ use crate::paths::Paths;
 use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError, Unless};
 use crate::wire::{Request, Response};
 
-/// How long another session's daemon may take to say whether it has readers.
+/// How long another session's daemon may take to report its readers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How many tasks a report names.
 const NAMED: usize = 2;
 
-/// Ends what is over, if this daemon may; returns notices of what was ended and of what was not.
+/// Ends unused sessions, if this daemon may. Returns notices of the sessions that were ended and of
+/// those that were not.
 pub(super) async fn scan(
     link: &mut SessionLink,
     options: &Options,
@@ -82,7 +83,7 @@ async fn other_sessions(
 ) -> Result<Vec<SessionListed>, TmuxError> {
     let ours = link.life().map(|life| life.id);
     let mut listed = tmux::list_sessions(&mut link.connection()).await?;
-    // Ours may have come since the first look: then only its name is known.
+    // Ours may have been created since the first look: then only its name is known.
     let our_name = link.about().name.clone();
     let our_name = our_name.as_ref().unwrap_or(&options.session);
     listed.retain(|session| {
@@ -157,7 +158,7 @@ async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<T
     }))
 }
 
-/// Ends a session in which nothing runs if it is of no more use to anybody; returns whether it did.
+/// Ends a session in which nothing runs, if it is unused. Returns whether it did.
 async fn clean(
     link: &mut SessionLink,
     options: &Options,
@@ -204,24 +205,24 @@ async fn clean(
     }
 }
 
-/// What a session in which nothing runs may still be used for.
+/// The remaining uses of a session in which nothing runs.
 #[derive(Debug, Clone)]
 struct UseOf {
-    /// What was last read of its feed.
+    /// How far its feed was read, and when.
     read: Option<LastRead>,
-    /// What its feed holds.
+    /// The contents of its feed.
     feed: Holdings,
-    /// When the last of its runs that tmux knows of ended.
+    /// When the last of its runs known to tmux ended.
     last_end: Option<Millis>,
 }
 
 impl UseOf {
-    /// Whether nobody has used it for as long as `after`, and nothing is left to read.
+    /// Whether it has been unused for as long as `after`, and nothing is left to read.
     fn is_over(&self, after: Duration, now: SystemTime, wall: Millis) -> bool {
         let is_past = |at: Millis| {
             u64::try_from(wall - at).is_ok_and(|ago| Duration::from_millis(ago) >= after)
         };
-        // A time that is still to come is no time past.
+        // A time in the future is not in the past.
         let read_lately = self.read.as_ref().is_some_and(|read| {
             !now.duration_since(read.at)
                 .is_ok_and(|since| since >= after)
@@ -235,7 +236,7 @@ impl UseOf {
     }
 }
 
-/// Finds out what it may be used for; `None` where that cannot be known.
+/// Determines its remaining uses; `None` where they are not known.
 fn use_of(session: &SessionListed, tasks: &Tasks, paths: &Paths) -> Option<UseOf> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
     if session.has_record && !paths.feed().exists() {
@@ -255,7 +256,7 @@ fn use_of(session: &SessionListed, tasks: &Tasks, paths: &Paths) -> Option<UseOf
     })
 }
 
-/// Whether nobody reads its feed at this moment, for certain.
+/// Whether its feed certainly has no reader at this moment.
 async fn has_no_reader(paths: &Paths) -> bool {
     match tokio::time::timeout(ANSWERS_WITHIN, readers_of(paths)).await {
         Ok(Ok(readers)) => readers == 0,
@@ -328,7 +329,7 @@ mod tests {
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
         check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
         check(false, |used, _| used.last_end = Some(WALL + 1));
-        // Of a run whose window is gone the feed alone knows.
+        // A run whose window is closed is only in the feed.
         check(false, |used, _| used.feed.last_run = Some(WALL - 1000));
     }
 }

@@ -1,4 +1,4 @@
-//! Our stdout, for the feed: written at once where that does not block.
+//! Our stdout, for the feed: written directly where that does not block.
 
 use std::io;
 use std::pin::Pin;
@@ -6,13 +6,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-/// Writes without waiting as long as whoever reads keeps up. A thread, which is where tokio has
-/// stdout written, takes over when it would block: to wake one for each record costs the reader a
-/// tenth of a millisecond.
+/// Writes without waiting as long as the reader keeps up. A thread, which tokio uses to write
+/// stdout, takes over when it would block: waking it for each record delays the reader by a tenth
+/// of a millisecond.
 #[derive(Debug)]
 pub(super) struct Stdout {
     thread: tokio::io::Stdout,
-    /// Whether the thread may still have something to write, that comes first.
+    /// Whether the thread may have something left to write, which comes first.
     is_thread_busy: bool,
 }
 
@@ -51,15 +51,15 @@ impl AsyncWrite for Stdout {
     }
 }
 
-/// Writes what can be written at once; `None` when it cannot be, or not be known. Stdout is not
-/// ours alone: it must not be made non-blocking for everybody who has it.
+/// Writes what can be written at once; `None` when nothing can, or it is not known. Stdout is
+/// shared: it must not be made non-blocking for the other processes that have it.
 #[cfg(target_os = "linux")]
 fn write_at_once(bytes: &[u8]) -> Option<io::Result<usize>> {
     use std::io::IoSlice;
 
     use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
-    /// Where the file stands: what else a pipe could have.
+    /// The file's position: a pipe has none.
     const HERE: u64 = u64::MAX;
     let bytes = [IoSlice::new(bytes)];
     match pwritev2(io::stdout(), &bytes, HERE, ReadWriteFlags::NOWAIT) {

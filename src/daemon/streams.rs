@@ -1,5 +1,5 @@
-//! Readers of the live feed, served on a thread of their own: the one that answers requests never
-//! reads the feed.
+//! Readers of the live feed, served on a separate thread: the one that answers requests never reads
+//! the feed.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Returns what starts streams of this feed on the thread of readers.
+    /// Returns a starter for streams of this feed on the readers' thread.
     pub(super) fn new(live: Arc<Live>, readers: ReaderHandle) -> Self {
         Self { live, readers }
     }
 
-    /// Returns a stream for a reader; refuses a number that the feed does not have.
+    /// Returns a stream for a reader. Refuses a sequence number that the feed does not have.
     pub(super) fn subscribe(
         &self,
         start: &ReaderStart,
@@ -35,7 +35,7 @@ impl Streams {
         self.live.subscribe(start, filter)
     }
 
-    /// Writes a stream to this connection until either side leaves.
+    /// Writes the stream to this connection until either side closes it.
     pub(super) async fn serve(&self, subscription: Subscription, socket: UnixStream) {
         let socket = match socket.into_std() {
             Ok(socket) => socket,
@@ -45,7 +45,7 @@ impl Streams {
             }
         };
         let serving = async move {
-            // It is registered again, with the runtime that runs this.
+            // It is registered again with the runtime of this task.
             let socket = match UnixStream::from_std(socket) {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -87,7 +87,7 @@ impl Streams {
     }
 }
 
-/// Resolves when the other side has closed the connection; what it says until then is passed over.
+/// Resolves when the other side has closed the connection. Its input is ignored.
 pub(super) async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
     loop {
         match reader.fill_buf().await {

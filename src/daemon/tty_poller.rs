@@ -1,9 +1,9 @@
-//! When to ask the kernel about a pane's terminal: once its output has stopped, and then whenever its
-//! programs have run, for one may begin to wait without a word.
+//! When to examine a pane's terminal: once its output has stopped, and then whenever its programs
+//! have run, because one may begin to wait without printing.
 //!
-//! Whether they have run is asked ever more seldom, and in rounds, of all panes together. It costs a
-//! microsecond a thread; finding everything out anew costs a hundred times as much. Both are kept
-//! within a thousandth of our time, whatever the tasks do.
+//! Whether they have run is checked less and less often, in rounds for all panes together. A check
+//! costs a microsecond per thread, an examination a hundred times as much. Both are limited to a
+//! thousandth of our time, whatever the tasks do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,43 +16,43 @@ use crate::process::{self, Asked};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
 
-/// The pause after the first time, doubled each time.
+/// The pause after the first examination, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The longest pause for a screen that asks something, or was told to: here a change matters.
+/// The maximum pause for a screen with a prompt or a reported one: here changes matter.
 const WARY_PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause between two rounds for any other.
+/// The maximum pause between two rounds for any other.
 const ROUND_PAUSE: Duration = Duration::from_secs(2);
 
-/// The longest pause for any other whose programs run all the time, or of which it is not known.
+/// The maximum pause for any other whose programs run all the time, or for which that is not known.
 const RESTLESS_PAUSE: Duration = Duration::from_secs(10);
 
-/// However still its programs are, a pane is asked anew after this: its terminal may have been set
-/// by others.
+/// After this time a pane is examined again even if its programs have not run: its terminal may
+/// have been changed from outside.
 const ASK_BY: Duration = Duration::from_secs(300);
 
-/// Screens that have just come to rest within this are asked together.
+/// Screens that became quiet within this time are examined together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// The pause before what the system hides is asked a second time. Longer than a thread needs on a
-/// busy machine to go to sleep, to wake up or to end.
+/// The pause before something hidden is examined a second time. Longer than a thread needs on a
+/// busy machine to fall asleep, wake up or end.
 const SECOND_PAUSE: Duration = Duration::from_millis(100);
 
-/// Which part of our time rounds may take, and asking anew.
+/// The part of our time for rounds, and for examinations.
 const PART: u32 = 1000;
 
-/// How much may be asked at once, in time to make up for: five milliseconds of asking.
+/// How much may be examined at once, as saved-up time: five milliseconds.
 const AHEAD: Duration = Duration::from_secs(5);
 
-/// Once all of that is used up, the next are asked together, this much later.
+/// Once that is used up, the next are examined together, this much later.
 const BATCH: Duration = Duration::from_millis(500);
 
-/// What is known of the terminals of a session's tasks.
+/// The evidence on the terminals of a session's tasks.
 #[derive(Debug, Default)]
 pub(super) struct TtyPoller {
     panes: BTreeMap<WindowId, Pane>,
-    /// No round before this.
+    /// The earliest time of the next round.
     round_at: Option<Instant>,
     asking: Allowance,
 }
@@ -61,67 +61,67 @@ pub(super) struct TtyPoller {
 struct Pane {
     pid: u32,
     tty: PathBuf,
-    /// As the last look showed it.
+    /// As of the last look.
     screen: Screen,
-    /// What was last found out; `None` while its output moves, and while that is in doubt.
+    /// The last result; `None` while its output moves, and while the result is in doubt.
     known: Option<Known>,
-    /// What holds until the system has hidden the reader twice in a row.
+    /// A result that is confirmed when the reader is hidden twice in a row.
     doubted: Option<Doubted>,
-    /// The call in which it was read, as the last look showed it.
+    /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
-    /// When it comes to rest, or takes part in a round.
+    /// When it counts as quiet, or takes part in a round.
     next: Instant,
 }
 
-/// A call in which a terminal is read, as it was shown.
+/// A reported call in which a terminal is read.
 #[derive(Debug, Clone, Copy)]
 struct ShownCall {
     read: ReadCall,
-    /// In which second, as tmux counts them.
+    /// When, in seconds of tmux's clock.
     second: i64,
 }
 
-/// What was found out about a pane that is at rest.
+/// The result for a pane that is quiet.
 #[derive(Debug)]
 struct Known {
     asked: Asked,
     at: Instant,
-    /// Whether it shows something that asks.
+    /// Whether it shows a prompt.
     is_wary: bool,
-    /// Until it takes part in the next round.
+    /// The pause until its next round.
     pause: Duration,
-    /// Until it may be asked again if its programs run.
+    /// The pause until it may be examined again if its programs run.
     rest: Duration,
-    /// Why and since when it is to be asked anew.
+    /// Why, and since when, it is due for an examination.
     stale: Option<Stale>,
 }
 
-/// A pane whose reader was hidden when it was last asked, and not the time before.
+/// A pane whose reader was hidden at the last examination, and not at the one before.
 ///
-/// The kernel hides what another user's thread does. It shows the same for a moment while a thread
-/// of ours goes to sleep, wakes up or ends.
+/// The kernel hides the state of another user's threads. It hides that of our own threads for a
+/// moment while they fall asleep, wake up or end.
 #[derive(Debug)]
 struct Doubted {
-    /// What is known meanwhile.
+    /// The evidence meanwhile.
     shown: Arc<TtyEvidence>,
-    /// What was found out before; `None` where its output has just stopped.
+    /// The previous evidence; `None` where its output has just stopped.
     before: Option<Known>,
 }
 
-/// Why something is to be found out anew, the more pressing first.
+/// Why a pane is due for an examination, the more urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
     /// Its programs have run.
     Ran,
-    /// It was asked long ago.
+    /// The last examination is long ago.
     Old,
 }
 
 type Stale = (Why, Instant);
 
 impl TtyPoller {
-    /// Takes note of a look, and adds to its snapshot what is known of the terminals of tasks
-    /// whose output has stopped for `quiet`; `waits` tells which were told as waiting.
+    /// Notes a look, and adds the evidence on terminals of tasks whose output has stopped for
+    /// `quiet` to its snapshot. `waits` says which were reported as waiting.
     pub(super) fn add_to(
         &mut self,
         snapshot: &mut Snapshot,
@@ -161,13 +161,13 @@ impl TtyPoller {
             if pane.pid != pid || pane.screen != task.screen {
                 *pane = rests();
             }
-            // Shared, so that the next comparison is quick.
+            // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
             let is_told = waits(row.window);
             let is_due = match &pane.known {
                 None => (is_told && pane.doubted.is_none()) || pane.next <= now,
-                // Whether it waits still is to be told with this look, or whether it has waited
-                // for long enough.
+                // This look has to show whether it still waits, or whether it has waited long
+                // enough.
                 Some(known) => (is_told || known.reads_keys()) && !known.asked.stillness.lasts(),
             };
             if is_due {
@@ -179,7 +179,7 @@ impl TtyPoller {
         }
     }
 
-    /// Asks those that are due; returns the windows of which what is reported may have to change.
+    /// Examines those that are due. Returns the windows whose evidence has changed.
     pub(super) fn ask_due(
         &mut self,
         waits: impl Fn(WindowId) -> bool,
@@ -191,8 +191,8 @@ impl TtyPoller {
             return changed;
         }
         self.go_round(&waits, now);
-        // Of those whose programs have run, those told first, for their answers are looked for,
-        // then those that seldom run, and of them those that have waited longest.
+        // Of those whose programs have run, reported ones first, because their answers are
+        // expected, then those that seldom run, and of them the longest due.
         let mut stale: Vec<(Why, bool, Duration, Instant, WindowId)> = self
             .panes
             .iter()
@@ -212,7 +212,7 @@ impl TtyPoller {
             let Some(pane) = self.panes.get_mut(&window) else {
                 continue;
             };
-            // What has just come to rest was not quiet, and is asked whatever it costs.
+            // A screen that has just become quiet is always examined.
             let is_quiet = pane.known.is_some();
             if is_quiet && !self.asking.has(now) {
                 continue;
@@ -236,7 +236,7 @@ impl TtyPoller {
         changed
     }
 
-    /// Finds out whose programs have run.
+    /// Checks whose programs have run.
     fn go_round(&mut self, waits: impl Fn(WindowId) -> bool, now: Instant) {
         let mut known = self.panes.values().filter(|pane| pane.known.is_some());
         let is_due = known.any(|pane| pane.next <= now + TOGETHER);
@@ -246,7 +246,7 @@ impl TtyPoller {
         let began = clock::thread_time();
         for (window, pane) in &mut self.panes {
             if let Some(known) = &mut pane.known {
-                // Those that are due before long come along, so that all are at one time.
+                // Those that are due soon are included, so that all are checked together.
                 if pane.next <= now + known.pause / 2 {
                     known.take_part(waits(*window), now);
                     pane.next = now + known.pause;
@@ -257,7 +257,7 @@ impl TtyPoller {
         self.round_at = Some(now + (cost * PART).min(RESTLESS_PAUSE));
     }
 
-    /// Returns when [`TtyPoller::ask_due`] has something to do.
+    /// Returns when [`TtyPoller::ask_due`] is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let due = self.panes.values().map(|pane| match &pane.known {
             None => pane.next,
@@ -283,11 +283,10 @@ impl Pane {
         }
     }
 
-    /// Returns what is known, as a look in this `second` shows it that found no output since
-    /// `activity`.
+    /// Returns the evidence for a look in this `second` that found no output since `activity`.
     ///
-    /// Who has printed nothing has asked nothing: a signal may have interrupted the call, and its
-    /// handler may have read what it likes.
+    /// A program that has printed nothing has asked nothing: a signal may have interrupted the
+    /// call, and its handler may have read something.
     fn show(&mut self, activity: i64, second: i64) -> Option<Arc<TtyEvidence>> {
         let evidence = Arc::clone(self.evidence()?);
         let Some(read) = evidence.read else {
@@ -307,13 +306,13 @@ impl Pane {
         Some(evidence)
     }
 
-    /// Finds everything out.
+    /// Examines a terminal completely.
     fn ask(&mut self, is_told: bool, now: Instant) {
         let asked = process::ask(self.pid, &self.tty);
         self.take(asked, is_told, now);
     }
 
-    /// Takes note of what was found out.
+    /// Stores a result.
     fn take(&mut self, asked: Asked, is_told: bool, now: Instant) {
         let was_doubted = self.doubted.is_some();
         let before = match self.doubted.take() {
@@ -322,7 +321,7 @@ impl Pane {
         };
         let was_hidden = match &before {
             Some(before) => hides_reader(before.asked.evidence.as_deref()),
-            // What was told stands until something speaks against it.
+            // A reported prompt remains until there is evidence against it.
             None => is_told,
         };
         if hides_reader(asked.evidence.as_deref()) && !was_hidden && !was_doubted {
@@ -367,7 +366,7 @@ fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
 }
 
-/// Returns this evidence, with nobody at the terminal.
+/// Returns this evidence without a reader of the terminal.
 fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
     Arc::new(TtyEvidence {
         reader: TtyUse::Elsewhere,
@@ -376,7 +375,7 @@ fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
 }
 
 impl Known {
-    /// Whether somebody was blocked reading keys, which is told of those that do so for a while.
+    /// Whether a program was blocked reading keys, which is reported only after a while.
     fn reads_keys(&self) -> bool {
         let evidence = self.asked.evidence.as_ref();
         evidence.is_some_and(|evidence| {
@@ -384,7 +383,7 @@ impl Known {
         })
     }
 
-    /// Looks whether its programs have run, and settles when to look again.
+    /// Checks whether its programs have run, and sets the time of the next check.
     fn take_part(&mut self, is_told: bool, now: Instant) {
         let longest = if self.is_wary || is_told {
             WARY_PAUSE
@@ -409,15 +408,15 @@ impl Known {
     }
 }
 
-/// So much of every second, of which some can be saved up.
+/// A part of every second, of which some can be saved up.
 #[derive(Debug, Default)]
 struct Allowance {
-    /// From when on there is some again; `None` before any was spent.
+    /// When there will be some again; `None` before any was used.
     from: Option<Instant>,
 }
 
 impl Allowance {
-    /// Returns when to come for more.
+    /// Returns when more will be available.
     fn next(&self) -> Option<Instant> {
         self.from.map(|from| from + BATCH)
     }
@@ -460,7 +459,7 @@ mod tests {
         }
     }
 
-    /// What a pane is asked, one time after the other, and what is known of it each time.
+    /// The answers of several examinations, and the evidence after each.
     #[track_caller]
     fn check(is_told: bool, answers: &[(TtyUse, TtyUse)]) {
         let mut pane = pane();
@@ -523,7 +522,7 @@ mod tests {
         assert_eq!(pane.next, now + SECOND_PAUSE);
         pane.take(asked(TtyUse::Unknown), false, now + SECOND_PAUSE);
         assert_eq!(pane.next, now + SECOND_PAUSE + FIRST_PAUSE);
-        // Nothing at all was found out.
+        // Nothing was determined at all.
         let nothing = || Asked {
             evidence: None,
             ..asked(TtyUse::Unknown)

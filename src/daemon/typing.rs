@@ -14,24 +14,24 @@ pub enum TypingError {
     /// The task's run is over.
     #[error("task {0} has ended")]
     Ended(String),
-    /// The task asks nothing.
+    /// The task shows no prompt.
     #[error("task {0} is not asking for input")]
     AsksNothing(String),
-    /// The task asks for another input than the answer is meant for.
+    /// The task shows another prompt than the one to be answered.
     #[error("task {task} asks something else: {prompt}")]
     AsksElse {
         /// The task.
         task: String,
-        /// What it asks.
+        /// Its prompt.
         prompt: String,
     },
-    /// The question went away before the answer was typed.
+    /// The prompt disappeared before the answer was typed.
     #[error("task {0} no longer asks that; nothing was typed")]
     Changed(String),
-    /// A secret would be seen.
+    /// A secret would be visible.
     #[error("task {0} shows what is typed; nothing was typed")]
     Echoed(String),
-    /// It is no key of tmux's.
+    /// It is not a key known to tmux.
     #[error("`{0}` is not a key that tmux knows")]
     NoKey(String),
     /// tmux.
@@ -76,12 +76,13 @@ pub(super) async fn answer(
     }
 }
 
-/// Types into a task. Where the request names the prompt that it answers, `explanation` says what the
-/// task asks, and it is typed in the very line that finds the prompt still there.
+/// Types into a task. If the request names the prompt that it answers, `explanation` contains the
+/// task's prompt, and the text is typed by the same line that checks that the prompt is still
+/// there.
 ///
 /// # Errors
 ///
-/// Nothing was typed then.
+/// When nothing was typed.
 pub async fn type_into_task(
     connection: &mut Connection<'_>,
     server: &Server,
@@ -106,7 +107,7 @@ pub async fn type_into_task(
                 });
             }
         };
-        // It may ask something else by now, or before the answer is typed.
+        // The prompt may have changed, or may change before the answer is typed.
         let shown = see(connection, pane, explanation).await?;
         only_if = Some(shown.ok_or_else(|| TypingError::Changed(label()))?);
         let is_secret = matches!(request.input, TypedInput::Secret(_));
@@ -116,7 +117,7 @@ pub async fn type_into_task(
     }
     let only_if = only_if.as_ref();
     let sent = match request.input {
-        // A control client cannot take a text that stands in no line of commands.
+        // A control client cannot pass a text outside of its command line.
         TypedInput::Secret(secret) => {
             tmux::type_secret(server, pane, secret.0, request.enter, only_if).await?
         }
@@ -140,7 +141,7 @@ fn asked_of(explanation: &Explanation) -> Option<&str> {
     explanation.prompt.as_deref().filter(|_| explanation.asks)
 }
 
-/// Looks whether the pane still shows what was judged.
+/// Checks whether the pane still shows what was judged.
 async fn see(
     connection: &mut Connection<'_>,
     pane: PaneId,
@@ -162,7 +163,7 @@ async fn see(
     ShownPrompt::see(connection, pane, place).await
 }
 
-/// Whether the kernel says, at this instant, that what is typed will be shown.
+/// Whether the kernel reports at this instant that typed text is echoed.
 async fn is_echoed(
     connection: &mut Connection<'_>,
     task: &Task,

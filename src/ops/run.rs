@@ -38,7 +38,7 @@ pub(crate) struct RunOptions {
 /// What the caller of a launch will wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaunchWait {
-    /// Nothing.
+    /// None.
     No,
     /// The end of the run.
     End,

@@ -1,4 +1,4 @@
-//! Answers to waits that have ended, and to who asks where a task's output ends.
+//! Answers to waits that have ended, and to requests for the end of a task's output.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::wait::{Anchor, Cursor};
 use crate::wire::{RefusalKind, Response};
 
 impl Session {
-    /// Answers waits that have ended: with where their task's output ends now, if it is still there.
+    /// Answers waits that have ended, with the present end of their task's output if it still
+    /// exists.
     pub(super) fn finish(&mut self, ended: Vec<EndedWait>, now: Now) {
         for ended in ended {
             let wait = &ended.active.wait;
@@ -33,7 +34,7 @@ impl Session {
         }
     }
 
-    /// Says where a task's output ends, after a look at its window.
+    /// Answers with the end of a task's output, after a look at its window.
     pub(super) fn read_cursor(&mut self, ask: AskId, window: &str) {
         let task = window.parse().ok().and_then(|window| self.task(window));
         match task.and_then(|task| Some((task.pane?, task))) {
@@ -48,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Takes the end of a task's output, and answers all who want it.
+    /// Processes the end of a task's output, and answers all requests that need it.
     pub(super) fn end_read(&mut self, read: EndRead, outcome: Result<Outcome, String>, now: Now) {
         let EndRead {
             pane,
@@ -98,7 +99,7 @@ impl Session {
         self.hold(HeldAnswer {
             rests_on: match sighting {
                 Some(_) => self.engine.last_seq(),
-                // It tells of no event.
+                // It contains no event.
                 None => 0,
             },
             ask,
@@ -107,7 +108,7 @@ impl Session {
         });
     }
 
-    /// Returns the place at which this output ends.
+    /// Returns the cursor at the end of this output.
     fn cursor_at(&self, task: &Arc<Task>, output: &PaneOutput) -> Option<Cursor> {
         let (column, _) = output.cursor;
         Some(Cursor {

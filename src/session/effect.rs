@@ -1,4 +1,4 @@
-//! What a session wants done.
+//! The effects of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,75 +11,74 @@ use crate::wire::{Checkpoint, Explanation, Response, RunRequest, SendRequest};
 
 use super::wait_entry::Entry;
 
-/// What is to be done, in this order.
+/// An action to carry out, in order.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Let the link run this job. Its outcome is an input; until then there is no other job.
+    /// Run this job on the link. Its outcome is an input; until then there is no other job.
     Run(Job),
-    /// Follow the output of exactly these panes from here on; others that send output are paused.
+    /// Follow the output of exactly these panes from here on. Others that send output are paused.
     Follow(BTreeSet<PaneId>),
-    /// These tasks were reported as waiting, and no others: what the kernel tells of their
-    /// terminals is asked for more often.
+    /// Exactly these tasks are reported as waiting: their terminals are examined more often.
     Waiting(BTreeSet<WindowId>),
-    /// Make tmux ask the kernel how processes ended.
+    /// Make tmux collect children that have ended.
     Nudge(SessionLife),
-    /// Write these records, all of them or none. They come with the session's name and where the
-    /// look left the daemon.
+    /// Write these records, all of them or none, with the session's name and the checkpoint of the
+    /// look.
     Append {
         /// The records.
         records: Vec<Record>,
         /// The session's name.
         session_name: String,
-        /// Where the look left the daemon; `None` before the first.
+        /// The checkpoint; `None` before the first look.
         checkpoint: Option<Checkpoint>,
     },
-    /// Tell readers of the feed that the counts have changed.
+    /// Publish the counts, which have changed.
     Status(StatusCounts),
-    /// Save the last look, which shows what all records so far say, and the number of the first event
-    /// that is still to be delivered.
+    /// Save the last look, which includes all records so far, and the sequence number of the first
+    /// event that is not delivered yet.
     Save(Box<Snapshot>, Bookmark, Option<Seq>),
-    /// Answer a request, for good.
+    /// Send the final answer to a request.
     Answer(AskId, Response),
-    /// Say that a wait has begun.
+    /// Report to the client that a wait has begun.
     Begun(AskId),
-    /// Say that a task's output follows.
+    /// Report to the client that a task's output follows.
     Following(AskId),
-    /// Pass a piece of a task's output on.
+    /// Send a piece of a task's output.
     Output(AskId, String),
-    /// Say that the run has ended, and that this was all of its output.
+    /// Report that the run has ended and its output is complete.
     OutputEnd(AskId),
-    /// End a stream of output without an end of the run: some of it is missing.
+    /// End a stream of output before the end of the run: some of it is missing.
     OutputCut(AskId),
-    /// Leave, and end the session before if nothing runs in it and that is asked for.
+    /// Stop, and before that end the session if it is idle and that was requested.
     Leave,
 }
 
-/// What the link to tmux does, one job at a time.
+/// A job of the link to tmux. One job runs at a time.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Look.
     Look(LookOrder),
-    /// Read a pane and follow it: what it prints after the reading is reported.
+    /// Read a pane and follow it: output after the reading is reported.
     Read {
         /// The pane.
         pane: PaneId,
-        /// How much of its history is wanted.
+        /// How much of its history to read.
         history: History,
-        /// Whether its run has ended, so that nothing more of it arrives.
+        /// Whether its run has ended, so that no more output arrives.
         is_over: bool,
-        /// The run that has ended and whose last output is wanted: tmux may not have read all of it
-        /// yet, which is waited for a short time.
+        /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
+        /// waits for a short time.
         last_of: Option<Arc<Task>>,
-        /// Waits that begin with it. They are judged where the pane is read, for that can take long.
+        /// Waits that begin with it. They are judged by the link, because that can take long.
         entries: Vec<Entry>,
     },
-    /// Read the screen of a pane, and so many rows above it, without following it.
+    /// Read the screen of a pane and this many rows above it, without following it.
     ReadEnd(PaneId, usize),
     /// Wait until all output of followed panes has arrived.
     Drain,
     /// Start a task, or run it again in its slot.
     Launch(Box<RunRequest>),
-    /// Type into a task, where the request says so only if it still asks what is explained here.
+    /// Type into a task. If the request names a prompt, only while the task shows it.
     Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
     /// End these windows.
     Kill(Vec<WindowId>),
@@ -89,46 +88,46 @@ pub(crate) enum Job {
     Prune(Vec<(WindowId, PaneId)>),
     /// End the session when no task in it is active.
     Cleanup,
-    /// Say which session this is.
+    /// Return the session's whereabouts.
     Whereabouts,
-    /// Cut tmux's record of deaths: these are recorded.
+    /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String),
-    /// Keep the output of a run.
+    /// Archive the output of a run.
     Archive(Arc<Task>),
-    /// Look for other sessions of the project that nobody follows any more.
+    /// Scan for other sessions of the project that are no longer used.
     ScanOthers,
 }
 
-/// How much of a pane's history is to be read.
+/// How much of a pane's history to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum History {
     /// Its last row.
     LastRow,
-    /// All of it.
+    /// All fields.
     Whole,
 }
 
-/// How far a look goes.
+/// The scope of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Windows that were reported as changed, and those that are named; nothing if there are none.
+    /// Windows that were reported as changed, and named ones; nothing if there are none.
     Reported,
-    /// The same; where there are none, it makes sure that no window has changed.
+    /// The same; if there are none, verify that no window has changed.
     Sure,
-    /// All windows: of those that were not reported it makes sure that they have not changed.
+    /// All windows: those not reported are verified to be unchanged.
     Whole,
 }
 
-/// What a look is to look at.
+/// The parameters of a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LookOrder {
-    /// How far it goes.
+    /// Its scope.
     pub(crate) scope: Scope,
-    /// Windows to look at although nothing is reported of them.
+    /// Windows to include even if nothing was reported of them.
     pub(crate) windows: BTreeSet<WindowId>,
-    /// Whether to ask tmux for what it has still to report first.
+    /// Whether to make tmux send pending notifications first.
     pub(crate) is_barrier: bool,
-    /// Whether to read also what leaves no sign when it changes, such as options.
+    /// Whether to read also changes without a sign, such as options.
     pub(crate) refresh: Refresh,
     /// Windows that a command of ours has ended.
     pub(crate) killed: BTreeMap<WindowId, GoneReason>,
@@ -136,14 +135,14 @@ pub(crate) struct LookOrder {
     pub(crate) waiting: BTreeSet<WindowId>,
 }
 
-/// Whether a look reads what leaves no sign when it changes.
+/// Whether a look reads changes without a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Refresh {
-    /// It does not.
+    /// No.
     No,
-    /// If that was done long ago.
+    /// If the last time is long ago.
     IfOld,
-    /// It does.
+    /// Yes.
     Yes,
 }
 
@@ -161,7 +160,7 @@ impl LookOrder {
         }
     }
 
-    /// Returns an order that looks at these windows, and at what is reported.
+    /// Returns an order for these windows and everything reported.
     #[must_use]
     pub(crate) fn of(windows: impl IntoIterator<Item = WindowId>) -> Self {
         Self {
@@ -170,7 +169,7 @@ impl LookOrder {
         }
     }
 
-    /// Makes one order of two.
+    /// Combines two orders into one.
     pub(super) fn join(&mut self, other: Self) {
         let Self {
             scope,

@@ -1,4 +1,4 @@
-//! What a session is told.
+//! The inputs of a session.
 
 use std::collections::BTreeSet;
 
@@ -8,64 +8,65 @@ use crate::wire::{Checkpoint, Request, Response, Whereabouts};
 
 use super::wait_entry::Entry;
 
-/// Names a request under way, until it is answered.
+/// Identifies a request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AskId(pub u64);
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A request. Subscriptions to the feed are not among them: the session has no part in those.
+    /// A request. Subscriptions to the feed are not included: they do not involve the session.
     Asked(AskId, Request),
-    /// Whoever asked has left, or reads too slowly: no answer is wanted any more.
+    /// The client of a request has disconnected or reads too slowly: its answer is not wanted any
+    /// more.
     Left(AskId),
     /// tmux or the kernel reports a change.
     Changed(Change),
-    /// The running job is done; an error says why it could not be done.
+    /// The running job has finished; an error says why it failed.
     Done(Result<Outcome, String>),
     /// How far the feed is on the disk.
     Stored(StoreState),
     /// The last look could not be saved: the disk is too far behind.
     NotSaved,
-    /// A deadline has come.
+    /// A deadline was reached.
     Due,
 }
 
-/// What tmux or the kernel reports.
+/// A change that tmux or the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A run ended, a bell rang, a window came or went: look now.
+    /// A run ended, a bell rang, a window was created or closed: look now.
     Task,
-    /// The same of windows that are known: there is no need to look at others.
+    /// The same for known windows: the others need no look.
     Windows,
     /// A pane printed something: look soon.
     Output,
-    /// A pane that is followed printed this.
+    /// Output of a followed pane.
     Printed {
         /// The pane.
         pane: PaneId,
-        /// What it printed.
+        /// The output.
         bytes: Vec<u8>,
     },
-    /// A pane that is not followed sends its output: it is to be paused.
+    /// A pane that is not followed sends its output and has to be paused.
     Unfollowed,
-    /// tmux has paused a followed pane: what it prints from here on does not arrive.
+    /// tmux has paused a followed pane: its further output does not arrive.
     Paused(PaneId),
-    /// The client that follows output has gone, and some of the output with it.
+    /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
-    /// Windows have other sizes than before.
+    /// Windows were resized.
     Layout,
-    /// What the kernel says of the terminals of these windows has changed what is to be made of
-    /// their prompts.
+    /// The kernel's evidence on the terminals of these windows has changed, and may change the
+    /// judgement of their prompts.
     Terminals(BTreeSet<WindowId>),
 }
 
-/// What a job brought.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// A look; `None` when nothing was reported, so that there was nothing to look at.
     Looked(Option<Box<Look>>),
-    /// A pane was read and is followed from there on. With the entries of the job, judged.
+    /// A pane was read and is followed from there on. Contains the job's wait entries, judged.
     Read(Box<PaneOutput>, Vec<Entry>),
     /// The last rows of a pane.
     End(Box<PaneOutput>),
@@ -73,62 +74,63 @@ pub(crate) enum Outcome {
     Drained,
     /// These windows were ended; the error is about the next one.
     Killed(BTreeSet<WindowId>, Result<(), String>),
-    /// Which session this is.
+    /// The session's whereabouts.
     Whereabouts(Whereabouts),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
-    /// Notices that a job has for the feed, with their level.
+    /// Notices to be recorded, with their levels.
     Notices(Vec<(Level, String)>),
-    /// It is done, and there is nothing to say of it.
+    /// Done, without a result.
     Finished,
 }
 
-/// One look, judged.
+/// One look as a snapshot.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// When it was taken.
     pub(crate) at: Now,
-    /// What it shows.
+    /// The snapshot.
     pub(crate) snapshot: Snapshot,
-    /// Whether every task was looked at.
+    /// Whether every window was queried.
     pub(crate) is_whole: bool,
-    /// Whether something called for it, just when it was taken.
+    /// Whether a report that triggers a look arrived just before it.
     pub(crate) was_called_for: bool,
-    /// A run has ended and tmux has not said how: another look is needed soon.
+    /// A run has ended and tmux has not reported how: another look is needed soon.
     pub(crate) is_unsettled: bool,
-    /// tmux's record of deaths as it was read, to be cut once they are recorded; may be empty.
+    /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be
+    /// empty.
     pub(crate) death_record: String,
-    /// How the link stands after it.
+    /// The state of the link after it.
     pub(crate) link: LinkState,
 }
 
-/// How the link to tmux stands.
+/// The state of the link to tmux.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkState {
-    /// Which life of the session it is; `None` while there is none.
+    /// The life of the session; `None` while it is missing.
     pub(crate) life: Option<SessionLife>,
-    /// The session's name now; `None` while there is none.
+    /// The session's present name; `None` while it is missing.
     pub(crate) session_name: Option<String>,
-    /// How far tmux's own notes were read.
+    /// How much of tmux's data has been processed.
     pub(crate) bookmark: Bookmark,
-    /// Where the look leaves the daemon, to be recorded with its events.
+    /// The checkpoint to be recorded with the events of the look.
     pub(crate) checkpoint: Checkpoint,
-    /// Whether changes are reported, so that looks need not be taken to find them.
+    /// Whether changes are reported, so that polling is not necessary.
     pub(crate) is_connected: bool,
-    /// Counts the connections: output that came by an earlier one may not be whole.
+    /// The number of the connection: output of an earlier connection may be incomplete.
     pub(crate) connection: u64,
-    /// Whether panes are paused for our client, so that only looks see what they print.
+    /// Whether panes are paused for our client, so that only looks show their output.
     pub(crate) is_any_paused: bool,
 }
 
 /// How far the feed is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StoreState {
-    /// The number of the last record that is on the disk.
+    /// The sequence number of the last record that is on the disk.
     pub(crate) written: Seq,
-    /// The number of the last record that the disk has taken or refused.
+    /// The sequence number of the last record that the disk has accepted or refused.
     pub(crate) tried: Seq,
-    /// Whether so much waits for the disk that no look should be taken: the next one finds what
-    /// changes meanwhile.
+    /// Whether so much waits for the disk that no look should be taken: the next one finds the
+    /// changes.
     pub(crate) is_full: bool,
 }

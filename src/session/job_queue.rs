@@ -1,8 +1,8 @@
-//! What the link is to do next: one job at a time, the most urgent first.
+//! The queue of the link's jobs: one job at a time, the most urgent first.
 //!
-//! The order is what answers and rules rely on. What a run wrote last is read before anything else,
-//! so that its waits can be judged; then come the ends of output that answers show, looks, commands,
-//! the readings that waits begin with, what can be put off, and last of all archiving.
+//! Answers and rules rely on this order: first the last output of a run, so that its waits can be
+//! judged; then the ends of output for answers, looks, commands, the reads with which waits begin,
+//! jobs that can be delayed, and last archiving.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::model::{GoneReason, PaneId, Task, WindowId};
 use crate::wait::Spec;
 use crate::wire::{Explanation, Request, Response, RunRequest, SendRequest};
 
-/// Jobs that wait, and the one that runs.
+/// Queued jobs, and the running one.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
-    /// What the running job is for; `None` while the link is idle.
+    /// The purpose of the running job; `None` while the link is idle.
     pub(super) running: Option<Purpose>,
     urgent: VecDeque<Urgent>,
     ends: Vec<EndRead>,
@@ -29,48 +29,48 @@ pub(super) struct JobQueue {
     archives: VecDeque<Arc<Task>>,
 }
 
-/// What comes before everything else, in this order.
+/// Steps that come before everything else, in order.
 #[derive(Debug)]
 pub(super) enum Urgent {
-    /// All output that tmux has is to arrive.
+    /// Let all output that tmux has arrive.
     Drain,
-    /// What the ended run of this pane wrote last is to be read.
+    /// Read the last output of the ended run of this pane.
     LastOutput(PaneId, Arc<Task>, History),
-    /// Now all output that came before the last look has been taken: waits are judged by it.
+    /// All output before the last look has been processed: judge waits by it.
     Judge,
 }
 
-/// A look that is to be taken, and what is to be done with it.
+/// A look to take, and what to do after it.
 #[derive(Debug)]
 pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
-    /// Whether it is taken only to make sure.
+    /// Whether it is a safety look.
     pub(super) is_safety: bool,
-    /// Whether all windows are to be looked at if it finds nothing.
+    /// Whether to look at all windows if it finds nothing.
     pub(super) then_all: bool,
     pub(super) then: Vec<AfterLook>,
 }
 
-/// What is to be done after a look.
+/// What to do after a look.
 #[derive(Debug)]
 pub(super) enum AfterLook {
-    /// A request that wants to know how things stand now.
+    /// Answer a request about the present state.
     Answer(AskId, Request),
     /// A command of ours has ended these tasks.
     Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
     /// The same for the whole session.
     SessionKilled(AskId, Vec<Arc<Task>>),
-    /// A command has changed a window, and has its answer.
+    /// Send the answer of a command that has changed a window.
     Answered(AskId, Response),
     /// Windows of ended tasks were removed.
     Pruned(AskId, Vec<Arc<Task>>),
-    /// A pane that was paused is to be read; so often that was tried.
+    /// Read a pane that was paused, with the number of attempts so far.
     TakeUp(PaneId, usize),
-    /// The session was ended if it could be, and we leave.
+    /// The session was ended if possible, and the daemon stops.
     Leave(AskId),
 }
 
-/// What was asked for and is more than a question.
+/// A command, as opposed to a query.
 #[derive(Debug)]
 pub(super) enum Command {
     Launch(AskId, Box<RunRequest>),
@@ -80,13 +80,13 @@ pub(super) enum Command {
     Prune(AskId, Vec<Arc<Task>>),
     Cleanup(AskId),
     Whereabouts(AskId),
-    /// The output of this run is to be kept before the next command.
+    /// Archive the output of this run before the next command.
     Archive(Arc<Task>),
     /// Everything before it is done.
     Answer(AskId, Response),
 }
 
-/// The reading of a pane that is followed from there on.
+/// The read of a pane that is followed from there on.
 #[derive(Debug)]
 pub(super) struct PaneRead {
     pub(super) pane: PaneId,
@@ -96,14 +96,14 @@ pub(super) struct PaneRead {
 
 #[derive(Debug)]
 pub(super) enum ReadReason {
-    /// Waits and readers begin with it.
+    /// Waits and followers begin with it.
     Begin {
         entries: Vec<Begin>,
         readers: Vec<ReaderEntry>,
     },
-    /// It was paused; so often that was tried, and this was its task.
+    /// It was paused; with the number of attempts so far, and its task.
     TakeUp(usize, Option<Arc<Task>>),
-    /// Its size may have changed.
+    /// It may have been resized.
     Resize,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Begin {
     pub(super) owner: Option<String>,
 }
 
-/// A reader of output that begins.
+/// A follower of output that begins.
 #[derive(Debug)]
 pub(super) struct ReaderEntry {
     pub(super) ask: AskId,
@@ -125,7 +125,7 @@ pub(super) struct ReaderEntry {
     pub(super) raw: bool,
 }
 
-/// The reading of the end of a pane's output, and who wants it.
+/// The read of the end of a pane's output, and the requests that need it.
 #[derive(Debug)]
 pub(super) struct EndRead {
     pub(super) pane: PaneId,
@@ -135,16 +135,16 @@ pub(super) struct EndRead {
     pub(super) cursors: Vec<AskId>,
 }
 
-/// What can be put off.
+/// Jobs that can be delayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chore {
-    /// Deaths that are recorded can be forgotten.
+    /// Recorded deaths can be cleared.
     ForgetDeaths(String),
-    /// Other sessions of the project.
+    /// A scan for other sessions of the project.
     ScanOthers,
 }
 
-/// What the running job is for.
+/// The purpose of the running job.
 #[derive(Debug)]
 pub(super) enum Purpose {
     Look(QueuedLook),
@@ -157,19 +157,19 @@ pub(super) enum Purpose {
     Archive,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// A job for the link, and what it is for.
+    /// A job for the link, and its purpose.
     Run(Job, Purpose),
-    /// Waits can be judged by the last look.
+    /// Judge waits by the last look.
     Judge,
-    /// A request can be answered.
+    /// Answer a request.
     Answer(AskId, Response),
 }
 
 impl JobQueue {
-    /// Takes what is next, while no job runs. `is_over` tells whether a pane's run has ended.
+    /// Takes the next step, while no job runs. `is_over` says whether a pane's run has ended.
     pub(super) fn next(&mut self, is_over: impl Fn(PaneId) -> bool) -> Option<Next> {
         if self.running.is_some() {
             return None;
@@ -227,13 +227,13 @@ impl JobQueue {
         Some(Next::Run(Job::Archive(task), Purpose::Archive))
     }
 
-    /// Whether a look is queued or under way.
+    /// Whether a look is queued or running.
     pub(super) fn has_look(&self) -> bool {
         self.look.is_some() || matches!(self.running, Some(Purpose::Look(_)))
     }
 
-    /// Orders a look. One that is queued already becomes one with it; one that is under way does
-    /// not, for it may have begun before what calls for this one.
+    /// Orders a look. A queued look is combined with it; a running one is not, because it may have
+    /// begun before the trigger.
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.look.get_or_insert_with(|| QueuedLook {
             order: LookOrder::new(Scope::Reported),
@@ -249,18 +249,18 @@ impl JobQueue {
         self.urgent.push_back(urgent);
     }
 
-    /// Whether waits are still to be judged by the last look.
+    /// Whether waits are not judged by the last look yet.
     pub(super) fn is_judging(&self) -> bool {
         !self.urgent.is_empty()
             || matches!(self.running, Some(Purpose::Drain | Purpose::LastOutput(..)))
     }
 
-    /// Whether what the run of this pane wrote last is being read.
+    /// Whether the last output of this pane's run is being read.
     pub(super) fn is_reading_last_output(&self, pane: PaneId) -> bool {
         matches!(&self.running, Some(Purpose::LastOutput(read, ..)) if *read == pane)
     }
 
-    /// Goes on with the last output of a run, before everything else.
+    /// Continues with the last output of a run, before everything else.
     pub(super) fn push_first(&mut self, urgent: Urgent) {
         self.urgent.push_front(urgent);
     }
@@ -269,7 +269,7 @@ impl JobQueue {
         self.commands.push_back(command);
     }
 
-    /// Reads where a task's output ends, for an answer; once for all answers that want it.
+    /// Reads the end of a task's output for an answer; once for all answers that need it.
     pub(super) fn read_end(&mut self, read: EndRead) {
         let same =
             |other: &&mut EndRead| other.pane == read.pane && other.task.run == read.task.run;
@@ -283,7 +283,7 @@ impl JobQueue {
         }
     }
 
-    /// Whether the answer to a wait that ended so is still to come.
+    /// Whether the answer to such a wait is not sent yet.
     pub(super) fn is_answering(&self, is_it: impl Fn(&EndedWait) -> bool) -> bool {
         let running = match &self.running {
             Some(Purpose::End(end)) => Some(end),
@@ -293,7 +293,7 @@ impl JobQueue {
         ends.flat_map(|end| &end.waits).any(is_it)
     }
 
-    /// Forgets a wait whose answer is not wanted any more.
+    /// Drops a wait whose answer is not wanted any more.
     pub(super) fn forget_answer(&mut self, ask: AskId) {
         let running = match &mut self.running {
             Some(Purpose::End(end)) => Some(end),
@@ -304,8 +304,7 @@ impl JobQueue {
         }
     }
 
-    /// Returns the reading that waits and readers of a pane begin with, which is still to be taken:
-    /// one for all of them.
+    /// Returns the queued read with which waits and followers of a pane begin: one for all of them.
     pub(super) fn begin_with(&mut self, pane: PaneId, history: History) -> &mut ReadReason {
         let is_same =
             |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Begin { .. });
@@ -325,7 +324,7 @@ impl JobQueue {
         &mut read.why
     }
 
-    /// Returns the panes that waits and readers begin to follow.
+    /// Returns the panes that waits and followers begin to follow.
     pub(super) fn beginning(&self) -> impl Iterator<Item = PaneId> {
         let queued = self.reads.iter();
         let running = match &self.running {
@@ -338,7 +337,7 @@ impl JobQueue {
             .map(|read| read.pane)
     }
 
-    /// Returns what the waits ask for that begin with a reading which is still to be taken.
+    /// Returns the parameters of the waits that begin with a queued read.
     pub(super) fn beginning_specs(&self) -> impl Iterator<Item = &Spec> {
         let entries = self.reads.iter().flat_map(|read| match &read.why {
             ReadReason::Begin { entries, .. } => entries.as_slice(),
@@ -348,7 +347,7 @@ impl JobQueue {
         entries.map(|entry| entry.wait.spec())
     }
 
-    /// Reads a paused pane, before the panes that others begin with.
+    /// Reads a paused pane, before the reads for new listeners.
     pub(super) fn take_up(&mut self, pane: PaneId, tries: usize, task: Option<Arc<Task>>) {
         self.reads.push_front(PaneRead {
             pane,
@@ -370,7 +369,7 @@ impl JobQueue {
         }
     }
 
-    /// Adds what can be put off. Of two of a kind the later one counts.
+    /// Adds a job that can be delayed. It replaces a queued one of its kind.
     pub(super) fn push_chore(&mut self, chore: Chore) {
         let kind = std::mem::discriminant(&chore);
         self.chores
@@ -382,7 +381,8 @@ impl JobQueue {
         self.archives.push_back(task);
     }
 
-    /// Has the output of the runs in these windows kept before the next command: it changes them.
+    /// Archives the output of the runs in these windows before the next command, which changes
+    /// them.
     pub(super) fn archive_first(&mut self, is_changed: impl Fn(WindowId) -> bool) {
         let (first, rest) = std::mem::take(&mut self.archives)
             .into_iter()
@@ -392,7 +392,7 @@ impl JobQueue {
             .extend(VecDeque::into_iter(first).map(Command::Archive));
     }
 
-    /// Takes the runs whose output is still to be kept.
+    /// Takes the runs whose output is not archived yet.
     pub(super) fn take_archives(&mut self) -> Vec<Arc<Task>> {
         self.archives.drain(..).collect()
     }
@@ -422,7 +422,7 @@ fn next_command(command: Command) -> Next {
     Next::Run(job, Purpose::Command(command))
 }
 
-/// Takes the waits out that are judged where the pane is read; their place is kept by the rest.
+/// Takes out the wait entries for the link, which judges them; the queue keeps their places.
 fn take_entries(why: &mut ReadReason) -> Vec<Entry> {
     match why {
         ReadReason::Begin { entries, .. } => entries

@@ -1,4 +1,4 @@
-//! Who listens to tasks: waits under way and readers of output, and the panes that they follow.
+//! Listeners of tasks: waits in progress, followers of output, and the panes that they follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,30 +10,30 @@ use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{Condition, Located, Spec, Verdict, Wait, locate};
 
-/// Waits under way, readers of output, and the panes that they follow.
+/// Waits in progress, followers of output, and the panes that they follow.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     waits: Vec<ActiveWait>,
     readers: Vec<Reader>,
-    /// The output of the panes that are followed; a pane leaves with the last who follows it.
+    /// The output of the followed panes. A pane is dropped with its last listener.
     streams: BTreeMap<PaneId, PaneStream>,
-    /// What readers are to be sent, in order.
+    /// Messages to followers, in order.
     pieces: Vec<Piece>,
 }
 
-/// A wait and who asked for it.
+/// A wait and its request.
 #[derive(Debug)]
 pub(super) struct ActiveWait {
     pub(super) ask: AskId,
     pub(super) wait: Wait,
-    /// The pane whose output it follows, if it needs to.
+    /// The pane whose output it follows, if it needs output.
     pub(super) pane: Option<PaneId>,
     pub(super) began: Instant,
     /// Whether one of the texts was there when it began.
     pub(super) matched_at_entry: bool,
-    /// How many of the last lines the result shows.
+    /// How many of the last lines the result contains.
     pub(super) tail: usize,
-    /// Whose command it is; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a person at a terminal.
     pub(super) owner: Option<String>,
 }
 
@@ -44,30 +44,30 @@ pub(super) struct EndedWait {
     pub(super) verdict: Verdict,
 }
 
-/// Somebody who reads a task's output as it comes.
+/// A follower of a task's output.
 #[derive(Debug)]
 struct Reader {
     ask: AskId,
     pane: PaneId,
     window: WindowId,
     run: Option<u32>,
-    /// For one who wants bytes: keeps characters whole.
+    /// For raw output: keeps characters whole.
     raw: Option<Utf8Splitter>,
 }
 
-/// What a reader of output is to be sent.
+/// A message to a follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     /// This.
     Text(AskId, String),
-    /// That the run has ended, and that this was all of it.
+    /// The run has ended, and its output is complete.
     End(AskId),
-    /// Nothing more, for some of it is missing.
+    /// The stream ends because some of the output is missing.
     Cut(AskId),
 }
 
 impl Reader {
-    /// Returns what to send of output and of the lines that it completes.
+    /// Returns what to send for output and the lines that it completes.
     fn piece(&mut self, bytes: &[u8], lines: &[String]) -> Option<Piece> {
         let text = match &mut self.raw {
             None if lines.is_empty() => return None,
@@ -86,7 +86,7 @@ impl Reader {
 }
 
 impl Listeners {
-    /// Returns the panes that are followed.
+    /// Returns the followed panes.
     pub(super) fn panes(&self) -> BTreeSet<PaneId> {
         self.streams.keys().copied().collect()
     }
@@ -96,12 +96,12 @@ impl Listeners {
         self.streams.contains_key(&pane)
     }
 
-    /// Returns how many waits are under way.
+    /// Returns how many waits are in progress.
     pub(super) fn n_waits(&self) -> usize {
         self.waits.len()
     }
 
-    /// Returns how many texts are looked for.
+    /// Returns how many texts are searched for.
     pub(super) fn n_patterns(&self) -> usize {
         self.waits
             .iter()
@@ -109,25 +109,25 @@ impl Listeners {
             .sum()
     }
 
-    /// Takes what readers are to be sent.
+    /// Takes the messages to followers.
     pub(super) fn take_pieces(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.pieces)
     }
 
-    /// Begins to follow a pane whose screen stands so, and returns the stamp of what is old.
+    /// Begins to follow a pane with this screen, and returns the stamp of old output.
     pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput) -> Stamp {
         let stream = self.streams.entry(pane);
         stream.or_insert_with(|| PaneStream::new(output)).stamp()
     }
 
-    /// Takes account of a pane whose size has changed: what stands there now is old.
+    /// Handles a resize of a pane: its present contents are old.
     pub(super) fn resize(&mut self, pane: PaneId, output: &PaneOutput) {
         if let Some(stream) = self.streams.get_mut(&pane) {
             stream.show(output);
         }
     }
 
-    /// Whether what a pane's terminal shows is not known, so that it has to be read again.
+    /// Whether a pane's screen is a guess, so that it has to be read again.
     pub(super) fn is_guess(&self, pane: PaneId) -> bool {
         self.streams.get(&pane).is_some_and(PaneStream::is_guess)
     }
@@ -137,7 +137,7 @@ impl Listeners {
         self.waits.push(active);
     }
 
-    /// Adds a reader of a task's output.
+    /// Adds a follower of a task's output.
     pub(super) fn add_reader(&mut self, ask: AskId, pane: PaneId, task: &Task, raw: bool) {
         self.readers.push(Reader {
             ask,
@@ -148,14 +148,14 @@ impl Listeners {
         });
     }
 
-    /// Forgets whoever has asked this.
+    /// Drops the listener of this request.
     pub(super) fn leave(&mut self, ask: AskId) {
         self.waits.retain(|active| active.ask != ask);
         self.readers.retain(|reader| reader.ask != ask);
         self.forget_idle_streams();
     }
 
-    /// Takes output of a pane.
+    /// Processes output of a pane.
     pub(super) fn print(&mut self, pane: PaneId, bytes: &[u8], now: Now) -> Vec<EndedWait> {
         let Some(stream) = self.streams.get_mut(&pane) else {
             return Vec::new();
@@ -201,14 +201,14 @@ impl Listeners {
         ended
     }
 
-    /// Whether more stands in a pane than has arrived, as its end shows.
+    /// Whether a pane contains more than has arrived, as its end shows.
     pub(super) fn is_short_of(&self, pane: PaneId, output: &PaneOutput) -> bool {
         let stream = self.streams.get(&pane);
         stream.is_some_and(|stream| stream.is_short_of(output))
     }
 
-    /// Takes what a pane shows whose run has ended. tmux throws away what it has not reported yet
-    /// when a pane's process ends: it stands there all the same, or nobody knows what it was.
+    /// Processes the contents of a pane whose run has ended. tmux discards output that it has not
+    /// sent when the process ends: it is still in the pane, or lost.
     pub(super) fn end(
         &mut self,
         pane: PaneId,
@@ -260,7 +260,7 @@ impl Listeners {
         })
     }
 
-    /// Whether a run that somebody listens to is over, in a way that leaves no pane to read.
+    /// Whether a listener's run is over without a pane to read.
     pub(super) fn is_over(&self, look: &Snapshot) -> bool {
         let waits = self.waits.iter().filter(|active| active.pane.is_some());
         let waits = waits.map(|active| (active.wait.window(), active.wait.entry().run));
@@ -270,7 +270,7 @@ impl Listeners {
             .any(|(window, run)| look.tasks.get(&window).is_none_or(|task| task.run != run))
     }
 
-    /// Takes a look; all output that came before it has been taken.
+    /// Processes a look. All output before it has been processed.
     pub(super) fn look<'a>(
         &mut self,
         look: &Snapshot,
@@ -280,7 +280,7 @@ impl Listeners {
             let prompt = prompt_of(active.wait.window());
             active.wait.look(look, prompt)
         });
-        // A reader of output sees the end of its run.
+        // A follower gets the end of its run.
         let (streams, pieces) = (&self.streams, &mut self.pieces);
         self.readers.retain(|reader| {
             let task = look.tasks.get(&reader.window);
@@ -299,25 +299,25 @@ impl Listeners {
         ended
     }
 
-    /// Takes account of the time.
+    /// Handles the time.
     pub(super) fn tick(&mut self, now: Now) -> Vec<EndedWait> {
         let ended = self.take_ended(|active| active.wait.tick(now));
         self.forget_idle_streams();
         ended
     }
 
-    /// Takes note that what this pane prints from here on does not arrive; returns whether that is
-    /// new, and [`Listeners::resume`] has to be called.
+    /// Notes that this pane's further output does not arrive. Returns whether that is new; then
+    /// [`Listeners::resume`] has to be called.
     pub(super) fn pause(&mut self, pane: PaneId) -> bool {
         let stream = self.streams.get_mut(&pane);
         let stream = stream.filter(|stream| !stream.is_paused());
         stream.map(PaneStream::pause).is_some()
     }
 
-    /// Takes up a pane of which output did not arrive, from where its terminal stands to where the
-    /// pane's history ends now. Where the terminal's place is not found again, output is missing.
+    /// Continues a pane of which output did not arrive, from its terminal model's position to the
+    /// end of the pane's history. If that position is not found in the history, output is missing.
     pub(super) fn resume(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<EndedWait> {
-        // Readers cannot be given what they would have read: they see that they fell behind.
+        // Followers cannot get the output in between: their stream ends.
         self.cut_readers(|reader| reader.pane == pane);
         let anchor = self.streams.get(&pane).and_then(PaneStream::anchor);
         let ended = self.take_ended(|active| {
@@ -336,14 +336,14 @@ impl Listeners {
         ended
     }
 
-    /// The connection that output came by has gone, and some of the output with it.
+    /// Handles the loss of the connection for output, and of some of the output.
     pub(super) fn lose_all(&mut self) -> Vec<EndedWait> {
         self.streams.clear();
         self.cut_readers(|_| true);
         self.take_ended(|active| active.pane.map(|_| Verdict::anchor_lost()))
     }
 
-    /// The pane could not be read, so some of its output is missing.
+    /// Handles a pane that could not be read, so that some of its output is missing.
     pub(super) fn lose(&mut self, pane: PaneId) -> Vec<EndedWait> {
         self.streams.remove(&pane);
         self.cut_readers(|reader| reader.pane == pane);
@@ -384,7 +384,7 @@ impl Listeners {
         });
     }
 
-    /// Forgets the output of panes that nobody listens to any more.
+    /// Drops the output of panes without listeners.
     pub(super) fn forget_idle_streams(&mut self) {
         let (waits, readers) = (&self.waits, &self.readers);
         self.streams.retain(|pane, _| {
@@ -394,13 +394,13 @@ impl Listeners {
     }
 }
 
-/// Returns how many texts a wait looks for.
+/// Returns how many texts a wait searches for.
 pub(super) fn n_patterns(spec: &Spec) -> usize {
     let is_text = |condition: &&Condition| matches!(condition, Condition::Text(_));
     spec.conditions.iter().filter(is_text).count() + spec.stops.len()
 }
 
-/// Returns the verdict on a wait that was given what a pane has behind an anchor.
+/// Returns the verdict on a wait that was given the output behind an anchor.
 pub(super) fn verdict_since(wait: &mut Wait, since: Since, now: Now) -> Option<Verdict> {
     match since {
         Since::Lost => Some(Verdict::anchor_lost()),

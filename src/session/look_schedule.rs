@@ -1,67 +1,67 @@
-//! When to look: at once when something says that tasks have changed, soon when a pane prints, and
-//! now and then in case that nothing said anything.
+//! When to look: at once when tasks are reported to have changed, soon when a pane prints, and from
+//! time to time for safety.
 
 use std::time::{Duration, Instant};
 
-/// While panes print, looks are at least this far apart. With a second look as far behind it, a
-/// prompt is told well within half a second.
+/// The minimum time between looks while panes print. A prompt needs two looks, so that it is
+/// reported well within half a second.
 const WHILE_PRINTING: Duration = Duration::from_millis(200);
 
-/// While panes are paused for our client, looks alone see what they print: a prompt at the end of
-/// it is reported within some half a second.
+/// The time between looks while panes are paused for our client, because only looks show their
+/// output: a prompt is reported within about half a second.
 const WHILE_PAUSED: Duration = Duration::from_millis(400);
 
-/// A run has ended and tmux has not said how: look again this soon at first, and then half as often
+/// A run has ended and tmux has not reported how: the first delay until the next look. It doubles
 /// each time.
 const UNSETTLED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-/// The first safety look comes this long after a change, the next each twice as long after. The
-/// one thing that nothing reports is that a dead pane runs again, and who runs things again does so
-/// soon after their end.
+/// The first safety look comes this long after a change; the delay doubles each time. The only
+/// change that is never reported is a respawn of a dead pane, which usually happens soon after its
+/// end.
 const FIRST_SAFETY: Duration = Duration::from_millis(25);
 
-/// While there are dead panes, safety looks are at most this seldom.
+/// The maximum delay of safety looks while there are dead panes.
 const WITH_DEAD: Duration = Duration::from_secs(10);
 
-/// While changes are not reported, looks find them: after a change this soon, and at most this seldom.
+/// Where changes are not reported: the delay after a change, and the maximum delay.
 const UNREPORTED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Without a session, a look may cost a process.
+/// The delay while the session is missing, when a look may cost a process.
 const ABSENT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
-/// What is known of changes between looks, as far as it decides when to take the next look.
+/// Which changes are reported between looks, as far as it affects the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reporting {
-    /// There is no session.
+    /// The session is missing.
     Absent,
     /// Changes are not reported: there is no control client.
     Nothing,
-    /// Changes are reported, but for dead panes that run again: there are some.
+    /// Changes are reported, except for respawns of dead panes, of which there are some.
     AllButRespawns,
     /// Changes are reported.
     All,
 }
 
-/// Whether a look has found anything.
+/// Whether a look found a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
     /// Something has changed.
     Some,
-    /// Nothing has.
+    /// Nothing has changed.
     None,
-    /// Nothing has changed of what was reported; at the rest it did not look.
+    /// Nothing reported has changed; the other windows were not queried.
     NoneOfReported,
 }
 
-/// The time of the next look.
+/// The schedule of the next look.
 #[derive(Debug)]
 pub(super) struct LookSchedule {
     /// The longest time between two looks.
     longest: Duration,
     pause: Duration,
-    /// When to look though nothing said so.
+    /// When the next safety look is due.
     safety: Instant,
-    /// When to look because something is under way.
+    /// When a look is due because something is in progress.
     wanted: Option<Instant>,
     settling: Duration,
     last: Instant,
@@ -80,22 +80,22 @@ impl LookSchedule {
         }
     }
 
-    /// A pane has printed.
+    /// Notes that a pane has printed.
     pub(super) fn printed(&mut self) {
         self.want(self.last + WHILE_PRINTING);
     }
 
-    /// Panes are paused for our client.
+    /// Notes that panes are paused for our client.
     pub(super) fn paused(&mut self) {
         self.want(self.last + WHILE_PAUSED);
     }
 
-    /// Something has changed during a look.
+    /// Notes that something has changed during a look.
     pub(super) fn at_once(&mut self, now: Instant) {
         self.want(now);
     }
 
-    /// Takes account of a look.
+    /// Notes a look.
     pub(super) fn looked(
         &mut self,
         reporting: Reporting,
@@ -129,7 +129,7 @@ impl LookSchedule {
         }
     }
 
-    /// Takes account of a look that was not needed: what called for it was in the one before.
+    /// Notes a look that was not needed: the previous one included its trigger.
     pub(super) fn skipped(&mut self) {
         self.wanted = None;
     }
@@ -144,7 +144,7 @@ impl LookSchedule {
             .map_or(self.safety, |wanted| wanted.min(self.safety))
     }
 
-    /// Whether a look that is due now is due for safety alone.
+    /// Whether a look that is due now is a safety look only.
     pub(super) fn is_safety(&self, now: Instant) -> bool {
         self.wanted.is_none_or(|wanted| wanted > now)
     }

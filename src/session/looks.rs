@@ -1,4 +1,4 @@
-//! Looks, and what they bring: records, what waits make of them, and how soon to look again.
+//! Processes looks: records, waits, and when to look again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
 
 impl Session {
-    /// Takes a look that was ordered, or that it failed.
+    /// Processes a look that was ordered, or its failure.
     pub(super) fn looked(
         &mut self,
         queued: QueuedLook,
@@ -119,13 +119,13 @@ impl Session {
         self.prepare_judgement(now);
     }
 
-    /// Has the output read that came before the look: waits are judged by it after that.
+    /// Orders reading of the output before the look: waits are judged after that.
     fn prepare_judgement(&mut self, now: Now) {
         let Some(look) = self.engine.before() else {
             return;
         };
         if self.listeners.is_over(look) {
-            // What the run wrote last comes by another client: it is taken before its end.
+            // The last output of a run comes through another client. It is processed before its end.
             self.jobs.push_urgent(Urgent::Drain);
         }
         let dead = look.tasks.values().filter(|task| !task.is_alive());
@@ -144,7 +144,7 @@ impl Session {
         }
     }
 
-    /// Judges waits by the last look: all output that came before it has been taken.
+    /// Judges waits by the last look: all output before it has been processed.
     pub(super) fn judge_waits(&mut self, now: Now) {
         let engine = &self.engine;
         let mut ended = Vec::new();
@@ -170,7 +170,7 @@ impl Session {
             .collect()
     }
 
-    /// Looks at a paused pane, to read it after that.
+    /// Orders a look at a paused pane, to read it after that.
     pub(super) fn order_take_up(&mut self, pane: PaneId, tries: usize) {
         let mut order = LookOrder::new(Scope::Reported);
         if let Some(task) = self.task_in(pane) {
@@ -180,7 +180,7 @@ impl Session {
     }
 }
 
-/// Returns what is reported between looks at a session that looks so.
+/// Returns which changes are reported between looks at such a session.
 fn reporting(snapshot: &Snapshot, is_connected: bool) -> Reporting {
     let has_dead = || snapshot.tasks.values().any(|task| !task.is_alive());
     match (snapshot.exists, is_connected) {
@@ -198,7 +198,7 @@ fn records(effects: &[Effect]) -> impl Iterator<Item = &Record> {
     })
 }
 
-/// Returns the windows whose runs have ended by these effects and are still shown there.
+/// Returns the windows whose runs have ended by these effects and still exist.
 fn ended_runs(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
     let ended = records(effects).filter_map(|record| match &record.body {
         Body::Event(event) => match event.kind {
@@ -215,12 +215,12 @@ fn ended_runs(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
     ended.collect()
 }
 
-/// Whether a look brought an event that tmux or the kernel should have reported. That a dead pane
-/// runs again is reported by nothing.
+/// Whether a look found an event that should have been reported. A respawn of a dead pane is never
+/// reported.
 fn should_have_been_reported(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool {
     records(effects).any(|record| match &record.body {
         Body::Event(event) => match event.kind {
-            // That a program begins or ceases to wait need not show in its output.
+            // A program can begin or stop waiting without output.
             EventKind::Input { .. } | EventKind::InputResolved { .. } => false,
             EventKind::Started { .. }
             | EventKind::Notify { .. }

@@ -1,4 +1,4 @@
-//! The session's state, and the turn that every input takes through it.
+//! The session's state, and how each input is handled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use crate::engine::{self, Engine, Sighting};
 use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
 use crate::wire::Response;
 
-/// How often tmux is nudged after a run has ended, and for how long. A window that is run again at
-/// once is in danger: of the next run nothing is reported but its end, and the signal that tells
-/// tmux of the end can be lost while it is still busy with the beginning (3.3a).
+/// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
+/// once needs this: only the end of the next run is reported, and tmux can lose the signal for that
+/// end while it is still starting the run (3.3a).
 const NUDGE_EVERY: Duration = Duration::from_millis(15);
 const NUDGE_FOR: Duration = Duration::from_millis(500);
 
-/// How long what the feed says as well need not be saved, so that it is not written at each bell.
+/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
+/// a write.
 pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One task session.
@@ -34,52 +35,53 @@ pub(crate) struct Session {
     pub(super) store: StoreState,
     /// Its name for records.
     pub(super) session_name: String,
-    /// How the link stood after the last look.
+    /// The state of the link after the last look.
     pub(super) link: LinkState,
     /// Whether there was a look.
     pub(super) has_looked: bool,
-    /// What the next look has to settle.
+    /// What the next look has to decide.
     pub(super) doubts: Doubts,
-    /// Whether the last look found something.
+    /// Whether the last look found a change.
     pub(super) has_last_look_found: bool,
-    /// Why the last look failed; `None` when it did not.
+    /// Why the last look failed; `None` when it succeeded.
     pub(super) look_problem: Option<String>,
     pub(super) counts: Counts,
     /// Waits that are about to begin.
     pub(super) beginning: BTreeSet<AskId>,
-    /// Answers that rest on records which the disk has yet to take.
+    /// Answers that wait for records to be written.
     held: Vec<HeldAnswer>,
-    /// When tmux is to be nudged next, and until when that is to go on.
+    /// When tmux is nudged next, and until when nudging continues.
     nudges: Option<(Instant, Instant)>,
-    /// When the last look is to be saved; `None` when it is, or would be the same.
+    /// When the last look is saved; `None` when it is saved, or would be the same.
     save_at: Option<Instant>,
-    /// tmux's record of deaths, and the record that has to be on the disk before it is cut.
+    /// tmux's death record, and the sequence number that has to be on the disk before it is
+    /// cleared.
     pub(super) death_record: Option<(Seq, String)>,
-    /// The panes that the link was told to follow; `None` when it has to be told again.
+    /// The panes that the link was asked to follow; `None` when it has to be asked again.
     followed: Option<BTreeSet<PaneId>>,
-    /// The tasks that the link was told to be waiting.
+    /// The tasks that the link knows to be waiting.
     waiting: BTreeSet<WindowId>,
-    /// What this turn wants done.
+    /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
 }
 
-/// What the next look has to settle.
+/// What the next look has to decide.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    /// Whether the client that follows output has gone.
+    /// Whether the client that follows output was lost.
     pub(super) is_follower_lost: bool,
-    /// Whether terminals of followed panes may differ from what is there.
+    /// Whether terminal models of followed panes may differ from the panes.
     pub(super) are_sizes_unknown: bool,
 }
 
-/// An answer that rests on records which the disk has yet to take.
+/// An answer that waits for records to be written.
 #[derive(Debug)]
 pub(super) struct HeldAnswer {
-    /// The number of the last of them; 0 when it tells of none.
+    /// The sequence number of the last of them; 0 when it contains none.
     pub(super) rests_on: Seq,
     pub(super) ask: AskId,
     pub(super) response: Response,
-    /// What whoever asked learns by it.
+    /// The event that the client learns from it.
     pub(super) sighting: Option<Sighting>,
 }
 
@@ -89,38 +91,38 @@ impl HeldAnswer {
     }
 }
 
-/// What a session begins with.
+/// The initial state of a session.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// The engine, with what it carries on from.
+    /// The engine, with its restored state.
     pub(crate) engine: Engine,
-    /// The name that the session was asked for by.
+    /// The session as it was asked for.
     pub(crate) session_name: String,
     /// The longest time between two looks.
     pub(crate) longest_pause: Duration,
-    /// How far tmux's own notes were read when the engine's last look was taken.
+    /// How much of tmux's data had been processed at the engine's last look.
     pub(crate) bookmark: Bookmark,
     /// How far the feed is on the disk.
     pub(crate) store: StoreState,
 }
 
-/// What a session counts, for those who look after it.
+/// Counters for status and diagnosis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Looks that were taken.
+    /// Looks.
     pub(crate) looks: u64,
-    /// Of those, looks at all windows.
+    /// Looks at all windows.
     pub(crate) whole_looks: u64,
-    /// Of those, looks that nothing called for.
+    /// Safety looks: looks without a trigger.
     pub(crate) safety_looks: u64,
-    /// Looks of which nothing had to be asked.
+    /// Looks that needed no query.
     pub(crate) skipped_looks: u64,
-    /// How often a look that nothing called for found an event.
+    /// Safety looks that found an event.
     pub(crate) found_late: u64,
 }
 
 impl Session {
-    /// Returns a session of which nothing was looked at yet.
+    /// Returns a session that has not looked yet.
     #[must_use]
     pub(crate) fn new(setup: Setup, now: Now) -> Self {
         let Setup {
@@ -158,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Takes an input; returns what is to be done, in order.
+    /// Handles an input. Returns the effects, in order.
     #[must_use]
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
@@ -173,7 +175,7 @@ impl Session {
         self.go_on(now)
     }
 
-    /// Delivers what was gathered, due or not, because the daemon leaves.
+    /// Delivers all gatherings, due or not, because the daemon stops.
     #[must_use]
     pub(crate) fn deliver_all(&mut self, now: Now) -> Vec<Effect> {
         let delivered = self.engine.deliver(now);
@@ -181,26 +183,26 @@ impl Session {
         std::mem::take(&mut self.effects)
     }
 
-    /// Saves the last look, because the daemon leaves.
+    /// Saves the last look, because the daemon stops.
     #[must_use]
     pub(crate) fn save_all(&mut self) -> Vec<Effect> {
         self.save();
         std::mem::take(&mut self.effects)
     }
 
-    /// Takes the runs whose output is still to be kept.
+    /// Takes the runs whose output is not archived yet.
     pub(crate) fn take_archives(&mut self) -> Vec<Arc<Task>> {
         self.jobs.take_archives()
     }
 
-    /// Has other sessions of the project looked for.
+    /// Starts a scan for other sessions of the project.
     #[must_use]
     pub(crate) fn scan_others(&mut self, now: Now) -> Vec<Effect> {
         self.jobs.push_chore(Chore::ScanOthers);
         self.go_on(now)
     }
 
-    /// Returns when [`Input::Due`] has something to do, if ever.
+    /// Returns when [`Input::Due`] is due, if ever.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = (!self.jobs.has_look()).then(|| {
@@ -225,38 +227,38 @@ impl Session {
         self.engine.counts()
     }
 
-    /// Returns what it has counted.
+    /// Returns the counters.
     #[must_use]
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Returns how many waits are under way.
+    /// Returns how many waits are in progress.
     #[must_use]
     pub(crate) fn n_waits(&self) -> usize {
         let held = self.held.iter();
         self.listeners.n_waits() + held.filter(|held| held.is_of_wait()).count()
     }
 
-    /// Returns the session's name now.
+    /// Returns the session's present name.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.session_name
     }
 
-    /// Returns what keeps it from its work now, if anything does.
+    /// Returns what keeps it from working now, if anything.
     #[must_use]
     pub(crate) fn problem(&self) -> Option<&str> {
         self.look_problem.as_deref()
     }
 
-    /// Whether it was looked at, or could not be.
+    /// Whether there was a look, or a failed one.
     #[must_use]
     pub(crate) fn has_begun(&self) -> bool {
         self.engine.counts().is_some() || self.look_problem.is_some()
     }
 
-    /// Does what has become possible, and returns all that is to be done.
+    /// Does everything that has become possible, and returns the effects.
     fn go_on(&mut self, now: Now) -> Vec<Effect> {
         self.release_held();
         self.forget_deaths();
@@ -283,7 +285,7 @@ impl Session {
     fn change(&mut self, change: Change, now: Now) {
         match change {
             Change::Task => {
-                // As a rule it is about what is reported with it. If not, everything is looked at.
+                // Usually the change comes with a report of its windows. If not, everything is looked at.
                 self.order(LookOrder::new(Scope::Reported)).then_all = true;
             }
             Change::Windows => {
@@ -305,13 +307,13 @@ impl Session {
             }
             Change::Unfollowed => self.followed = None,
             Change::Paused(pane) => {
-                // The last reading of a run pauses its pane itself.
+                // The last read of a run pauses its pane itself.
                 if self.listeners.pause(pane) && !self.jobs.is_reading_last_output(pane) {
                     self.order_take_up(pane, 0);
                 }
             }
             Change::FollowerLost => {
-                // Whether the session has gone as well is for a look to say.
+                // A look finds out whether the session is gone as well.
                 self.doubts.is_follower_lost = true;
                 self.order(LookOrder::new(Scope::Sure));
             }
@@ -322,7 +324,7 @@ impl Session {
         }
     }
 
-    /// Orders a look that something calls for.
+    /// Orders a look with a trigger.
     pub(super) fn order(&mut self, order: LookOrder) -> &mut super::job_queue::QueuedLook {
         let look = self.jobs.order(order);
         look.is_safety = false;
@@ -330,7 +332,7 @@ impl Session {
         look
     }
 
-    /// Orders a look, and what is to be done after it.
+    /// Orders a look, and what to do after it.
     pub(super) fn order_then(&mut self, order: LookOrder, then: AfterLook) {
         self.order(order).then.push(then);
     }
@@ -369,8 +371,8 @@ impl Session {
         self.engine.look_at().filter(|_| !self.store.is_full)
     }
 
-    /// Returns when what was gathered is to be delivered: not while answers are on their way that say
-    /// the same to whom it concerns.
+    /// Returns when gathered events are to be delivered: not while answers are pending that tell
+    /// their owner the same.
     fn deliver_at(&self) -> Option<Instant> {
         let at = self.engine.deliver_at()?;
         let is_answering = self
@@ -398,7 +400,7 @@ impl Session {
             }
             Purpose::End(end) => self.end_read(end, outcome, now),
             Purpose::Read(read) => {
-                // The link follows what it has read.
+                // The link follows every pane that it has read.
                 self.followed = None;
                 self.pane_read(read, outcome, now);
             }
@@ -414,7 +416,7 @@ impl Session {
         }
     }
 
-    /// Turns what the engine wants into effects.
+    /// Converts effects of the engine.
     pub(super) fn perform(&mut self, effects: Vec<engine::Effect>) {
         for effect in effects {
             match effect {
@@ -428,7 +430,7 @@ impl Session {
         }
     }
 
-    /// Records a notice that speaks of no event.
+    /// Records a notice without events.
     pub(super) fn notice(&mut self, level: Level, text: String, now: Now) {
         // With a disk that is too far behind there is no room for it.
         if !self.store.is_full {
@@ -437,8 +439,8 @@ impl Session {
         }
     }
 
-    /// Answers once the disk has taken what is recorded by now, or refused it: a disk that refuses
-    /// holds no answer up.
+    /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
+    /// that refuses delays no answer.
     pub(super) fn answer_when_stored(&mut self, ask: AskId, response: Response) {
         self.hold(HeldAnswer {
             rests_on: self.engine.last_seq(),
@@ -448,7 +450,7 @@ impl Session {
         });
     }
 
-    /// Holds an answer until the disk has taken or refused what it rests on.
+    /// Keeps an answer until the disk has accepted or refused its records.
     pub(super) fn hold(&mut self, answer: HeldAnswer) {
         self.held.push(answer);
     }
@@ -467,8 +469,8 @@ impl Session {
         }
     }
 
-    /// Takes note of how far the feed is on the disk. Answers go out before deliveries: what an answer
-    /// has said is not delivered as news.
+    /// Notes how far the feed is on the disk. Answers are sent before deliveries: events in an
+    /// answer are not delivered as follow-ups.
     fn stored(&mut self, store: StoreState, now: Now) {
         self.store = store;
         self.release_held();
@@ -479,7 +481,7 @@ impl Session {
         }
     }
 
-    /// Lets tmux forget the deaths that are recorded by now.
+    /// Makes tmux clear the deaths that are recorded by now.
     fn forget_deaths(&mut self) {
         let written = self.store.written;
         if let Some((_, record)) = self.death_record.take_if(|(seq, _)| *seq <= written) {
@@ -487,7 +489,7 @@ impl Session {
         }
     }
 
-    /// Tells the link which panes to follow, where that has changed.
+    /// Sends the link the set of panes to follow, if it has changed.
     fn follow_only_listened(&mut self) {
         let mut panes = self.listeners.panes();
         panes.extend(self.jobs.beginning());
@@ -497,7 +499,7 @@ impl Session {
         }
     }
 
-    /// Tells the link which tasks wait, where that has changed.
+    /// Sends the link the set of waiting tasks, if it has changed.
     pub(super) fn note_waiting(&mut self) {
         let tasks = self.tasks();
         let windows = tasks.iter().map(|task| task.window);
@@ -510,7 +512,7 @@ impl Session {
         }
     }
 
-    /// Saves the last look, so that the next daemon carries on from it.
+    /// Saves the last look, from which the next daemon continues.
     fn save(&mut self) {
         let Some(look) = self.engine.before() else {
             return;
@@ -522,7 +524,7 @@ impl Session {
             .push(Effect::Save(look, bookmark, first_undelivered));
     }
 
-    /// Takes note that what was saved is out of date.
+    /// Notes that the saved state is out of date.
     pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
         let at = now.mono + pause;
         self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
@@ -572,7 +574,7 @@ fn task_in(engine: &Engine, pane: PaneId) -> Option<&Arc<Task>> {
     tasks.values().find(|task| task.pane == Some(pane))
 }
 
-/// Tells of a pane whether its run has ended.
+/// Returns whether a pane's run has ended.
 fn is_over(engine: &Engine) -> impl Fn(PaneId) -> bool {
     |pane| task_in(engine, pane).is_some_and(|task| !task.is_alive())
 }

@@ -1,12 +1,12 @@
-//! One task session as a state machine: what happens goes in, what is to be done comes out.
+//! One task session as a state machine: inputs go in, effects come out.
 //!
-//! [`Session::handle`] takes one [`Input`] and returns [`Effect`]s; [`Session::next_deadline`] says
-//! when it wants to be called again though nothing happens. It has no clock, no files and no tmux,
-//! so every rule about the order of things (output before the end of a run, a pane that was paused,
-//! a wait that begins while a look is under way) is tested without any of them.
+//! [`Session::handle`] takes one [`Input`] and returns [`Effect`]s; [`Session::next_deadline`]
+//! returns when it has to be called again without another input. It has no clock, no files and no
+//! tmux, so that every ordering rule (output before the end of a run, a paused pane, a wait that
+//! begins during a look) can be tested without them.
 //!
-//! What takes time is a [`Job`] of the link to tmux. One job runs at a time, the most urgent first;
-//! what tmux reports while it runs arrives before its [`Outcome`].
+//! Slow operations are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first.
+//! What tmux reports during a job arrives before its [`Outcome`].
 
 mod answers;
 mod effect;

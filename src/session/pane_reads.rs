@@ -1,5 +1,5 @@
-//! Readings of panes that are followed: waits and readers begin with one, and a pane that was
-//! paused, has another size or has ended is read again.
+//! Reads of followed panes: waits and followers begin with one, and a pane is read again after it
+//! was paused or resized, or when its run has ended.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, Cursor, Wait};
 use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
 
-/// How often a pane is read again that was respawned between a look and the reading.
+/// How many times a pane is read again if it was respawned between look and read.
 const READINGS: usize = 5;
 
 impl Session {
-    /// Begins a wait, after a look at its window. Nothing that the task prints once it has begun is
-    /// missed.
+    /// Begins a wait, after a look at its window. No output of the task is missed once it has
+    /// begun.
     pub(super) fn begin_wait(&mut self, ask: AskId, request: &WaitRequest, now: Now) {
         if !self.beginning.contains(&ask) {
             return;
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Begins to pass a task's output on, after a look at its window.
+    /// Begins to follow a task's output, after a look at its window.
     pub(super) fn begin_reader(&mut self, ask: AskId, window: &str, raw: bool) {
         if !self.beginning.contains(&ask) {
             return;
@@ -82,8 +82,8 @@ impl Session {
         }
     }
 
-    /// Takes the reading of a pane that is followed from there on. All that it printed before has
-    /// been taken.
+    /// Processes the read of a pane that is followed from there on. All output before it has been
+    /// processed.
     pub(super) fn pane_read(&mut self, read: PaneRead, outcome: Result<Outcome, String>, now: Now) {
         let PaneRead { pane, why, .. } = read;
         let outcome = match outcome {
@@ -97,7 +97,7 @@ impl Session {
             }
             (ReadReason::Begin { entries, readers }, Err(error)) => {
                 let message = format!("cannot read the task's output: {error}");
-                // The link has the entries: their askers are those that are still beginning.
+                // The link has the entries; their requests are those that are still beginning.
                 let asks = entries.iter().map(|begin| begin.ask);
                 let asks: Vec<AskId> = asks
                     .chain(readers.iter().map(|reader| reader.ask))
@@ -153,7 +153,7 @@ impl Session {
                     .task(task.window)
                     .is_none_or(|now| now.run != task.run || !now.is_alive())
                 {
-                    // Its run ended meanwhile: the next look ends the stream.
+                    // Its run has ended meanwhile: the next look ends the stream.
                     self.order(LookOrder::of([task.window]));
                 }
             }
@@ -173,7 +173,7 @@ impl Session {
             mut wait, reading, ..
         }) = entry.filter(|_| self.beginning.remove(&ask))
         else {
-            // Whoever asked has left.
+            // The client has disconnected.
             return;
         };
         self.effects.push(Effect::Begun(ask));
@@ -199,7 +199,7 @@ impl Session {
         }
     }
 
-    /// Returns the run to wait on and where in its output to begin.
+    /// Returns the run to wait for, and where in its output to begin.
     fn entry(&self, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>), Refusal> {
         let missing = |message: String| Refusal::new(RefusalKind::Missing, message);
         let failed = |message: String| Refusal::new(RefusalKind::Failed, message);
@@ -209,7 +209,7 @@ impl Session {
             .map_err(|_| missing(format!("no task {}", request.window)))?;
         let task = self.task(window).ok_or_else(|| {
             missing(match request.run {
-                // Whoever names the run has seen it.
+                // A client that names the run has observed it.
                 Some(run) => format!("run {run} of {window} is over and its window is closed"),
                 None => format!("no task {window}"),
             })
@@ -242,7 +242,7 @@ impl Session {
         Ok((task, Some(cursor.anchor)))
     }
 
-    /// Takes what the pane of an ended run shows at its end.
+    /// Processes the contents of an ended run's pane.
     pub(super) fn last_output_read(
         &mut self,
         pane: PaneId,
@@ -261,13 +261,13 @@ impl Session {
         };
         if is_other_run(&output, task) {
             tracing::debug!(%pane, "a run was replaced before its end was read");
-            // The reading has paused the pane.
+            // The read has paused the pane.
             self.order_take_up(pane, 0);
             return;
         }
         if history == History::LastRow {
             if self.listeners.is_short_of(pane, &output) {
-                // More was written than has arrived: where that begins is in the history.
+                // More was written than has arrived: the beginning of it is in the history.
                 let last = Urgent::LastOutput(pane, Arc::clone(task), History::Whole);
                 self.jobs.push_first(last);
             }
@@ -277,14 +277,14 @@ impl Session {
         self.finish(ended, now);
     }
 
-    /// Reads the sizes of all panes that are followed.
+    /// Orders reading the sizes of all followed panes.
     pub(super) fn read_sizes(&mut self) {
         for pane in self.listeners.panes() {
             self.jobs.resize(pane);
         }
     }
 
-    /// Reads a pane that was paused, after a look at it.
+    /// Orders reading a paused pane, after a look at it.
     pub(super) fn take_up(&mut self, pane: PaneId, tries: usize) {
         if self.listeners.follows(pane) {
             let task = self.task_in(pane);
@@ -297,7 +297,7 @@ impl Session {
         self.finish(ended, now);
     }
 
-    /// Returns how many texts are looked for, also by waits that are about to begin.
+    /// Returns how many texts are searched for, including waits that are about to begin.
     fn n_patterns(&self) -> usize {
         let specs = self.jobs.beginning_specs();
         self.listeners.n_patterns() + specs.map(n_patterns).sum::<usize>()
@@ -310,7 +310,7 @@ impl Session {
     }
 }
 
-/// Whether the pane runs another process than the task did when it was looked at.
+/// Whether the pane runs another process than the task did at the look.
 fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
     output.pid.is_some() && output.pid != task.pid
 }

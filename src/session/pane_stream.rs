@@ -1,4 +1,4 @@
-//! The output of one pane that is followed, as lines.
+//! The output of one followed pane, as lines.
 
 use std::time::{Duration, Instant};
 
@@ -6,36 +6,36 @@ use crate::model::{Now, text};
 use crate::terminal::{Line, PaneOutput, Stamp, Terminal};
 use crate::wait::Anchor;
 
-/// How long tmux waits for the end of a string before it takes output for text again.
+/// After how long tmux gives up waiting for the end of a string.
 const STRING_LASTS: Duration = Duration::from_secs(5);
 
-/// One pane's output, from when somebody began to follow it.
+/// One pane's output, from the start of following.
 #[derive(Debug)]
 pub(super) struct PaneStream {
     terminal: Terminal,
-    /// Of the last chunk of output.
+    /// The stamp of the last chunk of output.
     stamp: Stamp,
     /// How many rows of history there were when nothing had scrolled off this terminal.
     scrolled_before: i64,
-    /// Since when a string (a title, an image) has been waiting for its end.
+    /// Since when a string (a title, an image) has been unterminated.
     in_string_since: Option<Instant>,
-    /// The line that was written last and is not ended, where somebody reads.
+    /// The last written line that has not ended, if there are followers.
     pub(super) unfinished: Option<String>,
     state: StreamState,
 }
 
-/// Whether all of a pane's output arrives.
+/// Whether all output of a pane arrives.
 #[derive(Debug)]
 enum StreamState {
-    /// All of it, up to now.
+    /// All of it, so far.
     Whole,
-    /// The pane was paused when its terminal's cursor stood here, if that can be said. What arrives
-    /// after that has something missing before it and is not used: the pane has to be read.
+    /// The pane was paused when its terminal's cursor was here, if that is known. Later output has
+    /// a gap before it and is not used: the pane has to be read.
     Paused(Option<Anchor>),
 }
 
 impl PaneStream {
-    /// Begins with a pane whose screen stands so.
+    /// Begins with this screen of a pane.
     pub(super) fn new(output: &PaneOutput) -> Self {
         Self {
             terminal: Terminal::seeded(
@@ -53,13 +53,13 @@ impl PaneStream {
         }
     }
 
-    /// Returns the stamp of what was written last: all that stands there is as old or older.
+    /// Returns the stamp of the last output: everything on the screen is that old or older.
     pub(super) fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// Whether what the terminal shows is not known: a full-screen program has left that had the
-    /// screen when it was first read.
+    /// Whether the screen is a guess: a full-screen program that was active at the first read has
+    /// ended.
     pub(super) fn is_guess(&self) -> bool {
         self.terminal.is_guess()
     }
@@ -72,32 +72,32 @@ impl PaneStream {
         }
     }
 
-    /// Takes note that what the pane prints from here on does not arrive.
+    /// Notes that further output does not arrive.
     pub(super) fn pause(&mut self) {
         self.state = StreamState::Paused(self.anchor());
     }
 
-    /// Takes the pane up again, as it stands now.
+    /// Continues with the pane's present contents.
     pub(super) fn resume(&mut self, output: &PaneOutput) {
         self.stamp += 1;
         self.show(output);
         self.state = StreamState::Whole;
     }
 
-    /// Whether more stands in the pane than has arrived.
+    /// Whether the pane contains more than has arrived.
     pub(super) fn is_short_of(&self, output: &PaneOutput) -> bool {
         let rows = self.rows();
         let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
         !shown.ends_with(known) || known.is_empty() != shown.is_empty()
     }
 
-    /// Returns the terminal's rows as a capture has them.
+    /// Returns the terminal's rows as in a capture.
     fn rows(&self) -> Vec<String> {
         let rows = self.terminal.rows();
         rows.iter().map(|row| text::row(row.as_bytes())).collect()
     }
 
-    /// Shows what stands in the pane now: all of it is old.
+    /// Shows the pane's present contents: all of them are old.
     pub(super) fn show(&mut self, output: &PaneOutput) {
         self.terminal
             .resize(output.width, output.height, output.screen(), output.cursor);
@@ -105,7 +105,8 @@ impl PaneStream {
         self.scrolled_before = signed(output.history as u64) - signed(self.terminal.scrolled());
     }
 
-    /// Returns up to where the pane's history has arrived; `None` where rows do not scroll.
+    /// Returns up to which row of the pane's history output has arrived; `None` where rows do not
+    /// scroll.
     pub(super) fn anchor(&self) -> Option<Anchor> {
         if let StreamState::Paused(anchor) = &self.state {
             return anchor.clone();
@@ -119,7 +120,7 @@ impl PaneStream {
         Some(Anchor::at(&self.rows(), top, top + row, column))
     }
 
-    /// Takes output.
+    /// Processes output.
     pub(super) fn write(&mut self, bytes: &[u8], now: Now, line: &mut dyn FnMut(&Line<'_>)) {
         let given_up = |since: Instant| now.mono.saturating_duration_since(since) >= STRING_LASTS;
         if self.in_string_since.is_some_and(given_up) {
@@ -134,7 +135,7 @@ impl PaneStream {
     }
 }
 
-/// Returns the rows without the blank ones at the end.
+/// Returns the rows without blank ones at the end.
 fn without_blanks(rows: &[String]) -> &[String] {
     let n = rows.iter().rposition(|row| !row.is_empty());
     &rows[..n.map_or(0, |last| last + 1)]

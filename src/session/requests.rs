@@ -1,4 +1,4 @@
-//! Requests: what each needs before it can be answered, and what it has done.
+//! Requests: what each needs before it can be answered, and its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::wire::{
     RunRequest, SendRequest, SnapshotLine, TaskFields,
 };
 
-/// Of so many windows a list shows also what nothing reports: somebody has set an option, or another
-/// program runs in the foreground.
+/// Up to this many windows, a list includes also changes that are never reported: an option was
+/// set, or another program runs in the foreground.
 const FEW_WINDOWS: usize = 32;
 
-/// What starts a session that is missing.
+/// How to start a missing session.
 const NO_SESSION_HINT: &str =
     "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
 
-/// How long a command that launches a task and then waits for it may take from the one to the other.
+/// The maximum time between a launch and the wait that the launching command begins.
 const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Session {
-    /// Takes a request: it is answered after a look at what it is about.
+    /// Processes a request. It is answered after a look at what it is about.
     pub(super) fn ask(&mut self, ask: AskId, request: Request) {
         let of = |window: &String| LookOrder::of(window.parse::<WindowId>());
         let order = match &request {
@@ -38,7 +38,7 @@ impl Session {
                 refresh: Refresh::Yes,
                 ..LookOrder::new(Scope::Whole)
             },
-            // The run that is replaced is recorded as it is now.
+            // The run that is replaced is recorded with its present state.
             Request::Run(run) => barrier(self.windows_named(&run.name)),
             Request::Send(send) if send.if_prompt.is_some() => {
                 barrier(self.windows_named(&send.task))
@@ -65,7 +65,7 @@ impl Session {
         self.order_then(order, AfterLook::Answer(ask, request));
     }
 
-    /// Goes on after a look.
+    /// Continues after a look.
     pub(super) fn after_look(&mut self, then: AfterLook, now: Now) {
         match then {
             AfterLook::Answer(ask, request) => self.respond(ask, request, now),
@@ -89,7 +89,7 @@ impl Session {
                 self.answer_when_stored(ask, ended(&tasks));
             }
             AfterLook::Pruned(ask, dead) => {
-                // One that was run again meanwhile is still there.
+                // A task that was run again meanwhile still exists.
                 let is_gone = |task: &Arc<Task>| self.task(task.window).is_none();
                 let gone: Vec<Arc<Task>> = dead.into_iter().filter(is_gone).collect();
                 if !gone.is_empty() {
@@ -117,7 +117,7 @@ impl Session {
                 if let Some(name) = launching {
                     self.prepare_launch(&name, will_wait, owner, now);
                 }
-                // Once the output is kept.
+                // After its output is archived.
                 self.jobs.push_command(Command::Answer(ask, Response::Done));
             }
             Request::Run(request) => self.run(ask, request, now),
@@ -178,7 +178,7 @@ impl Session {
         }
     }
 
-    /// Takes what a command has done.
+    /// Processes the result of a command.
     pub(super) fn command_done(&mut self, command: Command, outcome: Result<Outcome, String>) {
         match (command, outcome) {
             (Command::Archive(_) | Command::Answer(..), _) => {}
@@ -236,7 +236,7 @@ impl Session {
         }
     }
 
-    /// Ends tasks; none when one of the names is no task's.
+    /// Ends tasks; none of them if one of the names is not a task's.
     fn kill(&mut self, ask: AskId, names: &[String], reason: GoneReason) {
         let found: Result<Vec<Arc<Task>>, Refusal> =
             names.iter().map(|name| self.find_task(name)).collect();
@@ -284,7 +284,7 @@ impl Session {
             .push_command(Command::Type(ask, task, explanation, request));
     }
 
-    /// A task of this name is about to be launched by a command that asks for a look before that.
+    /// Handles the first look of a command that is about to launch a task of this name.
     fn prepare_launch(&mut self, name: &str, will_wait: bool, owner: Option<String>, now: Now) {
         if will_wait {
             self.expect_wait(name.to_owned(), owner, now);
@@ -292,7 +292,7 @@ impl Session {
         self.keep_replaced(name, true);
     }
 
-    /// Takes note that a command which launches this task goes on to wait for it.
+    /// Notes that a command that launches this task will wait for it.
     fn expect_wait(&mut self, task: String, owner: Option<String>, now: Now) {
         let expected = ExpectedWait {
             task,
@@ -302,8 +302,8 @@ impl Session {
         self.engine.expect_wait(expected, now);
     }
 
-    /// Keeps the output of the runs of this name before the next command, which may start another run
-    /// in their place; that of live ones if they are replaced as well.
+    /// Archives the output of the runs of this name before the next command, which may replace
+    /// them; that of live ones only if they are replaced as well.
     fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
         let mut replaced = self.tasks();
         replaced.retain(|task| task.name == name);
@@ -325,7 +325,7 @@ impl Session {
             .collect()
     }
 
-    /// Returns the one task of this name or window id, as the last look saw it.
+    /// Returns the task of this name or window id, as of the last look.
     fn find_task(&self, name: &str) -> Result<Arc<Task>, Refusal> {
         let Some(look) = self.engine.before().filter(|look| look.exists) else {
             let message = format!("no session `{}`", self.session_name);
@@ -344,8 +344,8 @@ impl Session {
         }
     }
 
-    /// Returns the look for a list: at everything where there are few windows. Of many, at what is
-    /// reported, and at dead panes, which may run again without a report, if those are few.
+    /// Returns the look for a list. With few windows: everything. With many: everything reported,
+    /// and dead panes if they are few, because they may be respawned without a report.
     fn order_for_list(&self) -> LookOrder {
         let tasks = self.tasks();
         if tasks.len() <= FEW_WINDOWS {
@@ -377,7 +377,7 @@ impl Session {
         LsTask::new(task, waiting_for, stalled_ms)
     }
 
-    /// Says why a task is or is not taken to wait for a person.
+    /// Explains why a task is or is not judged to wait for a person.
     fn explain(&self, task: &Task, now: Now) -> Explanation {
         let engine = &self.engine;
         let look = engine.before();
@@ -404,7 +404,7 @@ impl Session {
     }
 }
 
-/// Returns a look at all that tmux has reported by now, and at these windows.
+/// Returns a look at everything that tmux has reported by now, and at these windows.
 fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
     LookOrder {
         is_barrier: true,
@@ -412,7 +412,7 @@ fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
     }
 }
 
-/// Returns why a task goes that the command of this owner ends.
+/// Returns the reason for the disappearance of a task that a command of this owner ends.
 fn reason(owner: Option<&str>) -> GoneReason {
     match owner {
         Some(_) => GoneReason::AgentKilled,

@@ -10,26 +10,26 @@ use crate::wire::{ConditionFields, Request, Response, RunRequest, WaitRequest};
 
 const PANE: PaneId = PaneId(1);
 
-/// A session with a link that does what the test says.
+/// A session whose link does what the test says.
 struct Driver {
     session: Session,
     now: Now,
-    /// What was done since it was last asked.
+    /// The effects since the last query.
     done: Vec<String>,
-    /// The job that runs, if one does.
+    /// The running job, if any.
     job: Option<Job>,
-    /// Whether the disk takes records at once.
+    /// Whether the disk accepts records at once.
     disk_takes: bool,
     connection: u64,
     asks: u64,
-    /// The panes that the link was told to follow.
+    /// The panes that the link was asked to follow.
     followed: BTreeSet<PaneId>,
-    /// What the last look showed.
+    /// The last look.
     shown: String,
 }
 
 impl Driver {
-    /// A session that was looked at once and shows this.
+    /// Returns a session after one look with these tasks.
     fn new(notation: &str) -> Self {
         let now = Now {
             mono: Instant::now(),
@@ -111,7 +111,7 @@ impl Driver {
         }
     }
 
-    /// The disk has taken the records up to this number.
+    /// The disk has accepted the records up to this sequence number.
     fn store(&mut self, seq: u64) {
         self.input(Input::Stored(StoreState {
             written: seq,
@@ -120,13 +120,13 @@ impl Driver {
         }));
     }
 
-    /// The running job brings this.
+    /// The running job has this result.
     fn outcome(&mut self, outcome: Outcome) {
         assert!(self.job.take().is_some(), "no job runs");
         self.input(Input::Done(Ok(outcome)));
     }
 
-    /// The running look shows this.
+    /// The running look has these tasks.
     #[track_caller]
     fn look(&mut self, notation: &str) {
         assert!(matches!(self.job, Some(Job::Look(_))), "{:?}", self.job);
@@ -150,7 +150,7 @@ impl Driver {
         self.outcome(Outcome::Looked(Some(Box::new(look))));
     }
 
-    /// The running reading shows these rows.
+    /// The running read has these rows.
     #[track_caller]
     fn read(&mut self, rows: &[&str]) {
         let output = output(rows);
@@ -167,7 +167,7 @@ impl Driver {
         }
     }
 
-    /// Jobs that nobody waits for are done.
+    /// Finishes jobs that nothing waits for.
     fn finish_chores(&mut self) {
         while matches!(
             self.job,
@@ -191,7 +191,7 @@ impl Driver {
         ask
     }
 
-    /// Asks for a wait on `@1`, for a text or, without one, for the end.
+    /// Requests a wait on `@1`, for a text or, without one, for the end.
     fn wait(&mut self, text: Option<&str>) -> AskId {
         let text = text.map(|text| ConditionFields::Text(text.to_owned()));
         self.ask(Request::Wait(WaitRequest {
@@ -201,7 +201,7 @@ impl Driver {
         }))
     }
 
-    /// Begins a wait for a text on a running `@1` whose screen shows these rows.
+    /// Begins a wait for a text on a running `@1` with these rows.
     fn begin(&mut self, text: &str, rows: &[&str]) -> AskId {
         let ask = self.wait(Some(text));
         self.look("life 1; @1#1 a running pid=7");
@@ -211,7 +211,7 @@ impl Driver {
         ask
     }
 
-    /// Time passes, in which looks show nothing new.
+    /// Advances the time; looks show no changes.
     fn after(&mut self, ms: u64) {
         self.now = self.now.after(Duration::from_millis(ms));
         self.input(Input::Due);
@@ -222,7 +222,7 @@ impl Driver {
         self.done.retain(|done| !done.starts_with("look"));
     }
 
-    /// Returns what was done since it was last asked.
+    /// Returns the effects since the last query.
     fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.done)
     }
@@ -275,7 +275,7 @@ fn list<T: ToString>(items: &BTreeSet<T>) -> String {
     items.join(" ")
 }
 
-/// A pane of five rows, with as much history as there are more.
+/// A pane of five rows, with the others as history.
 fn output(rows: &[&str]) -> PaneOutput {
     let height = 5;
     let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
@@ -303,13 +303,13 @@ fn output_counts_before_the_end_of_its_run() {
     driver.begin("done", &[""]);
     driver.input(Input::Changed(Change::Task));
     driver.did(&["look Reported"]);
-    // The look shows the end; what the run wrote last is still on its way.
+    // The look shows the end; the last output of the run has not arrived yet.
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "read last of %1 LastRow"]);
     driver.print("all done\r\n");
     driver.did(&[]);
     driver.read(&["all done"]);
-    // The wait was answered by the text, and what its answer shows is read before the archive is.
+    // The wait was answered by the text, and the output for its answer is read before archiving.
     driver.did(&["read end of %1"]);
     driver.read(&["all done"]);
     driver.did(&["answer 1 Matched", "archive @1"]);
@@ -323,7 +323,7 @@ fn what_tmux_threw_away_at_the_end_is_read() {
     driver.input(Input::Changed(Change::Task));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();
-    // More stands there than has arrived: only then the whole history is read.
+    // The pane contains more than has arrived: only then the whole history is read.
     driver.read(&["begin", "all done"]);
     driver.did(&["read last of %1 Whole"]);
     driver.read(&["begin", "all done"]);
@@ -351,7 +351,7 @@ fn a_pane_that_was_paused_is_read_from_where_it_was() {
     driver.print("\r\ntwo");
     driver.input(Input::Changed(Change::Paused(PANE)));
     driver.did(&["look Reported @1"]);
-    // What arrives while it is paused has something missing before it.
+    // Output that arrives while it is paused has a gap before it.
     driver.print("done");
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["read %1 Whole for 0"]);
@@ -404,7 +404,7 @@ fn a_look_that_is_out_says_nothing_to_a_wait_that_begins_meanwhile() {
     driver.did(&["look Reported"]);
     driver.wait(None);
     driver.did(&[]);
-    // Of the run before: it was asked for before the wait.
+    // For the previous run: it was requested before the wait.
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "look Reported @1"]);
     driver.look("life 1; @1#2 a running pid=8");
@@ -419,7 +419,7 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
     for n in 0..40 {
         driver.wait(Some(&format!("text {n}")));
     }
-    // The first look is out when the others come.
+    // The first look is running when the others arrive.
     driver.did(&["look Reported @1"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.look("life 1; @1#1 a running pid=7");
@@ -453,7 +453,7 @@ fn a_wait_that_needs_no_history_reads_none() {
 #[test]
 fn whoever_leaves_takes_everything_along() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    // While the pane is read.
+    // While the pane is being read.
     let ask = driver.wait(Some("text"));
     driver.look("life 1; @1#1 a running pid=7");
     driver.take();
@@ -467,7 +467,7 @@ fn whoever_leaves_takes_everything_along() {
     assert!(driver.followed.is_empty());
     driver.print("text");
     driver.did(&[]);
-    // While its answer is read.
+    // While the output for its answer is being read.
     let ask = driver.begin("text", &[""]);
     driver.print("text");
     driver.input(Input::Left(ask));
@@ -494,7 +494,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.did(&[]);
     driver.disk_takes = true;
     driver.store(1);
-    // Whoever waited has the news: what is delivered is a notice.
+    // The waiting client has the event: the delivery is a notice.
     driver.did(&["answer 1 Exited", "append notice"]);
 }
 
@@ -543,7 +543,7 @@ fn changes_during_a_look_call_for_another_one() {
     driver.did(&["look Reported"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["look Reported"]);
-    // All of them were in the one before.
+    // All of them were in the previous one.
     driver.outcome(Outcome::Looked(None));
     driver.did(&[]);
     assert_eq!(driver.session.counts().skipped_looks, 1);
@@ -642,7 +642,7 @@ fn a_pane_that_was_read_is_followed_only_if_somebody_listens() {
     driver.look("life 1; @1#1 a running pid=7");
     driver.input(Input::Left(ask));
     assert!(driver.followed.is_empty());
-    // The reading itself makes the link follow the pane.
+    // The read itself makes the link follow the pane.
     driver.followed.insert(PANE);
     driver.read(&["one"]);
     assert!(driver.followed.is_empty());

@@ -1,4 +1,4 @@
-//! What a wait asks for, and what a reading of its pane says as it begins.
+//! The parameters of a wait, and the result of the read with which it begins.
 
 use std::time::Duration;
 
@@ -6,49 +6,49 @@ use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_col
 use crate::wait::{Anchor, Condition, Located, Spec, Wait, locate};
 use crate::wire::{ConditionFields, Refusal, RefusalKind, WaitRequest};
 
-/// How many texts one wait may look for. Each is compiled, takes up to 100 KB once it is used, and is
-/// tried on every line that is written.
+/// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
+/// tried on every line.
 const MOST_PATTERNS: usize = 64;
 
-/// How long such a text may be, in bytes: longer than any line that is reported.
+/// The maximum length of such a text, in bytes: longer than any reported line.
 const LONGEST_PATTERN: usize = 8192;
 
-/// How many texts all waits of the session may look for together.
+/// The maximum number of texts of all waits of the session.
 const MOST_PATTERNS_IN_ALL: usize = 2048;
 
-/// A wait that is about to begin with the reading of its pane.
+/// A wait that is about to begin with a read of its pane.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(super) wait: Wait,
-    /// Where in the run's output it begins; without it, at the reading.
+    /// The anchor in the run's output to begin at; without it, the read.
     pub(super) anchor: Option<Anchor>,
-    /// What the reading says.
+    /// The result of the read.
     pub(super) reading: Reading,
 }
 
-/// What the reading of a pane says of a wait that begins with it.
+/// The result of a pane's read for a wait that begins with it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reading {
     /// Whether one of the texts is there already.
     pub(super) is_text_there: bool,
-    /// What the pane has behind the anchor; `None` without one.
+    /// The output behind the anchor; `None` without an anchor.
     pub(super) since: Option<Since>,
 }
 
-/// What a pane has behind an anchor.
+/// The output behind an anchor in a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
-    /// The place was not found again.
+    /// The anchor was not found.
     Lost,
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Output, which the wait was given.
+    /// Output, which the wait has processed.
     Output,
 }
 
 impl Entry {
-    /// Judges what was read: whether a text is there already, and what was written behind the
-    /// anchor. It can take milliseconds for a long history.
+    /// Judges the read: whether a text is there already, and what was written behind the anchor. It
+    /// can take milliseconds for a long history.
     pub(crate) fn judge(&mut self, output: &PaneOutput) {
         let Self { wait, anchor, .. } = self;
         let is_text_there = stands_there(wait.spec(), output);
@@ -60,14 +60,14 @@ impl Entry {
     }
 }
 
-/// Returns how many texts a wait looks for.
+/// Returns how many texts a wait searches for.
 fn n_patterns(request: &WaitRequest) -> usize {
     let is_text = |condition: &&ConditionFields| matches!(condition, ConditionFields::Text(_));
     request.conditions.iter().filter(is_text).count() + request.stops.len()
 }
 
-/// Reads what is waited for; refuses what makes no sense or is too much, beside the texts that other
-/// waits look for.
+/// Parses a wait request. Refuses invalid ones and those with too many texts, including those of
+/// other waits.
 pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Refusal> {
     let n_patterns = n_patterns(request);
     if n_patterns > MOST_PATTERNS {
@@ -128,7 +128,7 @@ pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Re
     })
 }
 
-/// Whether one of the texts stands in these rows.
+/// Whether these rows contain one of the texts.
 fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
     if spec.texts().next().is_none() {
         return false;
@@ -138,7 +138,7 @@ fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
     spec.texts().any(stands)
 }
 
-/// Gives a wait what was written behind the anchor.
+/// Passes the output behind the anchor to a wait.
 pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) -> Since {
     match locate(anchor, &output.rows, output.history, output.limit) {
         Located::Lost => Since::Lost,
@@ -160,7 +160,7 @@ pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) 
 #[derive(Default)]
 struct Row {
     text: String,
-    /// Where old and new parts end, in bytes, and their stamps.
+    /// The ends of old and new parts, in bytes, and their stamps.
     runs: Vec<(usize, Stamp)>,
 }
 
@@ -179,7 +179,7 @@ impl Row {
     }
 }
 
-/// Joins rows that were wrapped: a row that fills its width goes on in the next. The first `old`
+/// Joins wrapped rows: a row that fills its width continues in the next one. The first `old`
 /// columns of the first row are old, everything else is new.
 fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
     let mut lines: Vec<Row> = Vec::new();

@@ -1,4 +1,4 @@
-//! How a wait that has ended is answered.
+//! The answer to a wait that has ended.
 
 use super::listeners::EndedWait;
 use crate::engine::{Sighted, Sighting};
@@ -7,22 +7,22 @@ use crate::terminal::PaneOutput;
 use crate::wait::{Cursor, Outcome};
 use crate::wire::{OutcomeName, WaitResult};
 
-/// The longest line that a result shows, in characters.
+/// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
 
-/// How many of the last lines a result shows, unless it was asked for more or fewer.
+/// How many of the last lines a result contains by default.
 const TAIL: usize = 10;
 
-/// The most of them that it shows.
+/// The maximum number of them.
 const MOST_TAIL: usize = 1000;
 
-/// Returns how many of the last lines to show for this wish.
+/// Returns how many of the last lines a result contains for this request.
 pub(super) fn tail(wish: Option<usize>) -> usize {
     wish.unwrap_or(TAIL).min(MOST_TAIL)
 }
 
-/// Returns what there is to say of a wait that has ended; `end` is where its task's output ends now,
-/// if it is still there.
+/// Returns the result of a wait that has ended. `end` is the present end of its task's output, if
+/// it still exists.
 pub(super) fn result(
     ended: &EndedWait,
     end: Option<(&Cursor, &PaneOutput)>,
@@ -66,7 +66,7 @@ pub(super) fn result(
     result
 }
 
-/// Returns what whoever waited learns of the run by the answer; `None` when that is no event.
+/// Returns the event that the client learns from the answer; `None` when it contains none.
 pub(super) fn sighting(ended: &EndedWait) -> Option<Sighting> {
     let what = match ended.verdict.outcome {
         Outcome::Exited(_) | Outcome::Died(_) => Sighted::End,
@@ -90,8 +90,8 @@ pub(super) fn sighting(ended: &EndedWait) -> Option<Sighting> {
     })
 }
 
-/// Returns the last lines with text. What tmux writes into a pane whose process has ended may have
-/// moved some of them into the history.
+/// Returns the last lines with text. tmux's banner in a dead pane may have moved some of them into
+/// the history.
 fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
     let mut lines = if output.is_alternate {
         output.screen().to_vec()

@@ -15,7 +15,7 @@ pub struct RunRequest {
     /// The command line of the pane. The environment is in a file named by these words: none of its
     /// values is here.
     pub words: Vec<String>,
-    /// The command as a person reads it, one line.
+    /// The command for display, one line.
     pub command: String,
     /// Where the command runs, an absolute path.
     pub cwd: String,

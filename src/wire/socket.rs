@@ -91,7 +91,7 @@ pub enum Request {
     Subscribe {
         /// Where to start.
         start: ReaderStart,
-        /// Which records are wanted.
+        /// Which records pass.
         filter: Filter,
     },
 }
