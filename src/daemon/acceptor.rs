@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 use super::connection::{self, Asks};
+use super::open_connection::OpenConnection;
 use super::signals::Stopping;
 use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};
@@ -37,13 +38,6 @@ pub(super) struct Acceptor {
     complained_at: Option<Instant>,
 }
 
-/// A connection, counted as open until this is dropped.
-#[derive(Debug)]
-pub(super) struct Accepted {
-    pub(super) socket: UnixStream,
-    pub(super) is_open: Arc<()>,
-}
-
 impl Acceptor {
     /// Returns one with at most `most` open connections.
     pub(super) fn new(most: usize) -> Self {
@@ -61,7 +55,7 @@ impl Acceptor {
     ///
     /// # Cancel safety
     ///
-    /// Accepted connections are served by `tasks`.
+    /// OpenConnection connections are served by `tasks`.
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
@@ -99,7 +93,7 @@ impl Acceptor {
     /// # Cancel safety
     ///
     /// No connection is lost when the future is dropped.
-    pub(super) async fn accept(&mut self, listener: &UnixListener) -> Accepted {
+    pub(super) async fn accept(&mut self, listener: &UnixListener) -> OpenConnection {
         loop {
             if let Some(until) = self.paused_until {
                 sleep_until(until).await;
@@ -109,7 +103,7 @@ impl Acceptor {
                 Ok((socket, _)) => {
                     if self.n_open() < self.most {
                         let is_open = Arc::clone(&self.open);
-                        return Accepted { socket, is_open };
+                        return OpenConnection { socket, is_open };
                     }
                     self.complain(None);
                     let why = format!("the daemon serves {} connections already", self.most);

@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
-use super::acceptor::Accepted;
 use super::hang_up::hung_up;
+use super::open_connection::OpenConnection;
 use super::output_queue::OutputReceiver;
 use super::signals::Stopping;
 use super::streams::{Streams, until_closed};
@@ -74,11 +74,16 @@ impl Asks {
 const FOLLOWING: &str = "following";
 
 /// Serves one connection until either side closes it.
-pub(super) async fn serve(accepted: Accepted, asks: Asks, streams: Streams, stopping: Stopping) {
-    let Accepted {
+pub(super) async fn serve(
+    connection: OpenConnection,
+    asks: Asks,
+    streams: Streams,
+    stopping: Stopping,
+) {
+    let OpenConnection {
         socket,
         is_open: _is_open,
-    } = accepted;
+    } = connection;
     if !is_same_user(&socket) {
         tracing::warn!("refused a connection of another user");
         return;

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::output_follower::OutputFollower;
 use super::pane_activity::PaneActivity;
+use super::pane_reading::PaneReading;
 use crate::model::{PaneId, SessionId};
 use crate::paths::Paths;
 use crate::protocol::Notice;
 use crate::session::Change;
-use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Callers, Client, Connection, History, HookWakeups, Output, Server, TmuxError, Told,
 };
@@ -32,16 +32,6 @@ pub(super) struct ControlClients {
     /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
-}
-
-/// A pane's output at one instant.
-#[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) output: PaneOutput,
-    /// Changes that arrived until then. If the pane's output is incomplete, they include a pause.
-    pub(super) before: Vec<Change>,
-    /// Changes that have arrived since.
-    pub(super) after: Vec<Change>,
 }
 
 impl ControlClients {
@@ -188,7 +178,7 @@ impl ControlClients {
         pane: PaneId,
         history: History,
         is_over: bool,
-    ) -> Result<Heard, TmuxError> {
+    ) -> Result<PaneReading, TmuxError> {
         if self.follower.is_none() {
             let lock = paths.lock_server().await;
             let client = server.attach(self.session, Output::Reported).await?;

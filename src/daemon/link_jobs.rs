@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::control_clients::Heard;
 use super::notices::TmuxNotices;
+use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::{SessionLink, Untidy};
 use super::{Options, launches, stale_sessions, typing};
@@ -227,7 +227,7 @@ impl LinkJobs {
                     };
                 }
             };
-            let Heard {
+            let PaneReading {
                 output,
                 before: until_then,
                 after,

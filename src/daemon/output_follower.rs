@@ -11,7 +11,7 @@ use crate::protocol::Notice;
 use crate::session::Change;
 use crate::tmux::{self, Client, History, Pending, TmuxError, Told};
 
-use super::control_clients::Heard;
+use super::pane_reading::PaneReading;
 
 /// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
 /// it.
@@ -68,14 +68,14 @@ impl OutputFollower {
         self.on_told(told)
     }
 
-    /// Reads a pane and follows it: what it prints after the reading arrives as changes. `Heard`
+    /// Reads a pane and follows it: what it prints after the reading arrives as changes. `PaneReading`
     /// has the changes before and after the reading.
     pub(super) async fn read(
         &mut self,
         pane: PaneId,
         history: History,
         is_over: bool,
-    ) -> Result<Heard, TmuxError> {
+    ) -> Result<PaneReading, TmuxError> {
         let is_followed = self.followed.contains(&pane);
         // Output that arrives too late, and ever later, would delay everything else until it has
         // arrived. After the end of a run tmux sends no more of it.
@@ -112,7 +112,7 @@ impl OutputFollower {
         }
         self.age.remove(&pane);
         let after = self.on_told(after);
-        Ok(Heard {
+        Ok(PaneReading {
             output,
             before,
             after,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::control_clients::{ControlClients, Heard};
+use super::control_clients::ControlClients;
 use super::ownership::{self, Claim};
+use super::pane_reading::PaneReading;
 use super::processes::Processes;
 use super::tty_poller::TtyPoller;
 use crate::clock::now;
@@ -282,7 +283,7 @@ impl SessionLink {
         pane: PaneId,
         history: History,
         is_over: bool,
-    ) -> Result<Heard, TmuxError> {
+    ) -> Result<PaneReading, TmuxError> {
         let Link::Attached(clients) = &mut self.link else {
             return Err(TmuxError::Closed);
         };
