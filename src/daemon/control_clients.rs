@@ -221,6 +221,12 @@ impl ControlClients {
         }
     }
 
+    /// Returns how many bytes tmux has sent to them.
+    pub(super) fn n_bytes(&self) -> u64 {
+        let follower = self.follower.as_ref();
+        self.main.n_bytes() + follower.map_or(0, OutputFollower::n_bytes)
+    }
+
     /// Detaches.
     pub(super) async fn close(self) {
         let follower = async {

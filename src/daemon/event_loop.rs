@@ -18,11 +18,11 @@ use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::signals::Stopping;
 use crate::clock::now;
 use crate::engine;
-use crate::model::Millis;
+use crate::model::{Body, EventKind, Millis};
 use crate::paths::Paths;
 use crate::session::{AskId, Effect, Input, Session, StoreState};
 use crate::store::{Archiver, StoreGone};
-use crate::wire::{DaemonStatus, Refusal, Request, Response};
+use crate::wire::{Counters, DaemonStatus, Refusal, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const ASKS_QUEUED: usize = 32;
@@ -41,12 +41,16 @@ pub(super) struct EventLoop {
     desktop: DesktopNotices,
     /// Clients that wait for an answer.
     askers: BTreeMap<AskId, Asker>,
+    /// When they have asked.
+    asked_at: BTreeMap<AskId, Instant>,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     useless_since: Option<Instant>,
-    /// The total time of the link's jobs.
-    time_in_jobs: Duration,
+    /// What jobs of the link took together.
+    cost: JobCost,
+    /// The longest time from a request to its answer, without waits.
+    slowest_answer: Duration,
     /// The request to stop.
     stopping: Stopping,
     is_leaving: bool,
@@ -94,10 +98,12 @@ impl EventLoop {
             archiver,
             desktop: DesktopNotices::new(&options.config),
             askers: BTreeMap::new(),
+            asked_at: BTreeMap::new(),
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
-            time_in_jobs: Duration::ZERO,
+            cost: JobCost::default(),
+            slowest_answer: Duration::ZERO,
             stopping: Stopping::new(),
             is_leaving: false,
         }
@@ -198,8 +204,9 @@ impl EventLoop {
     fn take_report(&mut self, report: Report) {
         match report {
             Report::Changed(change) => self.take(Input::Changed(change)),
-            Report::Done(outcome, JobCost { took }) => {
-                self.time_in_jobs += took;
+            Report::Done(outcome, JobCost { took, bytes }) => {
+                self.cost.took += took;
+                self.cost.bytes += bytes;
                 self.take(Input::Done(*outcome));
             }
         }
@@ -232,6 +239,9 @@ impl EventLoop {
                 session_name,
                 checkpoint,
             } => {
+                for record in &records {
+                    tracing::debug!(seq = record.seq, kind = kind(&record.body), "record");
+                }
                 self.recorder.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
                     self.recorder.set_checkpoint(checkpoint);
@@ -288,6 +298,11 @@ impl EventLoop {
     }
 
     fn answer(&mut self, ask: AskId, response: Response) {
+        if let Some(asked_at) = self.asked_at.remove(&ask) {
+            let took = asked_at.elapsed();
+            self.slowest_answer = self.slowest_answer.max(took);
+            tracing::debug!(ask = ask.0, ?took, "answer");
+        }
         // Clients that have disconnected need no answer.
         match self.askers.remove(&ask) {
             Some(Asker::Request(reply) | Asker::Wait(_, reply)) => drop(reply.send(response)),
@@ -303,9 +318,11 @@ impl EventLoop {
     fn on_ask(&mut self, ask: Ask) {
         match ask {
             Ask::Request(_, Request::Status, reply) => {
-                drop(reply.send(Response::Status(self.status())));
+                drop(reply.send(Response::Status(Box::new(self.status()))));
             }
             Ask::Request(id, request, reply) => {
+                tracing::debug!(ask = id.0, request = name(&request), "request");
+                self.asked_at.insert(id, Instant::now());
                 self.askers.insert(id, Asker::Request(reply));
                 self.take(Input::Asked(id, request));
             }
@@ -315,6 +332,7 @@ impl EventLoop {
                 begun,
                 reply,
             } => {
+                tracing::debug!(ask = id.0, window = request.window, "wait");
                 self.askers.insert(id, Asker::Wait(Some(begun), reply));
                 self.take(Input::Asked(id, Request::Wait(request)));
             }
@@ -328,6 +346,8 @@ impl EventLoop {
                 self.take(Input::Asked(id, Request::Follow { window, raw }));
             }
             Ask::Left(id) => {
+                tracing::debug!(ask = id.0, "left");
+                self.asked_at.remove(&id);
                 self.askers.remove(&id);
                 self.take(Input::Left(id));
             }
@@ -353,6 +373,15 @@ impl EventLoop {
             waits: self.session.n_waits(),
             looks: counts.looks,
             found_late: counts.found_late,
+            counters: Counters {
+                whole_looks: counts.whole_looks,
+                partial_looks: counts.looks - counts.whole_looks,
+                safety_looks: counts.safety_looks,
+                skipped_looks: counts.skipped_looks,
+                tmux_ms: millis(self.cost.took),
+                tmux_bytes: self.cost.bytes,
+                slowest_answer_ms: millis(self.slowest_answer),
+            },
             running: tasks.running,
             waiting: tasks.waiting,
             dead: tasks.dead,
@@ -423,5 +452,48 @@ impl EventLoop {
         if timeout_at(deadline, rest).await.is_err() {
             tracing::warn!("the disk does not answer: the last records may not be on it");
         }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns what a record is called in the log.
+fn kind(body: &Body) -> &'static str {
+    match body {
+        Body::Event(event) => match event.kind {
+            EventKind::Started { .. } => "started",
+            EventKind::Exited { .. } => "exited",
+            EventKind::Notify { .. } => "notify",
+            EventKind::Input { .. } => "input",
+            EventKind::InputResolved { .. } => "inputResolved",
+            EventKind::Disappeared { .. } => "disappeared",
+        },
+        Body::Notice { .. } => "notice",
+        Body::FollowUp { .. } => "followUp",
+    }
+}
+
+/// Returns what a request is called in the log, without what it carries.
+fn name(request: &Request) -> &'static str {
+    match request {
+        Request::Whereabouts => "whereabouts",
+        Request::Status => "status",
+        Request::Look { .. } => "look",
+        Request::Run(_) => "run",
+        Request::Send(_) => "send",
+        Request::List => "list",
+        Request::Count => "count",
+        Request::Find { .. } => "find",
+        Request::Kill { .. } => "kill",
+        Request::KillAll { .. } => "kill-all",
+        Request::Prune => "prune",
+        Request::Wait(_) => "wait",
+        Request::Cursor { .. } => "cursor",
+        Request::Follow { .. } => "follow",
+        Request::Explain { .. } => "explain",
+        Request::Stop { .. } => "stop",
+        Request::Subscribe { .. } => "subscribe",
     }
 }

@@ -67,6 +67,8 @@ pub(super) enum Report {
 pub(super) struct JobCost {
     /// Its duration.
     pub(super) took: Duration,
+    /// How many bytes tmux sent since the job before.
+    pub(super) bytes: u64,
 }
 
 /// The link's handle for the answering thread.
@@ -103,6 +105,7 @@ impl Link {
             rules,
             waiting: BTreeSet::new(),
             flushed: Instant::now(),
+            bytes_before: 0,
             reports,
         };
         let (done, is_done) = oneshot::channel();
@@ -195,6 +198,8 @@ struct LinkTask {
     waiting: BTreeSet<WindowId>,
     /// When tmux was last asked to send pending notifications.
     flushed: Instant,
+    /// How many bytes tmux had sent after the last job.
+    bytes_before: u64,
     reports: mpsc::Sender<Report>,
 }
 
@@ -239,6 +244,9 @@ impl LinkTask {
     async fn run_job(&mut self, job: Job, aborted: &mut watch::Receiver<bool>) {
         let began = Instant::now();
         let name = LinkJobs::name(&job);
+        if let Job::Look(order) = &job {
+            tracing::debug!(scope = ?order.scope, windows = ?order.windows, "look");
+        }
         let done = tokio::select! {
             done = timeout(JOB_LIMIT, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
                 Done::failed(format!("tmux does not answer: gave up after {JOB_LIMIT:?}"))
@@ -247,19 +255,41 @@ impl LinkTask {
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
         let took = began.elapsed();
-        tracing::debug!(job = name, ?took, is_ok = done.outcome.is_ok(), "job done");
+        let bytes = self.count_bytes();
+        match &done.outcome {
+            Ok(Outcome::Looked(Some(look))) => tracing::debug!(
+                job = name,
+                ?took,
+                bytes,
+                windows = look.snapshot.tasks.len(),
+                is_whole = look.is_whole,
+                "job done"
+            ),
+            Ok(_) => tracing::debug!(job = name, ?took, bytes, "job done"),
+            Err(error) => tracing::debug!(job = name, ?took, bytes, error, "job failed"),
+        }
         let before = self.jobs.link.take_queued();
         for change in before.into_iter().chain(done.before) {
             self.report(Report::Changed(change)).await;
         }
-        self.report(Report::Done(Box::new(done.outcome), JobCost { took }))
-            .await;
+        self.report(Report::Done(
+            Box::new(done.outcome),
+            JobCost { took, bytes },
+        ))
+        .await;
         for change in done.after {
             self.report(Report::Changed(change)).await;
         }
         if let Some(untidy) = done.untidy {
             self.jobs.link.tidy(&untidy).await;
         }
+    }
+
+    /// Returns how many bytes tmux has sent since it was last asked. Other clients count from 0.
+    fn count_bytes(&mut self) -> u64 {
+        let bytes = self.jobs.link.n_bytes();
+        let before = std::mem::replace(&mut self.bytes_before, bytes);
+        bytes.checked_sub(before).unwrap_or(bytes)
     }
 
     /// Examines terminals, and makes tmux send pending notifications.

@@ -152,6 +152,11 @@ impl OutputFollower {
         self.client.pid()
     }
 
+    /// Returns how many bytes tmux has sent to it.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.client.n_bytes()
+    }
+
     /// Detaches.
     pub(super) async fn close(self) {
         self.client.close().await;

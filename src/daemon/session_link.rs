@@ -227,6 +227,14 @@ impl SessionLink {
         }
     }
 
+    /// Returns how many bytes tmux has sent to the present control clients.
+    pub(super) fn n_bytes(&self) -> u64 {
+        match &self.link {
+            Link::Attached(clients) => clients.n_bytes(),
+            Link::Apart { .. } => 0,
+        }
+    }
+
     /// Makes tmux send pending notifications.
     pub(super) async fn flush(&mut self) {
         let Link::Attached(clients) = &mut self.link else {

@@ -9,7 +9,7 @@ use crate::wire::{DaemonStatus, Request, Response};
 /// Returns the daemon's status.
 pub(crate) async fn daemon_status(session: &Session) -> Result<DaemonStatus, OpsError> {
     match session.ask(&Request::Status).await? {
-        Some(Response::Status(status)) => Ok(status),
+        Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(ClientError::Unexpected.into()),
         None => Err(session.no_daemon()),
     }

@@ -30,11 +30,20 @@ pub struct Parser {
     open: Option<(Guard, Vec<Vec<u8>>)>,
     /// What was parsed and not yet taken.
     ready: VecDeque<ControlItem>,
+    /// How many bytes were parsed.
+    n_bytes: u64,
 }
 
 impl Parser {
+    /// Returns how many bytes were parsed.
+    #[must_use]
+    pub fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
     /// Parses more bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.n_bytes += bytes.len() as u64;
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|b| *b == b'\n') {
             self.extend_line(&rest[..end]);

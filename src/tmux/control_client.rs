@@ -100,6 +100,12 @@ impl ControlClient {
         self.running.as_ref()?.child.0.id()
     }
 
+    /// Returns how many bytes tmux has sent to it.
+    pub(super) fn n_bytes(&self) -> u64 {
+        let running = self.running.as_ref();
+        running.map_or(0, |running| running.parser.n_bytes())
+    }
+
     /// Returns the next item of tmux's output; `None` at its end.
     ///
     /// # Cancel safety

@@ -31,8 +31,8 @@ pub use saved::{Checkpoint, SavedEvent, SavedFeed, SavedLife, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, DaemonStatus, Ended, Filter, ReaderStart, Refusal, RefusalKind, Request, Response,
-    Whereabouts,
+    After, Counters, DaemonStatus, Ended, Filter, ReaderStart, Refusal, RefusalKind, Request,
+    Response, Whereabouts,
 };
 use task::OWNER_CHARS;
 pub use task::TaskFields;

@@ -164,7 +164,7 @@ pub enum Response {
     /// The session.
     Whereabouts(Whereabouts),
     /// The daemon's status.
-    Status(DaemonStatus),
+    Status(Box<DaemonStatus>),
     /// The tasks.
     List(LsView),
     /// The number of tasks by state.
@@ -264,6 +264,27 @@ pub enum RefusalKind {
     Version,
 }
 
+/// How much a daemon has done since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Counters {
+    /// Looks at all windows.
+    pub whole_looks: u64,
+    /// Looks only at windows that were reported or asked for.
+    pub partial_looks: u64,
+    /// Looks, of either kind, that no report triggered.
+    pub safety_looks: u64,
+    /// Looks that were ordered and not taken, because an earlier one had covered all reports.
+    pub skipped_looks: u64,
+    /// Time spent on jobs with tmux and `/proc`, in milliseconds. Requests do not wait for all of it:
+    /// it passes on a thread of its own.
+    pub tmux_ms: u64,
+    /// Bytes that tmux has sent: answers, notifications and followed output.
+    pub tmux_bytes: u64,
+    /// The longest time from a request to its answer, without waits, in milliseconds.
+    pub slowest_answer_ms: u64,
+}
+
 /// A daemon's status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -301,6 +322,9 @@ pub struct DaemonStatus {
     pub looks: u64,
     /// How many looks found an event without being triggered by a report. It should be 0.
     pub found_late: u64,
+    /// Its work since it started.
+    #[serde(default)]
+    pub counters: Counters,
     /// Alive and not waiting.
     pub running: usize,
     /// Alive and waiting for input.

@@ -166,6 +166,12 @@ fn status_describes_the_daemon() {
     for part in ["session  work", "1 running, 0 waiting, 0 exited"] {
         assert!(text.ok().contains(part), "{text}");
     }
+    let counter = |name: &str| world.daemon_status()["counters"][name].as_u64().unwrap();
+    let (partial, bytes) = (counter("partialLooks"), counter("tmuxBytes"));
+    world.run("counted", "exec sleep 1000");
+    assert!(counter("wholeLooks") > 0);
+    assert!(counter("partialLooks") > partial);
+    assert!(counter("tmuxBytes") > bytes);
 }
 
 #[test]
