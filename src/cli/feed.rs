@@ -246,6 +246,6 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             Some(counts + &problem.unwrap_or_default())
         }
         LiveRecord::Gap { from, to } => missing(&[(*from, *to)], 0),
-        LiveRecord::Hello { .. } | LiveRecord::Sync => None,
+        LiveRecord::Hello { .. } | LiveRecord::Sync | LiveRecord::Tasks { .. } => None,
     }
 }

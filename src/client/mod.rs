@@ -171,7 +171,12 @@ impl Client {
         start: ReaderStart,
         filter: Filter,
     ) -> Result<String, ClientError> {
-        self.send(&Request::Subscribe { start, filter }).await?;
+        self.send(&Request::Subscribe {
+            start,
+            filter,
+            tasks: false,
+        })
+        .await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
             Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),

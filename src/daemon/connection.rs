@@ -14,9 +14,8 @@ use super::signals::Stopping;
 use super::streams::{Streams, until_closed};
 use crate::files;
 use crate::session::AskId;
-use crate::wire::{
-    Filter, ReaderStart, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
-};
+use crate::store::Subscription;
+use crate::wire::{Refusal, RefusalKind, Request, Response, WaitRequest, parse_request};
 
 /// The maximum length of a request: the longest command line, quoted twice.
 const MAX_REQUEST: u64 = 8 << 20;
@@ -105,8 +104,13 @@ pub(super) async fn serve(
             }
         };
         let goes_on = match request {
-            Request::Subscribe { start, filter } => {
-                return subscribe(reader, writer, &streams, &start, filter).await;
+            Request::Subscribe {
+                start,
+                filter,
+                tasks,
+            } => {
+                let subscription = streams.subscribe(&start, filter, tasks);
+                return subscribe(reader, writer, &streams, subscription).await;
             }
             Request::Wait(request) => wait(&mut reader, &mut writer, &asks, request).await,
             Request::Follow { window, raw } => {
@@ -218,10 +222,9 @@ async fn subscribe(
     reader: Reader,
     mut writer: Writer,
     streams: &Streams,
-    start: &ReaderStart,
-    filter: Filter,
+    subscription: Result<Subscription, Refusal>,
 ) {
-    match streams.subscribe(start, filter) {
+    match subscription {
         Err(refusal) => {
             answer(&mut writer, &Response::Refused(refusal)).await;
         }

@@ -31,8 +31,13 @@ impl Streams {
         &self,
         start: &ReaderStart,
         filter: Filter,
+        with_tasks: bool,
     ) -> Result<Subscription, Refusal> {
-        self.live.subscribe(start, filter)
+        if with_tasks {
+            self.live.subscribe_with_tasks(start, filter)
+        } else {
+            self.live.subscribe(start, filter)
+        }
     }
 
     /// Writes the stream to this connection until either side closes it.
@@ -74,7 +79,7 @@ impl Streams {
             epoch: None,
             seq: after,
         });
-        let Ok(subscription) = self.subscribe(&start, Filter::default()) else {
+        let Ok(subscription) = self.live.subscribe(&start, Filter::default()) else {
             return;
         };
         let printing = async move {

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::Beginning;
 use super::read_marks::Readers;
 use super::stream::{Extent, NEWS_KEPT, News, Subscription};
+use super::tasks::{TaskBoard, TaskChanges};
 use crate::feed::{Reader, Sequence};
 use crate::wire::{Filter, LiveRecord, ReaderStart, Refusal, RefusalKind, VERSION};
 
@@ -20,6 +21,8 @@ pub(crate) struct Live {
     epoch: String,
     state: Mutex<State>,
     readers: Arc<Readers>,
+    /// The tasks as the last look saw them.
+    tasks: watch::Sender<Arc<TaskBoard>>,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,7 @@ impl Live {
                 news: Some(broadcast::Sender::new(NEWS_KEPT)),
             }),
             readers: Arc::default(),
+            tasks: watch::Sender::new(Arc::default()),
         }
     }
 
@@ -94,9 +98,26 @@ impl Live {
             filter,
             extent,
             news: news.subscribe(),
+            tasks: None,
             has_skipped: false,
             reading: self.readers.begin(),
         })
+    }
+
+    /// Returns a stream that also has the tasks and their changes.
+    pub(crate) fn subscribe_with_tasks(
+        &self,
+        start: &ReaderStart,
+        filter: Filter,
+    ) -> Result<Subscription, Refusal> {
+        let mut subscription = self.subscribe(start, filter)?;
+        subscription.tasks = Some(TaskChanges::new(self.tasks.subscribe()));
+        Ok(subscription)
+    }
+
+    /// Publishes the tasks as a look saw them.
+    pub(crate) fn publish_tasks(&self, board: TaskBoard) {
+        self.tasks.send_replace(Arc::new(board));
     }
 
     /// Sets the session's new name.

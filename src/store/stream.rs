@@ -9,6 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::coop::consume_budget;
 
 use super::read_marks::Reading;
+use super::tasks::TaskChanges;
 use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{Filter, Kind, LiveRecord};
@@ -63,6 +64,8 @@ pub(crate) struct Subscription {
     pub(super) extent: Extent,
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<News>,
+    /// The tasks and their changes, where they are wanted.
+    pub(super) tasks: Option<TaskChanges>,
     /// Whether the filter left out a follow-up, which therefore still needs another reader.
     pub(super) has_skipped: bool,
     /// Counts this reader.
@@ -125,13 +128,30 @@ pub(crate) async fn serve(
     if let Some(status) = subscription.status.take() {
         lines.add(&status).await?;
     }
+    add_tasks(&mut subscription, &mut lines).await?;
     lines.write().await?;
     let extent = subscription.extent;
     records_until(&mut subscription, extent, &mut lines).await?;
     lines.add(&LiveRecord::Sync).await?;
     lines.write().await?;
     loop {
-        match subscription.news.recv().await {
+        let tasks = &mut subscription.tasks;
+        let tasks_changed = async {
+            match tasks {
+                Some(tasks) => tasks.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        // Losing either is safe: nothing is taken before it is done.
+        let news = tokio::select! {
+            news = subscription.news.recv() => news,
+            () = tasks_changed => {
+                add_tasks(&mut subscription, &mut lines).await?;
+                lines.write().await?;
+                continue;
+            }
+        };
+        match news {
             Ok(News::Grown(extent)) => {
                 records_until(&mut subscription, extent, &mut lines).await?;
             }
@@ -144,6 +164,21 @@ pub(crate) async fn serve(
             Err(RecvError::Closed) => return Ok(()),
         }
     }
+}
+
+/// Says what has changed of the tasks, where that is wanted.
+async fn add_tasks<W: AsyncWrite + Unpin>(
+    subscription: &mut Subscription,
+    lines: &mut Lines<'_, W>,
+) -> Result<(), StreamError> {
+    let record = subscription
+        .tasks
+        .as_mut()
+        .and_then(TaskChanges::next_record);
+    if let Some(record) = record {
+        lines.add(&record).await?;
+    }
+    Ok(())
 }
 
 /// Writes the records up to this end of the feed.

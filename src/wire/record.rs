@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checkpoint, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339};
+use super::{
+    Checkpoint, LsTask, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339,
+};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record,
     ReplacedBy, Seq, StatusCounts, WindowId, text,
@@ -388,6 +390,18 @@ pub enum LiveRecord {
         from: Seq,
         /// The last missing sequence number.
         to: Seq,
+    },
+    /// The tasks, as `ls --json` has them: at first all of them, then those that changed. Only in
+    /// streams that ask for it.
+    Tasks {
+        /// Whether the session exists.
+        exists: bool,
+        /// Whether these are all tasks. If not, tasks that are not here are as they were.
+        complete: bool,
+        /// The tasks.
+        tasks: Vec<LsTask>,
+        /// The ids of windows that are gone since the record before.
+        removed: Vec<String>,
     },
 }
 

@@ -93,6 +93,9 @@ pub enum Request {
         start: ReaderStart,
         /// Which records pass.
         filter: Filter,
+        /// Whether the tasks are wanted as well: first all of them, then each change.
+        #[serde(default)]
+        tasks: bool,
     },
 }
 

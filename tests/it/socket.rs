@@ -136,3 +136,48 @@ fn a_daemon_of_another_version_is_named_with_what_to_do() {
     daemon.join().unwrap();
     fs::remove_file(world.socket()).unwrap();
 }
+
+#[test]
+fn a_subscriber_gets_all_tasks_and_then_their_changes() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!("{}; exit 3", gate.wait());
+    let window = world.run("api", &line);
+    let other = world.run("other", "exec sleep 1000");
+    let reader = connect(&world);
+    ask(
+        &reader,
+        &json!({"op": "subscribe", "start": "now", "filter": {}, "tasks": true}),
+    );
+    let lines = BufReader::new(&reader).lines().map(Result::unwrap);
+    let mut records = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    let mut next = |is_it: &dyn Fn(&Value) -> bool| {
+        let mut tasks = records.by_ref().filter(|record| record["kind"] == "tasks");
+        tasks.find(is_it).expect("the stream goes on")
+    };
+    let named = |record: &Value| -> Vec<String> {
+        let tasks = record["tasks"].as_array().unwrap().iter();
+        tasks
+            .map(|task| task["windowId"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let first = next(&|_| true);
+    assert_eq!(
+        (&first["complete"], &first["exists"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(named(&first), [window.clone(), other.clone()]);
+    gate.open();
+    let ended = next(&|record| record["tasks"][0]["state"] == "exited");
+    assert_eq!(ended["complete"], false);
+    assert_eq!(named(&ended), [window]);
+    assert_eq!(ended["tasks"][0]["exitCode"], 3);
+    world.task(["kill", "other"]).ok();
+    let gone = next(&|record| record["removed"] != json!([]));
+    assert_eq!(gone["removed"], json!([other]));
+    world.task(["kill-all", "--yes"]).ok();
+    assert_eq!(
+        next(&|record| record["exists"] == false)["tasks"],
+        json!([])
+    );
+}

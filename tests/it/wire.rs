@@ -149,6 +149,7 @@ fn every_kind_and_type_has_a_frozen_line() {
         "started",
         "status",
         "sync",
+        "tasks",
     ];
     assert_eq!(found, expected);
 }
