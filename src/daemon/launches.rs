@@ -18,6 +18,7 @@ pub(super) async fn run(
     };
     match launch(link, paths, session, &plan_of(request)).await {
         Ok(Some(launched)) => {
+            link.note_launched(launched.window);
             let response = Response::Launched(launched_run(&launched));
             (Some(launched.window), response)
         }

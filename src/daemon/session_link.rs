@@ -253,6 +253,11 @@ impl SessionLink {
         }
     }
 
+    /// Records a window that a launch has created or used again: its options are set.
+    pub(super) fn note_launched(&mut self, window: WindowId) {
+        self.prepared.insert(window);
+    }
+
     /// Makes the next look query everything, including changes that are never reported: options,
     /// and the foreground program of a task that we did not start.
     fn ask_for_all(&mut self) {

@@ -8,6 +8,7 @@ use super::launch_plan::{LaunchError, LaunchPlan, Launched, Replaced};
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
 use super::rows::{IS_BARE, STAND_IN};
 use super::server::Server;
+use super::task_environment::PREFIX;
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
@@ -22,6 +23,8 @@ struct Windows {
     named: String,
     /// The names of the server's control clients.
     control_clients: Vec<String>,
+    /// Whether a hook of the user runs when a window is created.
+    has_hook: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -56,6 +59,9 @@ const MARK: &str = "@tmux_task_launch";
 /// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
+/// The hook that runs, and may wait, right after a window was created.
+const HOOK: &str = "after-new-window";
+
 /// The window option with the owner of its task.
 const OWNER: &str = "@tmux_task_owner";
 
@@ -73,12 +79,13 @@ impl<'a> LaunchLines<'a> {
             slots,
             named,
             control_clients,
+            has_hook,
         } = match self.find_windows(connection).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
         let launched = match slots.as_slice() {
-            [] => self.create_window(connection, &named).await?,
+            [] => self.create_window(connection, &named, has_hook).await?,
             [slot] if self.plan.only_if_absent && !slot.is_dead => {
                 return Err(LaunchError::Running {
                     name: self.plan.name.clone(),
@@ -142,11 +149,18 @@ impl<'a> LaunchLines<'a> {
                 &format!("#{{==:#{{window_name}},{}}}", self.plan.name),
             ])
             .args(["-F", &self.row_format()]);
-        match connection.run(&[list_control_clients(), list]).await {
+        let pane_target = format!("{}:", self.session);
+        let ask = [
+            list_control_clients(),
+            list,
+            Command::new("show-hooks").args(["-g", HOOK]),
+            Command::new("show-hooks").args(["-t", &pane_target, HOOK]),
+        ];
+        match connection.run(&ask).await {
             Err(error) if error.is_missing() => Ok(None),
             answer => {
                 let frames = answer?;
-                let text = frames.last().map(Frame::text).unwrap_or_default();
+                let text = frames.get(1).map(Frame::text).unwrap_or_default();
                 let rows = read_rows(&text);
                 Ok(Some(Windows {
                     named: rows.first().map_or("", |row| row.named).to_owned(),
@@ -156,6 +170,7 @@ impl<'a> LaunchLines<'a> {
                         .filter(|slot| slot.is_task)
                         .collect(),
                     control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
+                    has_hook: frames.iter().any(is_hook_set),
                 }))
             }
         }
@@ -250,18 +265,23 @@ impl<'a> LaunchLines<'a> {
     }
 
     /// Creates the window, unless the windows of its name have changed.
+    /// Where no hook can run in between, the window begins with the task itself.
     async fn create_window(
         &self,
         connection: &mut Connection<'_>,
         named: &str,
+        has_hook: bool,
     ) -> Result<Option<Launched>, LaunchError> {
         let pane_target = format!("{}:", self.session);
         let end = format!("{pane_target}{{end}}");
-        let make = [
-            Command::new("set-option").args(["-t", &pane_target, "history-limit", HISTORY_LIMIT]),
-            self.new_window(&["-a", "-t", &end]),
-            self.start_in(&end),
-        ];
+        let limit =
+            Command::new("set-option").args(["-t", &pane_target, "history-limit", HISTORY_LIMIT]);
+        let place = ["-a", "-t", &end];
+        let make = if has_hook {
+            [limit, self.new_window(&place), self.start_in(&end)]
+        } else {
+            [limit, self.new_task_window(&place), self.mark_in(&end)]
+        };
         let is_same = format!("#{{==:{},{named}}}", self.named_format());
         let commands = [
             // Another session must not be used in place of one that is gone.
@@ -298,7 +318,11 @@ impl<'a> LaunchLines<'a> {
             .join("\n");
         let made = said.lines().find_map(|line| line.strip_prefix(&beginning));
         let Some(pane) = made else { return Ok(None) };
-        let commands = [self.start_in(pane), self.list_launched()];
+        let commands = [
+            self.start_in(pane),
+            self.mark_in(pane),
+            self.list_launched(),
+        ];
         let disturbed = || LaunchError::Disturbed(self.plan.name.clone());
         match connection.run_unseen(&commands).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
@@ -376,6 +400,29 @@ impl<'a> LaunchLines<'a> {
         self.with_stand_in(command, "window")
     }
 
+    /// Creates a window that begins with the task, and prints its pane. Its options are set in the
+    /// same line, before tmux reads the task's output or learns of its end.
+    fn new_task_window(&self, place: &[&str]) -> Command {
+        let made = format!("made-{} #{{pane_id}}", self.plan.token);
+        Command::new("new-window")
+            .args(["-d", "-P", "-F", &made, "-n", &self.plan.name])
+            .args(place.iter().copied())
+            .args(["-c", &literal_format(&self.plan.cwd), "--"])
+            .args(self.plan.words.iter().cloned())
+    }
+
+    /// Sets the options of a window that begins with the task, if the target is a window of this
+    /// launch: the name of the environment's file contains its token.
+    fn mark_in(&self, target: &str) -> Command {
+        let is_own = format!(
+            "#{{m:*{PREFIX}{}*,#{{pane_start_command}}}}",
+            self.plan.token
+        );
+        Command::new("if-shell")
+            .args(["-F", "-t", target, &is_own])
+            .arg(control_line(&self.window_options(target, Count::First)))
+    }
+
     /// Adds a stand-in process, which prints nothing, ends by itself when it is no longer needed,
     /// and identifies its launch.
     fn with_stand_in(&self, command: Command, what: &str) -> Command {
@@ -451,6 +498,15 @@ impl<'a> LaunchLines<'a> {
     }
 }
 
+/// Whether this is what tmux shows of [`HOOK`] where it is set: `after-new-window[0] COMMAND`.
+fn is_hook_set(frame: &Frame) -> bool {
+    let is_set = |line: &str| {
+        line.strip_prefix(HOOK)
+            .is_some_and(|rest| rest.starts_with('['))
+    };
+    frame.text().lines().any(is_set)
+}
+
 enum Count {
     First,
     Next,
@@ -509,6 +565,21 @@ fn read_row(line: &str) -> Option<Row<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hook_is_set_where_tmux_shows_what_it_runs() {
+        let shown = |text: &str| Frame {
+            time: 0,
+            number: 1,
+            flags: 1,
+            ok: true,
+            body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
+        };
+        assert!(is_hook_set(&shown("after-new-window[5] run-shell true")));
+        for text in ["", "after-new-window", "after-new-windows[0] x"] {
+            assert!(!is_hook_set(&shown(text)), "{text}");
+        }
+    }
 
     #[test]
     fn the_lowest_pane_is_the_slot() {

@@ -19,7 +19,7 @@ use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::environment::{Withheld, is_shell_name};
 
 /// The prefix of the files' names.
-const PREFIX: &str = "task-env-";
+pub(super) const PREFIX: &str = "task-env-";
 
 /// The suffix of the file with the variables that no shell can name.
 const MORE: &str = ".more";
