@@ -120,18 +120,17 @@ mod tests {
 
     /// The record as `exists complete changed removed`.
     fn next(changes: &mut TaskChanges) -> Option<(bool, bool, Vec<String>, Vec<String>)> {
-        match changes.next_record()? {
-            LiveRecord::Tasks {
-                exists,
-                complete,
-                tasks,
-                removed,
-            } => {
-                let ids = tasks.into_iter().map(|task| task.task.window_id);
-                Some((exists, complete, ids.collect(), removed))
-            }
-            other => panic!("{other:?}"),
-        }
+        let LiveRecord::Tasks {
+            exists,
+            complete,
+            tasks,
+            removed,
+        } = changes.next_record()?
+        else {
+            panic!("another record");
+        };
+        let ids = tasks.into_iter().map(|task| task.task.window_id);
+        Some((exists, complete, ids.collect(), removed))
     }
 
     fn ids(ids: &[&str]) -> Vec<String> {
