@@ -14,6 +14,7 @@ pub mod programs;
 mod record;
 mod snapshot;
 mod task;
+mod task_board;
 #[cfg(test)]
 pub(crate) mod test_notation;
 pub mod text;
@@ -28,4 +29,5 @@ pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{CursorPosition, Exit, Life, Screen, Signal, Task};
+pub use task_board::{BoardTask, TaskBoard};
 pub use tty::{Foreground, ReadCall, TtyEvidence, TtyUse};

@@ -8,8 +8,9 @@ use tokio::sync::{broadcast, watch};
 use super::Beginning;
 use super::read_marks::Readers;
 use super::stream::{Extent, NEWS_KEPT, News, Subscription};
-use super::tasks::{TaskBoard, TaskChanges};
+use super::task_changes::TaskChanges;
 use crate::feed::{Reader, Sequence};
+use crate::model::TaskBoard;
 use crate::wire::{Filter, LiveRecord, ReaderStart, Refusal, RefusalKind, VERSION};
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing

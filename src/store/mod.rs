@@ -9,7 +9,7 @@ mod live;
 mod read_marks;
 mod reader_thread;
 mod stream;
-mod tasks;
+mod task_changes;
 mod writer;
 
 use std::io;
@@ -25,7 +25,6 @@ pub(crate) use live::Live;
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
 pub(crate) use stream::{StreamError, Subscription, serve};
-pub(crate) use tasks::{BoardTask, TaskBoard};
 
 use crate::feed::{Journal, Pending};
 use crate::model::{Bookmark, Record, Seq, Snapshot, StatusCounts};

@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::coop::consume_budget;
 
 use super::read_marks::Reading;
-use super::tasks::TaskChanges;
+use super::task_changes::TaskChanges;
 use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{Filter, Kind, LiveRecord};

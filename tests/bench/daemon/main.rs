@@ -10,6 +10,7 @@
 )]
 
 mod begin;
+mod commands;
 mod evidence;
 mod figures;
 mod idle;
@@ -44,7 +45,7 @@ impl Effort {
 
 type Section = (&'static str, fn(Effort));
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("latency", latency::run),
     ("rapid", rapid::run),
     ("idle", idle::quiet),
@@ -52,6 +53,7 @@ const SECTIONS: [Section; 7] = [
     ("chatty", idle::chatty),
     ("twenty", idle::twenty),
     ("begin", begin::run),
+    ("commands", commands::run),
 ];
 
 fn main() {

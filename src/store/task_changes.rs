@@ -1,46 +1,11 @@
-//! The tasks as the last look saw them, for readers who subscribe to them.
+//! The changes of the tasks, for readers who subscribe to them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::model::{Task, WindowId};
+use crate::model::{BoardTask, TaskBoard, WindowId};
 use crate::wire::{LiveRecord, LsTask, TaskFields};
-
-/// The tasks of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TaskBoard {
-    /// Whether the session exists.
-    pub(crate) exists: bool,
-    /// By window.
-    pub(crate) tasks: BTreeMap<WindowId, BoardTask>,
-}
-
-/// A task with what is known of it besides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BoardTask {
-    pub(crate) task: Arc<Task>,
-    /// What it waits for, once that was recorded.
-    pub(crate) waiting_for: Option<String>,
-    /// For how long it has been silent, milliseconds, where it counts as stalled.
-    pub(crate) stalled_ms: Option<u64>,
-}
-
-impl BoardTask {
-    /// Whether a reader who has the one need not be sent the other. That a silence goes on is no
-    /// change.
-    fn is_as_sent(&self, other: &Self) -> bool {
-        (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
-            && self.waiting_for == other.waiting_for
-            && self.stalled_ms.is_some() == other.stalled_ms.is_some()
-    }
-
-    fn listed(&self) -> LsTask {
-        let fields = TaskFields::from(&*self.task);
-        LsTask::new(fields, self.waiting_for.clone(), self.stalled_ms)
-    }
-}
 
 /// The changes of the tasks for one reader. A reader that falls behind gets several changes as one.
 #[derive(Debug)]
@@ -75,8 +40,8 @@ impl TaskChanges {
         let changed = board
             .tasks
             .iter()
-            .filter(|(window, task)| had(window).is_none_or(|had| !task.is_as_sent(had)));
-        let tasks: Vec<LsTask> = changed.map(|(_, task)| task.listed()).collect();
+            .filter(|(window, task)| had(window).is_none_or(|had| !task.is_same(had)));
+        let tasks: Vec<LsTask> = changed.map(|(_, task)| listed(task)).collect();
         let had_before = before.iter().flat_map(|before| before.tasks.keys());
         let removed: Vec<String> = had_before
             .filter(|window| !board.tasks.contains_key(window))
@@ -95,6 +60,11 @@ impl TaskChanges {
             removed,
         })
     }
+}
+
+fn listed(task: &BoardTask) -> LsTask {
+    let fields = TaskFields::from(&*task.task);
+    LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms)
 }
 
 #[cfg(test)]

@@ -1,0 +1,36 @@
+//! The tasks of a session with what is known of them besides, for those who show them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Task, WindowId};
+
+/// The tasks of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskBoard {
+    /// Whether the session exists.
+    pub exists: bool,
+    /// By window.
+    pub tasks: BTreeMap<WindowId, BoardTask>,
+}
+
+/// A task with what is known of it besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoardTask {
+    /// The task.
+    pub task: Arc<Task>,
+    /// What it waits for, once that was recorded.
+    pub waiting_for: Option<String>,
+    /// For how long it has been silent, milliseconds, where it counts as stalled.
+    pub stalled_ms: Option<u64>,
+}
+
+impl BoardTask {
+    /// Whether it looks the same as another. That a silence goes on is no difference.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
+            && self.waiting_for == other.waiting_for
+            && self.stalled_ms.is_some() == other.stalled_ms.is_some()
+    }
+}
