@@ -448,6 +448,7 @@ impl SessionLink {
             &self.processes.ended_in_place(),
             changed,
         );
+        self.memory.forget_windows(order.killed.keys());
         let mut connection = Connection::Attached(main);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match synced.and(continued).and(look) {

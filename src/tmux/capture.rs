@@ -134,6 +134,12 @@ impl Captures {
         self.panes.retain(|pane, _| present.contains(pane));
     }
 
+    /// Forgets a pane that is gone.
+    pub(super) fn forget(&mut self, pane: PaneId) {
+        self.panes.remove(&pane);
+        self.expected.remove(&pane);
+    }
+
     /// Stores the server's clock at a look, in seconds since 1970.
     pub(super) fn looked(&mut self, time: i64) {
         self.expected.clear();

@@ -114,6 +114,18 @@ impl Memory {
         self.windows.clear();
     }
 
+    /// Forgets windows that a command has just ended: a line that names them or their panes would
+    /// fail, and the look would have to ask again.
+    pub fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
+        for window in windows {
+            self.moved.remove(window);
+            let pane = self.windows.remove(window).and_then(|known| known.pane());
+            if let Some(pane) = pane {
+                self.captures.forget(pane);
+            }
+        }
+    }
+
     /// Returns the first question of a look.
     fn first_question(&self, extent: Extent) -> Question {
         let panes = match extent {
