@@ -256,6 +256,7 @@ impl EventLoop {
             Effect::Status(counts) => {
                 self.recorder.perform(vec![engine::Effect::Status(counts)]);
             }
+            Effect::Tasks(board) => self.recorder.live().publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
                 let is_taken = self.recorder.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::input::AskId;
 use crate::model::{
-    Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task, WindowId,
+    Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
+    TaskBoard, WindowId,
 };
 use crate::wire::{Checkpoint, Explanation, Response, RunRequest, SendRequest};
 
@@ -34,6 +35,8 @@ pub(crate) enum Effect {
     },
     /// Publish the counts, which have changed.
     Status(StatusCounts),
+    /// Publish the tasks of the last look to their subscribers.
+    Tasks(TaskBoard),
     /// Save the last look, which includes all records so far, and the sequence number of the first
     /// event that is not delivered yet.
     Save(Box<Snapshot>, Bookmark, Option<Seq>),

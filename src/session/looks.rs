@@ -80,6 +80,7 @@ impl Session {
         let has_news = !effects.is_empty();
         let ended = ended_runs(&effects);
         self.perform(effects);
+        self.publish_tasks(at);
         if !ended.is_empty() {
             self.nudge_for_a_while(now);
         }

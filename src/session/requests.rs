@@ -9,7 +9,7 @@ use super::input::{AskId, Outcome};
 use super::job_queue::{AfterLook, Command};
 use super::machine::Session;
 use crate::engine::ExpectedWait;
-use crate::model::{GoneReason, Level, NameError, Now, Task, WindowId};
+use crate::model::{BoardTask, GoneReason, Level, NameError, Now, Task, TaskBoard, WindowId};
 use crate::wire::{
     Ended, ExplainedState, Explanation, LsTask, LsView, Refusal, RefusalKind, Request, Response,
     RunRequest, SendRequest, SnapshotLine, TaskFields,
@@ -360,6 +360,28 @@ impl Session {
             dead.clear();
         }
         barrier(dead)
+    }
+
+    /// Publishes the tasks of the last look.
+    pub(super) fn publish_tasks(&mut self, now: Now) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        let task = |(window, task): (&WindowId, &Arc<Task>)| {
+            let stalled = self.engine.stalled_for(*window, now);
+            let prompt = self.engine.prompt_of(*window);
+            let task = BoardTask {
+                task: Arc::clone(task),
+                waiting_for: prompt.map(|prompt| prompt.text.clone()),
+                stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
+            };
+            (*window, task)
+        };
+        let board = TaskBoard {
+            exists: look.exists,
+            tasks: look.tasks.iter().map(task).collect(),
+        };
+        self.effects.push(Effect::Tasks(board));
     }
 
     fn view(&self, now: Now) -> LsView {

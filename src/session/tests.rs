@@ -101,7 +101,9 @@ impl Driver {
                 Effect::Output(ask, text) => format!("output {} {text}", ask.0),
                 Effect::OutputEnd(ask) => format!("end {}", ask.0),
                 Effect::OutputCut(ask) => format!("cut {}", ask.0),
-                Effect::Save(..) | Effect::Status(_) | Effect::Nudge(_) => continue,
+                Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) | Effect::Nudge(_) => {
+                    continue;
+                }
                 Effect::Leave => "leave".to_owned(),
             };
             self.done.push(said);
