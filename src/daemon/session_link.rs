@@ -19,9 +19,11 @@ use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::process::{self, Process};
 use crate::protocol::rows::Look;
-use crate::session::{self, Change, LinkState, LookOrder, Refresh, Scope};
+use crate::session::{self, Change, Coverage, LinkState, LookOrder, Refresh, Scope};
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, Extent, History, Memory, Probe, Server, Target, TmuxError};
+use crate::tmux::{
+    self, Connection, Extent, History, Memory, Probe, Server, SessionIndex, Target, TmuxError,
+};
 use crate::wire::{Checkpoint, SavedLife, Whereabouts};
 
 /// The delay between two attempts to attach, initial and maximum.
@@ -338,6 +340,8 @@ impl SessionLink {
     ) -> Result<Option<(session::Look, Untidy)>, TmuxError> {
         match order.refresh {
             Refresh::No => {}
+            // A sweep goes on as it began.
+            Refresh::IfOld if self.memory.is_sweeping() => {}
             Refresh::IfOld => self.ask_for_all_again(),
             Refresh::Yes => self.ask_for_all(),
         }
@@ -380,7 +384,12 @@ impl SessionLink {
         let look = session::Look {
             at: now,
             snapshot,
-            is_whole: look.as_ref().is_none_or(|look| look.is_whole),
+            coverage: match &look {
+                Some(look) if look.is_whole => Coverage::Whole,
+                Some(_) if self.is_connected() && self.memory.is_sweeping() => Coverage::Sweeping,
+                Some(_) => Coverage::Reported,
+                None => Coverage::Whole,
+            },
             was_called_for,
             is_unsettled: observed.unsettled,
             death_record: look.map(|look| look.death_record).unwrap_or_default(),
@@ -513,55 +522,55 @@ impl SessionLink {
             && (tasks.peek().is_none() || tasks.any(runs))
     }
 
-    /// Looks with a new process, and attaches when there is a session.
+    /// Finds the session with a new process, and attaches when it is time to. If that fails, looks
+    /// with new processes.
     async fn look_apart(&mut self) -> Result<Option<Look>, TmuxError> {
         if !self.server_listens() {
             return self.without_server().await;
         }
-        // If our clients will attach, the look need not be complete.
-        let extent = match self.link {
-            Link::Apart { attach_at, .. } if attach_at <= Instant::now() => Extent::Rows,
-            Link::Apart { .. } | Link::Attached(_) => Extent::Whole,
-        };
-        let mut look = None;
-        if let Some(life) = self.life.clone() {
-            let found = self.one_shot(Target::Id(life.id), extent).await?;
-            look = found.filter(|look| look.session.life == life);
-        }
-        if look.is_none() {
-            let target = Target::Name(self.name.clone());
-            look = self.one_shot(target, extent).await?;
-        }
+        let found = self.find().await?;
         self.elsewhere = None;
-        let Some(look) = look else {
+        let Some(index) = found else {
             // The server may have closed its socket just now.
             return match self.server_listens() {
                 true => Ok(None),
                 false => self.without_server().await,
             };
         };
-        if !self.claim(&look.session.life).await? {
+        if !self.claim(&index.life).await? {
             return Ok(None);
         }
-        let Link::Apart { pause, .. } = self.link else {
-            return Ok(Some(look));
-        };
-        if extent == Extent::Whole {
-            return Ok(Some(look));
-        }
-        match self.attach(&look).await {
-            Ok(whole) => Ok(whole),
-            Err(error) => {
-                tracing::warn!(%error, "could not attach; looking with a process each time");
-                let (_, most) = ATTACH_PAUSE;
-                self.link = Link::Apart {
-                    attach_at: Instant::now() + pause,
-                    pause: (pause * 2).min(most),
-                };
-                self.one_shot(Target::Id(look.session.life.id), Extent::Whole)
-                    .await
+        if let Link::Apart { attach_at, pause } = self.link
+            && attach_at <= Instant::now()
+        {
+            match self.attach(&index).await {
+                Ok(whole) => return Ok(whole),
+                Err(error) => {
+                    tracing::warn!(%error, "could not attach; looking with a process each time");
+                    let (_, most) = ATTACH_PAUSE;
+                    self.link = Link::Apart {
+                        attach_at: Instant::now() + pause,
+                        pause: (pause * 2).min(most),
+                    };
+                }
             }
         }
+        let mut connection = Connection::OneShot(&self.server);
+        let target = Target::Id(index.life.id);
+        tmux::look(&mut connection, &target, &mut self.memory, Extent::Whole).await
+    }
+
+    /// Finds the session that we follow, or else the one that has its name.
+    async fn find(&self) -> Result<Option<SessionIndex>, TmuxError> {
+        let mut connection = Connection::OneShot(&self.server);
+        if let Some(life) = &self.life {
+            let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
+            if let Some(index) = found.filter(|index| index.life == *life) {
+                return Ok(Some(index));
+            }
+        }
+        let target = Target::Name(self.name.clone());
+        tmux::list_index(&mut connection, &target).await
     }
 
     /// Marks the session as ours. Returns whether it is: a session that another daemon follows or
@@ -616,37 +625,25 @@ impl SessionLink {
         Whereabouts { name, elsewhere }
     }
 
-    async fn one_shot(
-        &mut self,
-        target: Target,
-        extent: Extent,
-    ) -> Result<Option<Look>, TmuxError> {
-        let mut connection = Connection::OneShot(&self.server);
-        tmux::look(&mut connection, &target, &mut self.memory, extent).await
-    }
-
-    /// Attaches, sets the hooks and looks again: from here on nothing is missed.
-    async fn attach(&mut self, look: &Look) -> Result<Option<Look>, TmuxError> {
-        let id = look.session.life.id;
+    /// Attaches, sets the hooks and looks: from here on nothing is missed.
+    async fn attach(&mut self, index: &SessionIndex) -> Result<Option<Look>, TmuxError> {
+        let id = index.life.id;
         // Attaching clears the bell flag of the current window: bells are counted before it, and a
         // flag that was set is kept.
         let mut apart = Connection::OneShot(&self.server);
-        let panes = look.windows.iter().filter_map(|row| row.pane.as_ref());
-        let panes = panes.map(|pane| pane.pane);
-        tmux::install(&mut apart, id, panes, std::process::id()).await?;
-        let rang = self.one_shot(Target::Id(id), Extent::Rows).await?;
+        tmux::install(&mut apart, id, index.panes(), std::process::id()).await?;
+        let rang = tmux::list_index(&mut apart, &Target::Id(id)).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
         let memory = &mut self.memory;
         let mut whole = tmux::look(&mut connection, &target, memory, Extent::Whole).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
-            let mut before = rang.iter().flat_map(|look| &look.windows);
-            if before.any(|before| before.window == row.window && before.bell) {
+            if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
                 Arc::make_mut(row).bell = true;
             }
         }
-        tracing::info!(session = %id, name = look.session.name, "attached");
+        tracing::info!(session = %id, name = index.name, "attached");
         self.connections += 1;
         self.link = Link::Attached(Box::new(clients));
         Ok(whole)
@@ -810,6 +807,7 @@ fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
 fn extent_of(scope: Scope) -> Extent {
     match scope {
         Scope::Reported | Scope::Sure => Extent::Told,
+        Scope::Part => Extent::Part,
         Scope::Whole => Extent::Whole,
     }
 }

@@ -115,7 +115,9 @@ pub(crate) enum History {
 pub(crate) enum Scope {
     /// Windows that were reported as changed, and named ones; nothing if there are none.
     Reported,
-    /// The same; if there are none, verify that no window has changed.
+    /// The same, and a part of a sweep: verify that some of the others have not changed.
+    Part,
+    /// As [`Scope::Reported`]; if there are none, verify that no window has changed.
     Sure,
     /// All windows: those not reported are verified to be unchanged.
     Whole,

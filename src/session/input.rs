@@ -84,6 +84,17 @@ pub(crate) enum Outcome {
     Finished,
 }
 
+/// Which tasks were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// Those that were reported or named.
+    Reported,
+    /// The same, and the sweep that is under way has further parts.
+    Sweeping,
+    /// All of them, by this look or by the sweep that it ends.
+    Whole,
+}
+
 /// One look as a snapshot.
 #[derive(Debug)]
 pub(crate) struct Look {
@@ -91,8 +102,8 @@ pub(crate) struct Look {
     pub(crate) at: Now,
     /// The snapshot.
     pub(crate) snapshot: Snapshot,
-    /// Whether every window was queried.
-    pub(crate) is_whole: bool,
+    /// Which tasks were looked at.
+    pub(crate) coverage: Coverage,
     /// Whether a report that triggers a look arrived just before it.
     pub(crate) was_called_for: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.

@@ -17,8 +17,17 @@ const UNSETTLED: (Duration, Duration) = (Duration::from_millis(1), Duration::fro
 
 /// The first safety look comes this long after a change; the delay doubles each time. The only
 /// change that is never reported is a respawn of a dead pane, which usually happens soon after its
-/// end.
+/// end: these first looks query only windows whose runs ended last.
 const FIRST_SAFETY: Duration = Duration::from_millis(25);
+
+/// From this pause on a safety look sweeps over all windows, in parts.
+const FIRST_SWEEP: Duration = Duration::from_millis(200);
+
+/// Between two parts of a sweep: other jobs go first, and tmux serves others.
+const PART_PAUSE: Duration = Duration::from_millis(5);
+
+/// While things change, a sweep is put off by no more than this.
+const PUT_OFF: Duration = Duration::from_secs(2);
 
 /// The maximum delay of safety looks while there are dead panes.
 const WITH_DEAD: Duration = Duration::from_secs(10);
@@ -42,6 +51,17 @@ pub(super) enum Reporting {
     All,
 }
 
+/// Which look is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Something called for it.
+    Called,
+    /// Nothing did. It makes sure that runs which have just ended have not begun again.
+    Ended,
+    /// Nothing did. It makes sure of some of the windows.
+    Part,
+}
+
 /// Whether a look found a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
@@ -51,6 +71,17 @@ pub(super) enum News {
     None,
     /// Nothing reported has changed; the other windows were not queried.
     NoneOfReported,
+}
+
+/// What came of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LookResult {
+    pub(super) reporting: Reporting,
+    pub(super) news: News,
+    /// Whether a run has ended and tmux has not said how.
+    pub(super) is_unsettled: bool,
+    /// Whether a sweep has further parts.
+    pub(super) is_sweeping: bool,
 }
 
 /// The schedule of the next look.
@@ -63,6 +94,12 @@ pub(super) struct LookSchedule {
     safety: Instant,
     /// When a look is due because something is in progress.
     wanted: Option<Instant>,
+    /// When the next part of a sweep is due; `None` while there is no sweep.
+    part: Option<Instant>,
+    /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
+    /// last one.
+    sweep_by: Option<Instant>,
+    reporting: Reporting,
     settling: Duration,
     last: Instant,
 }
@@ -75,6 +112,9 @@ impl LookSchedule {
             pause: Duration::ZERO,
             safety: now,
             wanted: None,
+            part: None,
+            sweep_by: None,
+            reporting: Reporting::Absent,
             settling,
             last: now,
         }
@@ -96,20 +136,21 @@ impl LookSchedule {
     }
 
     /// Notes a look.
-    pub(super) fn looked(
-        &mut self,
-        reporting: Reporting,
-        news: News,
-        unsettled: bool,
-        now: Instant,
-    ) {
+    pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
+        let LookResult {
+            reporting,
+            news,
+            is_unsettled,
+            is_sweeping,
+        } = result;
         self.last = now;
         self.wanted = None;
+        self.reporting = reporting;
         let (first, most) = match reporting {
             Reporting::Absent => ABSENT,
             Reporting::Nothing => UNREPORTED,
             Reporting::AllButRespawns => (FIRST_SAFETY, WITH_DEAD),
-            Reporting::All => (FIRST_SAFETY, self.longest),
+            Reporting::All => (FIRST_SWEEP, self.longest),
         };
         let pause = match news {
             News::Some => Some(first),
@@ -120,8 +161,24 @@ impl LookSchedule {
             self.pause = pause.min(most).min(self.longest);
             self.safety = self.last + self.pause;
         }
+        let is_sweep_over = self.part.is_some() && !is_sweeping;
+        if is_sweep_over {
+            self.sweep_by = None;
+        }
+        if news == News::Some {
+            self.sweep_by.get_or_insert(now + PUT_OFF);
+        }
+        self.part = is_sweeping.then(|| {
+            let next = now + PART_PAUSE;
+            match (news, self.part, self.sweep_by) {
+                (News::Some, _, Some(by)) => next.max((now + FIRST_SWEEP).min(by)),
+                // It is put off already, and this look was no part of it.
+                (_, Some(part), _) if part > now => part,
+                _ => next,
+            }
+        });
         let (settling, most) = UNSETTLED;
-        if unsettled {
+        if is_unsettled {
             self.want(self.last + self.settling);
             self.settling = (self.settling * 2).min(most);
         } else {
@@ -140,13 +197,36 @@ impl LookSchedule {
 
     /// Returns when to look.
     pub(super) fn next_look(&self) -> Instant {
-        self.wanted
-            .map_or(self.safety, |wanted| wanted.min(self.safety))
+        let safety = match (self.part, self.sweep_by) {
+            (Some(part), _) if self.checks_ended_first() => part.min(self.safety),
+            (Some(part), _) => part,
+            (None, Some(by)) => self.safety.min(by),
+            (None, None) => self.safety,
+        };
+        self.wanted.map_or(safety, |wanted| wanted.min(safety))
     }
 
-    /// Whether a look that is due now is a safety look only.
-    pub(super) fn is_safety(&self, now: Instant) -> bool {
-        self.wanted.is_none_or(|wanted| wanted > now)
+    /// Returns which look is due now, if one is.
+    pub(super) fn due(&self, now: Instant) -> Option<Due> {
+        if self.next_look() > now {
+            return None;
+        }
+        let is_sweep_due = match (self.part, self.sweep_by) {
+            (Some(part), _) => part <= now,
+            (None, by) => by.is_some_and(|by| by <= now) || !self.checks_ended_first(),
+        };
+        Some(if self.wanted.is_some_and(|wanted| wanted <= now) {
+            Due::Called
+        } else if is_sweep_due {
+            Due::Part
+        } else {
+            Due::Ended
+        })
+    }
+
+    /// Whether the next safety look comes so soon that it looks only at runs which have just ended.
+    fn checks_ended_first(&self) -> bool {
+        self.reporting == Reporting::AllButRespawns && self.pause < FIRST_SWEEP.min(self.longest)
     }
 }
 
@@ -158,24 +238,109 @@ mod tests {
         (schedule.next_look() - schedule.last).as_millis()
     }
 
+    fn result(reporting: Reporting, news: News) -> LookResult {
+        LookResult {
+            reporting,
+            news,
+            is_unsettled: false,
+            is_sweeping: false,
+        }
+    }
+
+    fn unsettled(news: News) -> LookResult {
+        LookResult {
+            is_unsettled: true,
+            ..result(Reporting::All, news)
+        }
+    }
+
+    fn sweeping(news: News) -> LookResult {
+        LookResult {
+            is_sweeping: true,
+            ..result(Reporting::AllButRespawns, news)
+        }
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
     #[test]
     fn safety_looks_grow_seldom_and_a_change_makes_them_frequent_again() {
         let now = Instant::now();
-        let mut schedule = LookSchedule::new(Duration::from_millis(150), now);
-        let mut pauses = Vec::new();
-        for news in [
-            News::Some,
-            News::None,
-            News::None,
-            News::None,
-            News::None,
-            News::Some,
+        for (reporting, expected) in [
+            (
+                Reporting::AllButRespawns,
+                [25, 50, 100, 200, 400, 600, 600, 25],
+            ),
+            (Reporting::All, [200, 400, 600, 600, 600, 600, 600, 200]),
         ] {
-            schedule.looked(Reporting::All, news, false, now);
-            pauses.push(in_ms(&schedule));
-            assert!(schedule.is_safety(schedule.next_look()));
+            let mut schedule = LookSchedule::new(ms(600), now);
+            let mut news = [News::None; 8];
+            (news[0], news[7]) = (News::Some, News::Some);
+            let pauses = news.map(|news| {
+                schedule.looked(result(reporting, news), now);
+                let due = schedule.due(schedule.next_look());
+                let is_soon = in_ms(&schedule) < 200;
+                assert_eq!(due, Some(if is_soon { Due::Ended } else { Due::Part }));
+                in_ms(&schedule)
+            });
+            assert_eq!(pauses, expected, "{reporting:?}");
         }
-        assert_eq!(pauses, [25, 50, 100, 150, 150, 25]);
+    }
+
+    #[test]
+    fn the_parts_of_a_sweep_follow_soon_and_are_put_off_while_things_change() {
+        let begin = Instant::now();
+        let at = |millis| begin + ms(millis);
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
+        for _ in 0..4 {
+            schedule.looked(result(Reporting::AllButRespawns, News::None), begin);
+        }
+        assert_eq!(schedule.next_look(), at(200));
+        assert_eq!(schedule.due(at(200)), Some(Due::Part));
+        schedule.looked(sweeping(News::NoneOfReported), at(200));
+        assert_eq!(schedule.next_look(), at(205));
+        assert_eq!(schedule.due(at(205)), Some(Due::Part));
+        // Something changes: what has just ended is looked at first.
+        schedule.looked(sweeping(News::Some), at(205));
+        assert_eq!(schedule.next_look(), at(230));
+        assert_eq!(schedule.due(at(230)), Some(Due::Ended));
+        schedule.looked(sweeping(News::None), at(230));
+        assert_eq!(schedule.next_look(), at(280));
+        schedule.looked(sweeping(News::NoneOfReported), at(270));
+        schedule.looked(sweeping(News::None), at(280));
+        assert_eq!(schedule.next_look(), at(380));
+        schedule.looked(sweeping(News::None), at(380));
+        assert_eq!(schedule.next_look(), at(405));
+        assert_eq!(schedule.due(at(405)), Some(Due::Part));
+        schedule.looked(sweeping(News::NoneOfReported), at(405));
+        assert_eq!(schedule.next_look(), at(410));
+        // The last part.
+        schedule.looked(result(Reporting::AllButRespawns, News::None), at(410));
+        assert_eq!(schedule.next_look(), at(810));
+    }
+
+    #[test]
+    fn a_sweep_is_not_put_off_for_ever() {
+        let begin = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
+        let mut parts = Vec::new();
+        // Every 10 ms something changes; a sweep has three parts.
+        for millis in (0..5000).step_by(10) {
+            let now = begin + ms(millis);
+            let is_part = schedule.due(now) == Some(Due::Part);
+            if is_part {
+                parts.push(millis);
+            }
+            let is_sweeping = parts.len() % 3 != 0;
+            let found = LookResult {
+                is_sweeping,
+                ..sweeping(News::Some)
+            };
+            schedule.looked(found, now);
+        }
+        assert_eq!(parts, [0, 2000, 2010, 4010, 4020, 4030]);
     }
 
     #[test]
@@ -183,16 +348,16 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(Reporting::All, News::None, false, now);
+            schedule.looked(result(Reporting::All, News::None), now);
         }
         let safety = schedule.next_look();
-        assert_eq!(in_ms(&schedule), 800);
+        assert_eq!(in_ms(&schedule), 6400);
         let now = now + Duration::from_millis(400);
         schedule.paused();
-        schedule.looked(Reporting::All, News::NoneOfReported, false, now);
+        schedule.looked(result(Reporting::All, News::NoneOfReported), now);
         assert_eq!(schedule.next_look(), safety);
-        schedule.looked(Reporting::All, News::Some, false, now);
-        assert_eq!(in_ms(&schedule), 25);
+        schedule.looked(result(Reporting::All, News::Some), now);
+        assert_eq!(in_ms(&schedule), 200);
     }
 
     #[test]
@@ -200,7 +365,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(Reporting::All, News::None, false, now);
+            schedule.looked(result(Reporting::All, News::None), now);
         }
         assert!(in_ms(&schedule) > 200);
         schedule.printed();
@@ -208,7 +373,7 @@ mod tests {
         let now = now + Duration::from_secs(1);
         schedule.printed();
         assert!(schedule.next_look() <= now);
-        assert!(!schedule.is_safety(now));
+        assert_eq!(schedule.due(now), Some(Due::Called));
     }
 
     #[test]
@@ -217,12 +382,12 @@ mod tests {
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            schedule.looked(Reporting::All, News::None, true, now);
+            schedule.looked(unsettled(News::None), now);
             pauses.push(in_ms(&schedule));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        schedule.looked(Reporting::All, News::Some, false, now);
-        schedule.looked(Reporting::All, News::None, true, now);
+        schedule.looked(result(Reporting::All, News::Some), now);
+        schedule.looked(unsettled(News::None), now);
         assert_eq!(in_ms(&schedule), 1);
     }
 
@@ -236,7 +401,7 @@ mod tests {
         ] {
             let news = [News::Some, News::None, News::None, News::None];
             let pauses = news.map(|news| {
-                schedule.looked(reporting, news, false, now);
+                schedule.looked(result(reporting, news), now);
                 in_ms(&schedule)
             });
             assert_eq!(pauses, expected, "{reporting:?}");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{History, LookOrder, Scope};
-use super::input::{Look, Outcome};
+use super::input::{Coverage, Look, Outcome};
 use super::job_queue::{AfterLook, QueuedLook, Urgent};
-use super::look_schedule::{News, Reporting};
+use super::look_schedule::{LookResult, News, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
 use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
@@ -36,8 +36,13 @@ impl Session {
                     tracing::warn!(error, "a look failed");
                 }
                 self.look_problem = Some(problem);
-                self.schedule
-                    .looked(Reporting::Nothing, News::None, false, now.mono);
+                let result = LookResult {
+                    reporting: Reporting::Nothing,
+                    news: News::None,
+                    is_unsettled: false,
+                    is_sweeping: false,
+                };
+                self.schedule.looked(result, now.mono);
             }
         }
         for then in queued.then {
@@ -49,12 +54,13 @@ impl Session {
         let Look {
             at,
             snapshot,
-            is_whole,
+            coverage,
             was_called_for,
             is_unsettled,
             death_record,
             link,
         } = look;
+        let is_whole = coverage == Coverage::Whole;
         self.counts.looks += 1;
         self.counts.whole_looks += u64::from(is_whole);
         self.counts.safety_looks += u64::from(queued.is_safety);
@@ -86,15 +92,21 @@ impl Session {
         }
         self.death_record =
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
+        let is_of_ended = queued.is_safety && queued.order.scope == Scope::Reported;
         let news = if has_news || difference > Difference::InPassing {
             News::Some
-        } else if is_whole {
+        } else if is_whole || is_of_ended {
             News::None
         } else {
             News::NoneOfReported
         };
-        self.schedule
-            .looked(reporting, news, is_unsettled, now.mono);
+        let result = LookResult {
+            reporting,
+            news,
+            is_unsettled,
+            is_sweeping: coverage == Coverage::Sweeping,
+        };
+        self.schedule.looked(result, now.mono);
         if self.link.is_any_paused {
             self.schedule.paused();
         }

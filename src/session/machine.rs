@@ -8,7 +8,7 @@ use super::effect::{Effect, LookOrder, Refresh, Scope};
 use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
 use super::job_queue::{AfterLook, Chore, JobQueue, Next, Purpose};
 use super::listeners::{Listeners, Piece};
-use super::look_schedule::LookSchedule;
+use super::look_schedule::{Due, LookSchedule};
 use super::wait_result;
 use crate::engine::{self, Engine, Sighting};
 use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
@@ -19,6 +19,9 @@ use crate::wire::Response;
 /// end while it is still starting the run (3.3a).
 const NUDGE_EVERY: Duration = Duration::from_millis(15);
 const NUDGE_FOR: Duration = Duration::from_millis(500);
+
+/// How many windows whose runs ended last a look soon after a change queries.
+const JUST_ENDED: usize = 8;
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.
@@ -350,20 +353,35 @@ impl Session {
             return;
         }
         let is_prompt_due = self.look_at().is_some_and(|due| due <= now.mono);
-        if !is_prompt_due && self.schedule.next_look() > now.mono {
-            return;
-        }
-        let is_safety =
-            self.link.is_connected && !is_prompt_due && self.schedule.is_safety(now.mono);
-        let order = if is_safety {
-            LookOrder {
-                refresh: Refresh::IfOld,
-                ..LookOrder::new(Scope::Whole)
-            }
-        } else {
-            LookOrder::new(Scope::Sure)
+        let order = match self.schedule.due(now.mono) {
+            _ if is_prompt_due => LookOrder::new(Scope::Sure),
+            None => return,
+            Some(Due::Ended | Due::Part) if !self.link.is_connected => LookOrder::new(Scope::Sure),
+            Some(Due::Called) => LookOrder::new(Scope::Sure),
+            Some(due @ (Due::Ended | Due::Part)) => return self.order_safety(due),
         };
-        self.order(order).is_safety = is_safety;
+        self.order(order);
+    }
+
+    /// Orders a look that nothing calls for.
+    fn order_safety(&mut self, due: Due) {
+        let order = match due {
+            Due::Part => LookOrder {
+                refresh: Refresh::IfOld,
+                ..LookOrder::new(Scope::Part)
+            },
+            Due::Called | Due::Ended => LookOrder::of(self.just_ended()),
+        };
+        self.order(order).is_safety = true;
+    }
+
+    /// Returns the windows whose runs ended last.
+    fn just_ended(&self) -> Vec<WindowId> {
+        let mut ended = self.tasks();
+        ended.retain(|task| !task.is_alive());
+        ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
+        let windows = ended.iter().map(|task| task.window);
+        windows.take(JUST_ENDED).collect()
     }
 
     /// Returns when the engine wants a look. None is taken while the disk is too far behind.

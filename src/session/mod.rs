@@ -26,6 +26,6 @@ mod wait_result;
 mod tests;
 
 pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh, Scope};
-pub(crate) use input::{AskId, Change, Input, LinkState, Look, Outcome, StoreState};
+pub(crate) use input::{AskId, Change, Coverage, Input, LinkState, Look, Outcome, StoreState};
 pub(crate) use machine::{Session, Setup};
 pub(crate) use wait_entry::Entry;

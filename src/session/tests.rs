@@ -131,12 +131,18 @@ impl Driver {
     /// The running look has these tasks.
     #[track_caller]
     fn look(&mut self, notation: &str) {
+        self.look_at(Coverage::Whole, notation);
+    }
+
+    /// The same for a look at some of the windows.
+    #[track_caller]
+    fn look_at(&mut self, coverage: Coverage, notation: &str) {
         assert!(matches!(self.job, Some(Job::Look(_))), "{:?}", self.job);
         notation.clone_into(&mut self.shown);
         let snapshot = snapshot(notation);
         let look = Look {
             at: self.now,
-            is_whole: true,
+            coverage,
             was_called_for: true,
             is_unsettled: false,
             death_record: String::new(),
@@ -648,4 +654,54 @@ fn a_pane_that_was_read_is_followed_only_if_somebody_listens() {
     driver.followed.insert(PANE);
     driver.read(&["one"]);
     assert!(driver.followed.is_empty());
+}
+
+#[test]
+fn other_jobs_run_between_the_parts_of_a_sweep() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(shown);
+    let pass = |driver: &mut Driver, ms| {
+        driver.now = driver.now.after(Duration::from_millis(ms));
+        driver.input(Input::Due);
+    };
+    pass(&mut driver, 60_000);
+    driver.did(&["look Part"]);
+    driver.look_at(Coverage::Sweeping, shown);
+    // The next part is not due yet.
+    driver.wait(Some("ready"));
+    driver.did(&["look Reported @1"]);
+    driver.look_at(Coverage::Sweeping, shown);
+    driver.did(&["read %1 Whole for 1"]);
+    pass(&mut driver, 5);
+    // One that is due waits for the job that runs.
+    driver.did(&[]);
+    driver.read(&["working"]);
+    driver.did(&["begun 1", "look Part"]);
+    driver.look_at(Coverage::Whole, shown);
+    pass(&mut driver, 5);
+    driver.did(&[]);
+}
+
+#[test]
+fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
+    let shown = "life 1; @1#1 a dead 0 pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
+    driver.input(Input::Changed(Change::Task));
+    driver.look_at(Coverage::Reported, shown);
+    driver.finish_chores();
+    driver.take();
+    let mut looks = Vec::new();
+    for _ in 0..300 {
+        driver.now = driver.now.after(Duration::from_millis(1));
+        driver.input(Input::Due);
+        if matches!(driver.job, Some(Job::Look(_))) {
+            let done = driver.take().into_iter();
+            looks.extend(done.filter(|done| done.starts_with("look")));
+            driver.look_at(Coverage::Reported, shown);
+        }
+    }
+    assert_eq!(
+        looks[..3],
+        ["look Reported @1", "look Reported @1", "look Reported @1"]
+    );
 }

@@ -70,12 +70,9 @@ pub async fn install(
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
     // Before the mark, because the notes of an earlier daemon may be outdated.
     let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
-    if connection
-        .frames(&[on_spawn])
-        .await?
-        .iter()
-        .all(|frame| frame.ok)
-    {
+    let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
+    let frames = connection.frames(&[on_spawn, is_set]).await?;
+    if matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty()) {
         each(connection, noting.map(|command| [command])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
@@ -264,22 +261,30 @@ pub async fn prepare_windows(
     each(connection, windows.iter().map(prepare)).await
 }
 
-/// Runs all groups of commands as one line. If a target is gone and the rest of the line did not
-/// run, runs each group as its own line.
+/// How many commands that set options share a line. Each takes tmux about 0.1 milliseconds with 300
+/// windows, because it recalculates the sizes of all of them.
+const SETS_AT_ONCE: usize = 6;
+
+/// Runs all groups of commands, by an attached client in several short lines. If a target is gone and
+/// the rest of its line did not run, runs each group of the line as its own line.
 async fn each<const N: usize>(
     connection: &mut Connection<'_>,
     groups: impl IntoIterator<Item = [Command; N]>,
 ) -> Result<(), TmuxError> {
     let groups: Vec<[Command; N]> = groups.into_iter().collect();
-    if groups.is_empty() {
-        return Ok(());
-    }
-    let frames = connection.frames(&groups.concat()).await?;
-    if frames.iter().all(|frame| frame.ok) {
-        return Ok(());
-    }
-    for group in groups {
-        connection.frames(&group).await?;
+    let at_once = match connection {
+        Connection::Attached(_) => (SETS_AT_ONCE / N.max(1)).max(1),
+        // Each line takes a process.
+        Connection::OneShot(_) => groups.len().max(1),
+    };
+    for groups in groups.chunks(at_once) {
+        let frames = connection.frames(&groups.concat()).await?;
+        if frames.iter().all(|frame| frame.ok) {
+            continue;
+        }
+        for group in groups {
+            connection.frames(group).await?;
+        }
     }
     Ok(())
 }

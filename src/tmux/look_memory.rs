@@ -1,0 +1,687 @@
+//! What is remembered between two looks, what a look asks because of it, and what it makes of the
+//! answers. Nothing here talks to tmux.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::capture::{Captures, Shape};
+use super::error::TmuxError;
+use super::look_lines::{Capture, Limit, Line, Part, Question};
+use super::rows::{
+    IndexedWindow, ListedWindow, WindowDetails, read_index, read_lists, read_session,
+};
+use crate::model::{PaneId, SessionLife, WindowId};
+use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
+use crate::protocol::{Command, Frame};
+
+/// How often a look asks for what is missing from the answers so far. Twice is the rule; more often
+/// only where windows come, go and end while it asks.
+const MOST_ROUNDS: usize = 8;
+
+/// Of how many windows a part of a sweep makes sure: two or three lines.
+const PART_SIGNS: usize = 60;
+
+/// The same where everything is asked for.
+const PART_ROWS: usize = 18;
+
+/// How far a look goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Windows that were reported as changed, in full. If none was, as [`Extent::Whole`].
+    Told,
+    /// The same, and a part of a sweep: it makes sure that some of the other windows have not
+    /// changed. So many of these looks as [`Memory::is_sweeping`] asks for are a whole one.
+    Part,
+    /// The same, and it makes sure that none of the other windows has changed.
+    Whole,
+}
+
+/// What is remembered between two looks at one session.
+#[derive(Debug, Default)]
+pub struct Memory {
+    captures: Captures,
+    /// The session that all this is of.
+    life: Option<SessionLife>,
+    windows: BTreeMap<WindowId, RememberedWindow>,
+    /// Windows that are known to have changed since the last look.
+    moved: BTreeSet<WindowId>,
+    /// The deaths that were recorded when the last look was taken: it has the windows as they were
+    /// then.
+    deaths: Vec<Death>,
+    /// Whether windows were forgotten since the last look.
+    has_forgotten: bool,
+    /// Whether everything is to be asked for where the signs would do.
+    is_refresh_wanted: bool,
+    /// The sweep that is under way.
+    sweep: Option<Sweep>,
+}
+
+/// A whole look in parts, between which other things are done.
+#[derive(Debug)]
+struct Sweep {
+    /// The windows that are still to be asked for.
+    left: BTreeSet<WindowId>,
+    /// Whether everything is asked for, and not only signs.
+    is_refresh: bool,
+}
+
+#[derive(Debug)]
+struct RememberedWindow {
+    sign: String,
+    /// With its pane and screen.
+    row: Arc<WindowRow>,
+    shape: Shape,
+}
+
+impl RememberedWindow {
+    fn pane(&self) -> Option<PaneId> {
+        Some(self.row.pane.as_ref()?.pane)
+    }
+
+    /// Whether tmux has still to say how its process ended.
+    fn is_unsettled(&self) -> bool {
+        let dead = self.row.pane.as_ref().and_then(|pane| pane.dead.as_ref());
+        dead.is_some_and(|dead| !dead.exit.is_known())
+    }
+}
+
+impl Memory {
+    /// Takes note of panes that have printed, of processes that have ended, and of windows that are
+    /// new or have changed, so that the next look asks for them in its first line.
+    pub fn expect(
+        &mut self,
+        printed: impl IntoIterator<Item = PaneId>,
+        ended: &BTreeSet<u32>,
+        moved: impl IntoIterator<Item = WindowId>,
+    ) {
+        self.captures.expect(printed, ended);
+        self.moved.extend(moved);
+    }
+
+    /// Forgets windows that a command has just ended: a line that names them or their panes would
+    /// fail, and the look would have to ask again. The next look lists which windows there are.
+    pub fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
+        for window in windows {
+            self.has_forgotten = true;
+            self.moved.remove(window);
+            let pane = self.windows.remove(window).and_then(|known| known.pane());
+            if let Some(pane) = pane {
+                self.captures.forget(pane);
+            }
+        }
+    }
+
+    /// Lets the next whole look, or the next sweep, ask for everything: also for what leaves no sign
+    /// when it changes, such as an option that somebody set.
+    pub fn ask_for_all(&mut self) {
+        self.is_refresh_wanted = true;
+    }
+
+    /// Whether a sweep has windows left that a further [`Extent::Part`] is to ask for.
+    #[must_use]
+    pub fn is_sweeping(&self) -> bool {
+        self.sweep.is_some()
+    }
+
+    /// Begins a look.
+    pub(super) fn inquire(&self, extent: Extent, limit: Limit) -> Inquiry {
+        let is_reported =
+            !self.moved.is_empty() || self.captures.expects_any() || self.has_forgotten;
+        let is_whole = match extent {
+            Extent::Whole => true,
+            Extent::Told => !is_reported || self.is_refresh_wanted,
+            Extent::Part => false,
+        } || self.windows.is_empty();
+        Inquiry {
+            extent,
+            is_whole,
+            limit,
+            question: self.first_question(extent, is_whole),
+            unanswered: BTreeMap::new(),
+            has_failed: false,
+            rounds_left: MOST_ROUNDS,
+            answer: Answer::default(),
+        }
+    }
+
+    /// Returns what a look asks for before it has any answer.
+    fn first_question(&self, extent: Extent, is_whole: bool) -> Question {
+        if self.windows.is_empty() {
+            return Question {
+                index: true,
+                ..Question::default()
+            };
+        }
+        let panes = self.captures.likely();
+        let likely = self.windows.iter().filter(|(_, known)| {
+            known.is_unsettled() || known.pane().is_some_and(|pane| panes.contains_key(&pane))
+        });
+        let likely = likely.map(|(window, _)| *window);
+        let capture = |window: &WindowId| match self.windows.get(window) {
+            None => Capture::New,
+            Some(known) => {
+                let likely = known.pane().filter(|pane| panes.contains_key(pane));
+                likely.map_or(Capture::No, |pane| Capture::Of(pane, known.shape))
+            }
+        };
+        let wanted = likely.chain(self.moved.iter().copied());
+        let mut question = Question {
+            index: is_whole
+                || self.has_forgotten
+                || (extent == Extent::Part && self.sweep.is_none()),
+            rows: wanted.map(|window| (window, capture(&window))).collect(),
+            signs: BTreeSet::new(),
+        };
+        let (others, is_refresh): (Vec<WindowId>, bool) = match (&self.sweep, extent) {
+            _ if is_whole => (
+                self.windows.keys().copied().collect(),
+                self.is_refresh_wanted,
+            ),
+            (Some(sweep), Extent::Part) => {
+                let n = if sweep.is_refresh {
+                    PART_ROWS
+                } else {
+                    PART_SIGNS
+                };
+                (
+                    sweep.left.iter().copied().take(n).collect(),
+                    sweep.is_refresh,
+                )
+            }
+            (Some(_) | None, _) => (Vec::new(), false),
+        };
+        for window in others {
+            if is_refresh {
+                question.rows.entry(window).or_insert(Capture::No);
+            } else if !question.rows.contains_key(&window) {
+                question.signs.insert(window);
+            }
+        }
+        question
+    }
+
+    /// Returns what is missing from the answers so far. `unanswered` was asked for and got no answer:
+    /// everything of a window, or its sign only.
+    fn missing(
+        &self,
+        answer: &Answer,
+        unanswered: &BTreeMap<WindowId, Wanted>,
+        is_whole: bool,
+    ) -> Question {
+        let life = answer.session.as_ref().map(|session| &session.life);
+        let is_same_life = life.is_some() && life == self.life.as_ref();
+        let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
+        let mut question = Question {
+            index: answer.present.is_none() && (is_whole || !is_same_life),
+            ..Question::default()
+        };
+        for (window, listed) in &answer.windows {
+            let known = known(window).filter(|known| known.pane() == Some(listed.pane));
+            let shape = match (&listed.details, known) {
+                (Some(found), _) => found.shape,
+                (None, Some(known)) if known.sign == listed.sign => known.shape,
+                (None, known) => {
+                    let shape = known.map(|known| known.shape).unwrap_or_default();
+                    let capture = Capture::Of(listed.pane, shape);
+                    question.rows.insert(*window, capture);
+                    continue;
+                }
+            };
+            let is_captured = answer.captured.contains_key(&listed.pane);
+            let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
+            if is_stale && !is_captured {
+                let capture = Capture::Of(listed.pane, shape);
+                question.rows.insert(*window, capture);
+            }
+        }
+        for (window, wanted) in unanswered {
+            match wanted {
+                Wanted::Everything => {
+                    question
+                        .rows
+                        .insert(*window, self.capture(*window, answer, is_same_life));
+                }
+                Wanted::Sign => {
+                    question.signs.insert(*window);
+                }
+            }
+        }
+        for (window, indexed) in answer.present.iter().flatten() {
+            if answer.windows.contains_key(window) || question.rows.contains_key(window) {
+                continue;
+            }
+            if known(window).and_then(RememberedWindow::pane) != Some(indexed.pane) {
+                let capture = self.capture(*window, answer, is_same_life);
+                question.rows.insert(*window, capture);
+            } else if is_whole {
+                question.signs.insert(*window);
+            }
+        }
+        for death in self.unseen_deaths(answer, is_same_life) {
+            let window = death.window;
+            let may_be_there = match &answer.present {
+                Some(present) => present.contains_key(&window),
+                None => true,
+            };
+            if may_be_there && !question.rows.contains_key(&window) {
+                let capture = self.capture(window, answer, is_same_life);
+                question.rows.insert(window, capture);
+            }
+        }
+        question
+            .signs
+            .retain(|window| !question.rows.contains_key(window));
+        question
+    }
+
+    /// Returns the deaths that were recorded after their windows were asked for: what is known of
+    /// these windows may be older. Deaths are forgotten once they have been reported, so their windows
+    /// are looked at with them.
+    fn unseen_deaths<'a>(
+        &'a self,
+        answer: &'a Answer,
+        is_same_life: bool,
+    ) -> impl Iterator<Item = &'a Death> {
+        answer.deaths.iter().filter(move |death| {
+            let before = match answer.deaths_then.get(&death.window) {
+                Some(deaths) => &**deaths,
+                None if is_same_life => &self.deaths,
+                None => &[],
+            };
+            !before.contains(death)
+        })
+    }
+
+    /// Returns how to capture a window of which everything is to be asked for.
+    fn capture(&self, window: WindowId, answer: &Answer, is_same_life: bool) -> Capture {
+        let known = self.windows.get(&window).filter(|_| is_same_life);
+        let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
+        let listed = answer.windows.get(&window).map(|listed| listed.pane);
+        let pane = listed
+            .or_else(|| indexed.map(|indexed| indexed.pane))
+            .or_else(|| known.and_then(RememberedWindow::pane));
+        let Some(pane) = pane else {
+            return Capture::New;
+        };
+        let shape = known.filter(|known| known.pane() == Some(pane));
+        Capture::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
+    }
+
+    /// Joins what was answered and what is remembered, and remembers the answer; `None` when nothing
+    /// was answered of the session itself.
+    pub(super) fn settle(&mut self, inquiry: Inquiry) -> Option<Look> {
+        let Inquiry {
+            extent,
+            unanswered,
+            mut answer,
+            ..
+        } = inquiry;
+        let session = answer.session.take()?;
+        let is_same_life = self.life.as_ref() == Some(&session.life);
+        // What could not be asked in time is left to the next look, with the deaths from there on.
+        let unseen: BTreeSet<WindowId> = self
+            .unseen_deaths(&answer, is_same_life)
+            .map(|death| death.window)
+            .filter(|window| {
+                let present = answer.present.as_ref();
+                present.is_none_or(|present| present.contains_key(window))
+            })
+            .collect();
+        let mut deaths = answer.deaths.to_vec();
+        let mut death_record = std::mem::take(&mut answer.record);
+        if let Some(first) = deaths
+            .iter()
+            .position(|death| unseen.contains(&death.window))
+        {
+            deaths.truncate(first);
+            death_record.clear();
+        }
+        if let Some(present) = &answer.present {
+            self.windows
+                .retain(|window, _| present.contains_key(window));
+        }
+        let asked: BTreeSet<WindowId> = answer.windows.keys().copied().collect();
+        for (window, listed) in std::mem::take(&mut answer.windows) {
+            let Some(found) = listed.details else {
+                continue;
+            };
+            let captured = answer.captured.remove(&listed.pane);
+            self.remember(window, listed.sign, found, captured);
+        }
+        let is_whole = match extent {
+            Extent::Part => self.go_on_sweeping(&asked),
+            Extent::Told | Extent::Whole => {
+                let windows = &mut self.windows.keys();
+                answer.present.is_some() && windows.all(|window| asked.contains(window))
+            }
+        };
+        if is_whole && extent != Extent::Part {
+            self.is_refresh_wanted = false;
+            self.sweep = None;
+        }
+        if answer.present.is_some() {
+            let present = self
+                .windows
+                .values()
+                .filter_map(RememberedWindow::pane)
+                .collect();
+            self.captures.keep_only(&present);
+        }
+        self.has_forgotten = false;
+        self.captures.looked(answer.time);
+        self.moved = unanswered.into_keys().chain(unseen).collect();
+        self.deaths.clone_from(&deaths);
+        self.life = Some(session.life.clone());
+        let windows = self.windows.values();
+        Some(Look {
+            time: answer.time,
+            session,
+            windows: windows.map(|known| Arc::clone(&known.row)).collect(),
+            is_whole,
+            deaths,
+            death_record,
+        })
+    }
+
+    fn remember(
+        &mut self,
+        window: WindowId,
+        sign: String,
+        found: WindowDetails,
+        captured: Option<Captured>,
+    ) {
+        let (mut row, shape) = (found.window, found.shape);
+        if let Some(pane) = &mut row.pane {
+            if let Some(Captured { time, asked, lines }) = captured {
+                let banner = &found.banner;
+                self.captures
+                    .remember(pane.pane, time, shape, &asked, &lines, banner);
+            }
+            pane.screen = self.captures.screen(pane.pane);
+        }
+        let row = Arc::new(row);
+        self.windows
+            .insert(window, RememberedWindow { sign, row, shape });
+    }
+
+    /// Takes note of what a part of a sweep has asked for; returns whether that was the last part.
+    fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) -> bool {
+        let windows = &self.windows;
+        let is_refresh = &mut self.is_refresh_wanted;
+        let sweep = self.sweep.get_or_insert_with(|| Sweep {
+            left: windows.keys().copied().collect(),
+            is_refresh: std::mem::take(is_refresh),
+        });
+        sweep
+            .left
+            .retain(|window| windows.contains_key(window) && !asked.contains(window));
+        let is_done = sweep.left.is_empty();
+        if is_done {
+            self.sweep = None;
+        }
+        is_done
+    }
+}
+
+/// How much is wanted of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Everything,
+    Sign,
+}
+
+/// One look under way: the lines that it takes, one after the other.
+///
+/// Windows can come, go and end between two lines. What is said of one window comes from one line,
+/// that a window has gone from a list of all windows, and the record of deaths is no newer than what
+/// is said of the windows in it.
+#[derive(Debug)]
+pub(super) struct Inquiry {
+    extent: Extent,
+    /// Whether it asks for all windows.
+    is_whole: bool,
+    limit: Limit,
+    /// What is still to be asked.
+    question: Question,
+    /// What was asked for and got no answer, because something in its line was not there.
+    unanswered: BTreeMap<WindowId, Wanted>,
+    /// Whether something that was named was not there, so that it is to be asked which windows are.
+    has_failed: bool,
+    rounds_left: usize,
+    answer: Answer,
+}
+
+/// What was answered.
+#[derive(Debug, Default)]
+struct Answer {
+    /// The server's clock at the end of the last line, in seconds.
+    time: i64,
+    session: Option<SessionRow>,
+    /// All windows of the session; `None` where that was not asked.
+    present: Option<BTreeMap<WindowId, IndexedWindow>>,
+    windows: BTreeMap<WindowId, ListedWindow>,
+    captured: BTreeMap<PaneId, Captured>,
+    /// The record of deaths at the end of the last line.
+    record: String,
+    deaths: Arc<[Death]>,
+    /// The same for each window that was shown in full, as of the line that showed it. A line that was
+    /// cut short has no record: an earlier one stands for it.
+    deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
+}
+
+/// A screen that was captured.
+#[derive(Debug)]
+struct Captured {
+    /// The server's second.
+    time: i64,
+    /// The shape that it was asked for with.
+    asked: Shape,
+    lines: Vec<Vec<u8>>,
+}
+
+impl Inquiry {
+    /// Returns the next line; `None` when there is nothing left to ask.
+    pub(super) fn next_line(&mut self, memory: &Memory) -> Option<Line> {
+        if std::mem::take(&mut self.has_failed) {
+            let question = std::mem::take(&mut self.question);
+            let everything = question.rows.into_keys();
+            let signs = question.signs.into_iter();
+            self.unanswered
+                .extend(signs.map(|window| (window, Wanted::Sign)));
+            self.unanswered
+                .extend(everything.map(|window| (window, Wanted::Everything)));
+            self.question.index = true;
+        }
+        if self.question.is_empty() {
+            self.rounds_left = self.rounds_left.checked_sub(1)?;
+            let unanswered = std::mem::take(&mut self.unanswered);
+            self.question = memory.missing(&self.answer, &unanswered, self.is_whole);
+        }
+        if self.question.is_empty() {
+            return None;
+        }
+        let n_windows = match &self.answer.present {
+            Some(present) => present.len(),
+            None => memory.windows.len(),
+        };
+        Some(self.question.take_line(self.limit, n_windows))
+    }
+
+    /// Takes the answer to a line.
+    ///
+    /// # Errors
+    ///
+    /// When the session is not there, or the answer does not fit the question.
+    pub(super) fn take(
+        &mut self,
+        line: &Line,
+        commands: &[(Part, Command)],
+        frames: Vec<Frame>,
+    ) -> Result<(), TmuxError> {
+        if frames.len() > commands.len() {
+            let detail = format!("{} frames for {} commands", frames.len(), commands.len());
+            return Err(confused(detail));
+        }
+        let mut answered = 0;
+        for ((part, command), frame) in commands.iter().zip(frames) {
+            if !frame.ok {
+                let error = TmuxError::from_reply(command.name(), &frame.text());
+                match part {
+                    Part::Row(_) | Part::Capture(..) | Part::Sign(_) => self.has_failed = true,
+                    Part::Index | Part::AllRows | Part::AllSigns | Part::Session => {
+                        return Err(error);
+                    }
+                }
+                break;
+            }
+            answered += 1;
+            self.read(line, *part, frame)
+                .ok_or_else(|| confused("a row cannot be read"))?;
+        }
+        if answered < commands.len() && !self.has_failed {
+            let detail = format!("{answered} frames for {} commands", commands.len());
+            return Err(confused(detail));
+        }
+        for (window, _) in &line.rows {
+            let deaths = Arc::clone(&self.answer.deaths);
+            self.answer.deaths_then.insert(*window, deaths);
+        }
+        self.note_unanswered(line, &commands[answered..]);
+        Ok(())
+    }
+
+    fn read(&mut self, line: &Line, part: Part, frame: Frame) -> Option<()> {
+        let answer = &mut self.answer;
+        match part {
+            Part::Index => {
+                let present = read_index(&frame.text())?;
+                // A session has windows.
+                if present.is_empty() {
+                    return None;
+                }
+                answer
+                    .windows
+                    .retain(|window, _| present.contains_key(window));
+                self.unanswered
+                    .retain(|window, _| present.contains_key(window));
+                answer.present = Some(present);
+            }
+            Part::Row(window) => {
+                let mut listed = read_lists(None, &frame.text())?;
+                answer.show(window, listed.remove(&window)?);
+            }
+            Part::AllRows => {
+                let mut listed = read_lists(None, &frame.text())?;
+                if listed.is_empty() {
+                    return None;
+                }
+                for (window, _) in &line.rows {
+                    match listed.remove(window) {
+                        Some(listed) => answer.show(*window, listed),
+                        None => self.has_failed = true,
+                    }
+                }
+            }
+            Part::Sign(window) => {
+                let mut listed = read_lists(Some(&frame.text()), "")?;
+                answer.windows.insert(window, listed.remove(&window)?);
+            }
+            Part::AllSigns => {
+                let mut listed = read_lists(Some(&frame.text()), "")?;
+                if listed.is_empty() {
+                    return None;
+                }
+                for window in &line.signs {
+                    match listed.remove(window) {
+                        Some(listed) => drop(answer.windows.insert(*window, listed)),
+                        None => self.has_failed = true,
+                    }
+                }
+            }
+            Part::Capture(window, asked) => {
+                // Of several panes of a new window it was the active one.
+                let listed = answer.windows.get(&window);
+                let of_new = listed
+                    .filter(|listed| listed.is_only)
+                    .map(|listed| (listed.pane, Shape::default()));
+                if let Some((pane, asked)) = asked.or(of_new) {
+                    let captured = Captured {
+                        time: frame.time,
+                        asked,
+                        lines: frame.body,
+                    };
+                    answer.captured.insert(pane, captured);
+                }
+            }
+            Part::Session => {
+                let (session, record) = read_session(&frame.text())?;
+                answer.deaths = Death::parse_record(&record).into();
+                answer.time = frame.time;
+                answer.session = Some(session);
+                answer.record = record;
+            }
+        }
+        Some(())
+    }
+
+    /// Takes note of the windows that a line should have shown and did not, or not all of them.
+    fn note_unanswered(&mut self, line: &Line, missing: &[(Part, Command)]) {
+        for (part, _) in missing {
+            if let Part::Row(window) | Part::Capture(window, _) = part {
+                self.answer.windows.remove(window);
+            }
+        }
+        let windows = &self.answer.windows;
+        let is_there = |window: &WindowId| match &self.answer.present {
+            // A list in the same line says so.
+            Some(present) if line.index => present.contains_key(window),
+            Some(_) | None => true,
+        };
+        let rows = line.rows.iter().map(|(window, _)| window);
+        let rows = rows.filter(|window| {
+            windows
+                .get(window)
+                .is_none_or(|listed| listed.details.is_none())
+                && is_there(window)
+        });
+        let signs = line.signs.iter();
+        let signs = signs.filter(|window| !windows.contains_key(window) && is_there(window));
+        let signs = signs.map(|window| (*window, Wanted::Sign));
+        let rows = rows.map(|window| (*window, Wanted::Everything));
+        self.unanswered.extend(signs.chain(rows));
+    }
+
+    /// Returns the windows that have a count of Pi's helper, or may have one.
+    pub(super) fn with_bells_of_pi(&mut self) -> Vec<(WindowId, &mut WindowDetails)> {
+        let listed = self.answer.windows.iter_mut();
+        listed
+            .filter_map(|(window, listed)| Some((*window, listed.details.as_mut()?)))
+            .filter(|(_, found)| found.may_have_bells_of_pi)
+            .collect()
+    }
+}
+
+impl Answer {
+    /// Takes everything of a window; a screen that was captured before goes with what it was taken
+    /// with.
+    fn show(&mut self, window: WindowId, listed: ListedWindow) {
+        self.captured.remove(&listed.pane);
+        if let Some(present) = &mut self.present {
+            // It may have come after they were listed.
+            present.entry(window).or_insert(IndexedWindow {
+                pane: listed.pane,
+                bell: false,
+            });
+        }
+        self.windows.insert(window, listed);
+    }
+}
+
+pub(super) fn confused(detail: impl Into<String>) -> TmuxError {
+    TmuxError::Confused {
+        detail: detail.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

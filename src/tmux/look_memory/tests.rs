@@ -1,0 +1,522 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::SessionId;
+use crate::tmux::rows::Formats;
+
+/// A tmux server with one session that answers lines.
+#[derive(Debug, Clone)]
+struct FakeServer {
+    time: i64,
+    /// `None` once the session is gone.
+    session: Option<SessionId>,
+    windows: BTreeMap<WindowId, FakeWindow>,
+    next: u32,
+    deaths: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct FakeWindow {
+    pane: PaneId,
+    pid: u32,
+    is_dead: bool,
+    activity: i64,
+    text: String,
+}
+
+/// What happens in tmux between two lines.
+#[derive(Debug, Clone)]
+enum Happens {
+    Nothing,
+    Open,
+    /// The window at this place ends its process and stays.
+    Die(usize),
+    Respawn(usize),
+    Close(usize),
+    Print(usize),
+    /// Its primary pane is killed, another one is left.
+    ClosePane(usize),
+}
+
+impl FakeServer {
+    fn new(n_windows: usize) -> Self {
+        let mut server = Self {
+            time: 100,
+            session: Some(SessionId(0)),
+            windows: BTreeMap::new(),
+            next: 1,
+            deaths: Vec::new(),
+        };
+        for _ in 0..n_windows {
+            server.happen(&Happens::Open);
+        }
+        server.time += 10;
+        server
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    fn at(&self, place: usize) -> Option<WindowId> {
+        let n = self.windows.len();
+        self.windows.keys().copied().nth(place % n.max(1))
+    }
+
+    fn happen(&mut self, what: &Happens) {
+        let number = self.number();
+        let time = self.time;
+        let (Happens::Die(place)
+        | Happens::Respawn(place)
+        | Happens::Close(place)
+        | Happens::Print(place)
+        | Happens::ClosePane(place)) = what
+        else {
+            if matches!(what, Happens::Open) {
+                let window = FakeWindow {
+                    pane: PaneId(number),
+                    pid: number,
+                    is_dead: false,
+                    activity: time,
+                    text: format!("text {number}"),
+                };
+                self.windows.insert(WindowId(number), window);
+            }
+            return;
+        };
+        let Some(id) = self.at(*place) else {
+            return;
+        };
+        let n_windows = self.windows.len();
+        let Some(window) = self.windows.get_mut(&id) else {
+            return;
+        };
+        match what {
+            Happens::Die(_) if !window.is_dead => {
+                window.is_dead = true;
+                let (pane, pid) = (window.pane, window.pid);
+                let number = self.deaths.len() + 1;
+                let death = format!("{id} {pane} {pid} 3  {time} {number}");
+                self.deaths.push(death);
+            }
+            Happens::Respawn(_) => {
+                window.is_dead = false;
+                window.pid = number;
+                window.activity = time;
+            }
+            // The last window would take the session along.
+            Happens::Close(_) if n_windows > 1 => drop(self.windows.remove(&id)),
+            Happens::Print(_) => {
+                window.activity = time;
+                window.text = format!("text {number}");
+            }
+            Happens::ClosePane(_) => {
+                window.pane = PaneId(number);
+                window.pid = number;
+                window.is_dead = false;
+                window.activity = time;
+            }
+            Happens::Die(_) | Happens::Close(_) | Happens::Nothing | Happens::Open => {}
+        }
+    }
+
+    fn answer(&self, parts: &[(Part, Command)]) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for (part, _) in parts {
+            let answer = match self.session {
+                Some(_) => self.print(*part),
+                None => Err("can't find session: $0".to_owned()),
+            };
+            let ok = answer.is_ok();
+            let (Ok(text) | Err(text)) = answer;
+            frames.push(Frame {
+                time: self.time,
+                number: 1,
+                flags: 1,
+                ok,
+                body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
+            });
+            if !ok {
+                break;
+            }
+        }
+        frames
+    }
+
+    fn print(&self, part: Part) -> Result<String, String> {
+        let find = |window: WindowId| {
+            let found = self.windows.get(&window);
+            found.ok_or_else(|| format!("can't find window: {window}"))
+        };
+        let all = |print: fn(WindowId, &FakeWindow) -> String| {
+            let windows = self.windows.iter();
+            windows
+                .map(|(id, window)| print(*id, window))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        match part {
+            Part::Index => Ok(all(|id, window| format!("<{id}|{}|0>", window.pane))),
+            Part::Row(window) => Ok(find(window)?.row(window)),
+            Part::AllRows => Ok(all(|id, window| window.row(id))),
+            Part::Sign(window) => Ok(find(window)?.sign_row(window)),
+            Part::AllSigns => Ok(all(|id, window| window.sign_row(id))),
+            Part::Capture(window, None) => Ok(find(window)?.text.clone()),
+            Part::Capture(_, Some((pane, _))) => {
+                let mut windows = self.windows.values();
+                let window = windows.find(|window| window.pane == pane);
+                let window = window.ok_or_else(|| format!("can't find pane: {pane}"))?;
+                Ok(window.text.clone())
+            }
+            Part::Session => {
+                let deaths = self.deaths.join(";");
+                Ok(format!("<7|1|$0|1|demo|||{deaths};>"))
+            }
+        }
+    }
+}
+
+impl FakeWindow {
+    fn sign(&self) -> String {
+        let dead = u8::from(self.is_dead);
+        format!("{} {dead} {} 0   0", self.pid, self.activity)
+    }
+
+    fn sign_row(&self, window: WindowId) -> String {
+        format!("<{window} {} {}>", self.pane, self.sign())
+    }
+
+    fn row(&self, window: WindowId) -> String {
+        let (pane, pid, activity) = (self.pane, self.pid, self.activity);
+        let (dead, status) = if self.is_dead { ("1", "3") } else { ("0", "") };
+        let sign = self.sign();
+        let of_window = format!("0|{activity}||||||||0|name|cmd|");
+        let of_pane = format!("{pid}|{dead}|{status}|||80|24|0|0|0|0|0||||");
+        format!("<{window}|{pane}|{sign}|{of_window}|{of_pane}>")
+    }
+}
+
+/// Takes a look while these things happen, one after each line.
+fn look_while(
+    server: &mut FakeServer,
+    memory: &mut Memory,
+    extent: Extent,
+    limit: Limit,
+    happens: &[Happens],
+) -> Result<Look, TmuxError> {
+    let mut happens = happens.iter();
+    let mut inquiry = memory.inquire(extent, limit);
+    while let Some(line) = inquiry.next_line(memory) {
+        let commands = line.commands("$0:", Formats::whole());
+        let frames = server.answer(&commands);
+        inquiry.take(&line, &commands, frames)?;
+        if let Some(what) = happens.next() {
+            server.happen(what);
+        }
+    }
+    memory.settle(inquiry).ok_or_else(|| confused("no session"))
+}
+
+fn look(server: &mut FakeServer, memory: &mut Memory, extent: Extent) -> Look {
+    look_while(server, memory, extent, Limit::Short, &[]).unwrap()
+}
+
+/// Sweeps in parts; returns the last look and how many parts it took.
+fn sweep(server: &mut FakeServer, memory: &mut Memory) -> (Look, usize) {
+    let mut n = 1;
+    let mut last = look(server, memory, Extent::Part);
+    while memory.is_sweeping() {
+        assert!(!last.is_whole);
+        last = look(server, memory, Extent::Part);
+        n += 1;
+    }
+    assert!(last.is_whole);
+    (last, n)
+}
+
+/// The windows of a look with their processes, the ends of these, and their screens.
+fn shown(look: &Look) -> Vec<(WindowId, u32, bool, Vec<String>)> {
+    let windows = look.windows.iter();
+    windows
+        .map(|row| {
+            let pane = row.pane.as_ref().unwrap();
+            let rows = pane.screen.rows.to_vec();
+            (row.window, pane.pid.unwrap(), pane.dead.is_some(), rows)
+        })
+        .collect()
+}
+
+fn there(server: &FakeServer) -> Vec<(WindowId, u32, bool, Vec<String>)> {
+    let windows = server.windows.iter();
+    windows
+        .map(|(id, window)| (*id, window.pid, window.is_dead, vec![window.text.clone()]))
+        .collect()
+}
+
+#[test]
+fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
+    let mut server = FakeServer::new(30);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    memory.ask_for_all();
+    let happens = [Happens::Close(29), Happens::Close(0)];
+    let seen = look_while(
+        &mut server,
+        &mut memory,
+        Extent::Whole,
+        Limit::Short,
+        &happens,
+    );
+    let seen = seen.unwrap();
+    assert!(seen.is_whole);
+    assert_eq!(shown(&seen), there(&server));
+    assert_eq!(seen.windows.len(), 28);
+}
+
+#[test]
+fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
+    let mut server = FakeServer::new(30);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    let closed = server.at(3).unwrap();
+    server.happen(&Happens::Close(3));
+    memory.expect([], &BTreeSet::new(), [closed]);
+    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let mut parts = Vec::new();
+    while let Some(line) = inquiry.next_line(&memory) {
+        let commands = line.commands("$0:", Formats::whole());
+        parts.push(commands.iter().map(|(part, _)| *part).collect::<Vec<_>>());
+        let frames = server.answer(&commands);
+        inquiry.take(&line, &commands, frames).unwrap();
+    }
+    assert_eq!(
+        parts,
+        [
+            vec![Part::Row(closed), Part::Session],
+            vec![Part::Index, Part::Session]
+        ]
+    );
+    let seen = memory.settle(inquiry).unwrap();
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
+    let mut server = FakeServer::new(30);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    // One of the two has survived.
+    let killed = [server.at(3).unwrap(), server.at(4).unwrap()];
+    server.happen(&Happens::Close(3));
+    memory.expect([], &BTreeSet::new(), killed);
+    memory.forget_windows(&killed);
+    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
+    let seen = look(&mut server, &mut memory, Extent::Told);
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() {
+    let mut server = FakeServer::new(30);
+    let mut memory = Memory::default();
+    for at in 0..4 {
+        let mut happens = vec![Happens::Nothing; at];
+        happens.push(Happens::Open);
+        look_while(
+            &mut server,
+            &mut memory,
+            Extent::Whole,
+            Limit::Short,
+            &happens,
+        )
+        .unwrap();
+        let (seen, _) = sweep(&mut server, &mut memory);
+        assert_eq!(shown(&seen), there(&server));
+    }
+}
+
+#[test]
+fn a_death_between_two_lines_is_shown_with_its_window() {
+    let mut server = FakeServer::new(30);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    memory.ask_for_all();
+    // The first line has listed the first window; its death is in the record from then on.
+    let happens = [Happens::Die(0)];
+    let seen = look_while(
+        &mut server,
+        &mut memory,
+        Extent::Whole,
+        Limit::Short,
+        &happens,
+    );
+    let seen = seen.unwrap();
+    assert_eq!(seen.deaths.len(), 1);
+    assert!(seen.windows[0].pane.as_ref().unwrap().dead.is_some());
+}
+
+#[test]
+fn a_session_that_is_killed_between_two_lines_is_missing() {
+    let mut server = FakeServer::new(30);
+    let memory = Memory::default();
+    let mut inquiry = memory.inquire(Extent::Whole, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    let commands = line.commands("$0:", Formats::whole());
+    let frames = server.answer(&commands);
+    inquiry.take(&line, &commands, frames).unwrap();
+    server.session = None;
+    let mut error = None;
+    while let Some(line) = inquiry.next_line(&memory) {
+        let commands = line.commands("$0:", Formats::whole());
+        if let Err(missing) = inquiry.take(&line, &commands, server.answer(&commands)) {
+            error = Some(missing);
+            break;
+        }
+    }
+    assert!(error.unwrap().is_missing());
+}
+
+#[test]
+fn a_sign_that_is_not_printed_is_no_answer() {
+    let mut server = FakeServer::new(3);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    let mut inquiry = memory.inquire(Extent::Whole, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    let commands = line.commands("$0:", Formats::whole());
+    let mut frames = server.answer(&commands);
+    for ((part, _), frame) in commands.iter().zip(&mut frames) {
+        if matches!(part, Part::Sign(_)) {
+            frame.body.clear();
+        }
+    }
+    let error = inquiry.take(&line, &commands, frames).unwrap_err();
+    assert!(matches!(error, TmuxError::Confused { .. }), "{error}");
+}
+
+#[test]
+fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
+    let mut server = FakeServer::new(300);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    let (_, n_parts) = sweep(&mut server, &mut memory);
+    assert_eq!(n_parts, 1 + 300_usize.div_ceil(PART_SIGNS));
+    // What nothing reports is found by the part that asks for its window.
+    look(&mut server, &mut memory, Extent::Part);
+    server.happen(&Happens::Respawn(299));
+    let window = server.at(0).unwrap();
+    memory.expect([], &BTreeSet::new(), [window]);
+    look(&mut server, &mut memory, Extent::Told);
+    assert!(memory.is_sweeping());
+    let (seen, _) = sweep(&mut server, &mut memory);
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn a_part_of_a_sweep_is_a_few_short_lines() {
+    let mut server = FakeServer::new(300);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    memory.ask_for_all();
+    for at_most in [1, 3, 3] {
+        let mut inquiry = memory.inquire(Extent::Part, Limit::Short);
+        let mut n_lines = 0;
+        while let Some(line) = inquiry.next_line(&memory) {
+            let commands = line.commands("$0:", Formats::whole());
+            inquiry
+                .take(&line, &commands, server.answer(&commands))
+                .unwrap();
+            n_lines += 1;
+        }
+        memory.settle(inquiry).unwrap();
+        assert!(n_lines <= at_most, "{n_lines} lines");
+    }
+    let (_, n_parts) = sweep(&mut server, &mut memory);
+    assert_eq!(n_parts, 300_usize.div_ceil(PART_ROWS) - 2);
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        Just(Happens::Nothing),
+        Just(Happens::Open),
+        (0..99_usize).prop_map(Happens::Die),
+        (0..99_usize).prop_map(Happens::Respawn),
+        (0..99_usize).prop_map(Happens::Close),
+        (0..99_usize).prop_map(Happens::Print),
+        (0..99_usize).prop_map(Happens::ClosePane),
+    ]
+}
+
+fn extents() -> impl Strategy<Value = Extent> {
+    prop_oneof![Just(Extent::Told), Just(Extent::Part), Just(Extent::Whole)]
+}
+
+proptest! {
+    #[test]
+    fn slices_of_what_does_not_change_are_the_same_as_one_line(
+        n in 1..70_usize,
+        before in prop::collection::vec(happens(), 0..20),
+        is_refresh: bool,
+    ) {
+        let mut server = FakeServer::new(n);
+        let mut memories = [(); 3].map(|()| Memory::default());
+        for memory in &mut memories {
+            look(&mut server, memory, Extent::Whole);
+            if is_refresh {
+                memory.ask_for_all();
+            }
+        }
+        server.time += 5;
+        before.iter().for_each(|what| server.happen(what));
+        server.time += 5;
+        let [one, cut, parts] = &mut memories;
+        let one = look_while(&mut server, one, Extent::Whole, Limit::None, &[]).unwrap();
+        let cut = look(&mut server, cut, Extent::Whole);
+        prop_assert_eq!(&one, &cut);
+        let (parts, _) = sweep(&mut server, parts);
+        prop_assert_eq!(&one, &parts);
+        prop_assert_eq!(shown(&one), there(&server));
+    }
+
+    #[test]
+    fn whatever_happens_between_lines_looks_agree_with_themselves_and_end_with_what_is_there(
+        n in 1..40_usize,
+        looks in prop::collection::vec(
+            (extents(), any::<bool>(), prop::collection::vec(happens(), 0..12)), 1..6),
+    ) {
+        let mut server = FakeServer::new(n);
+        let mut memory = Memory::default();
+        for (extent, is_refresh, happens) in looks {
+            if is_refresh {
+                memory.ask_for_all();
+            }
+            let never_closed: BTreeSet<WindowId> = server.windows.keys().copied().collect();
+            let seen = look_while(&mut server, &mut memory, extent, Limit::Short, &happens).unwrap();
+            let is_there = |window: &WindowId| seen.windows.iter().any(|row| row.window == *window);
+            for window in never_closed.iter().filter(|window| server.windows.contains_key(window)) {
+                prop_assert!(is_there(window) || !memory_knew(&memory, *window), "{window} is missing");
+            }
+            for death in &seen.deaths {
+                let row = seen.windows.iter().find(|row| row.window == death.window);
+                let pane = row.and_then(|row| row.pane.as_ref());
+                if let Some(pane) = pane.filter(|pane| pane.pid == death.pid) {
+                    prop_assert!(pane.dead.is_some(), "{death:?} is not in {pane:?}");
+                }
+            }
+            server.time += 3;
+        }
+        memory.ask_for_all();
+        let seen = look(&mut server, &mut memory, Extent::Whole);
+        prop_assert!(seen.is_whole);
+        prop_assert_eq!(shown(&seen), there(&server));
+        prop_assert_eq!(seen.deaths.len(), server.deaths.len());
+    }
+}
+
+/// Whether a window that is there was to be expected in the look that has just been taken.
+fn memory_knew(memory: &Memory, window: WindowId) -> bool {
+    memory.windows.contains_key(&window)
+}
