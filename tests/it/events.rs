@@ -332,12 +332,16 @@ fn a_bell_with_the_end_is_one_text() {
 #[test]
 fn a_question_is_a_follow_up_and_its_answer_only_a_record() {
     let world = World::new();
-    let gate = world.gate("gate");
+    let (start, gate) = (world.gate("start"), world.gate("gate"));
     let line = format!(
-        "echo hello; printf 'Proceed? [y/N] '; read -r _; seq 1 10; {}",
+        "{}; echo hello; printf 'Proceed? [y/N] '; read -r _; seq 1 10; {}",
+        start.wait(),
         gate.wait()
     );
     let window = world.run("api", &line);
+    // The start is delivered before the question is asked, not with it.
+    world.until_deliveries(1);
+    start.open();
     world.until_deliveries(2);
     let listed = world.look();
     assert_eq!(listed["tasks"][0]["waitingFor"], "Proceed? [y/N]");
