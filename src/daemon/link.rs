@@ -262,7 +262,7 @@ impl LinkTask {
                 ?took,
                 bytes,
                 windows = look.snapshot.tasks.len(),
-                is_whole = look.is_whole,
+                coverage = ?look.coverage,
                 "job done"
             ),
             Ok(_) => tracing::debug!(job = name, ?took, bytes, "job done"),
