@@ -158,6 +158,29 @@ pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()>
     fs::rename(fresh, path)
 }
 
+/// Replaces a file of ours in one step, as [`replace`] does, with bytes that are on the disk before.
+/// The new name is on the disk after [`sync_folder`].
+///
+/// # Errors
+///
+/// As [`open`]. The old file stays.
+pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_to_write(fresh)?;
+    file.set_len(0)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    fs::rename(fresh, path)
+}
+
+/// Writes to the disk which files a folder of ours contains.
+///
+/// # Errors
+///
+/// When the folder cannot be opened or is not ours, or the disk refuses.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    open_folder(path)?.sync_all()
+}
+
 /// Creates a folder and its parents, for this user alone. Removes the rights in `open` from an
 /// existing folder.
 ///

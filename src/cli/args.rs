@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Daemon(Daemon),
     /// Print the records of events and deliveries
     Feed(Feed),
+    /// List or forget the feed's consumers
+    Consumer(Consumer),
     /// List the tasks
     Ls(Json),
     /// Print a task's output
@@ -208,12 +210,14 @@ pub(crate) enum DaemonCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Feed {
-    /// Go on with what happens, from now unless --after says where from
+    /// Go on with what happens, from now unless --after or --consumer says where from
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Begin behind this record, SEQ or EPOCH:SEQ; 0 is before the first
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<After>,
+    #[command(flatten)]
+    pub(crate) consume: Consume,
     /// Only records of this kind; may be given more than once
     #[arg(long, value_name = "K")]
     pub(crate) kind: Vec<KindArg>,
@@ -229,6 +233,55 @@ pub(crate) struct Feed {
     /// How to print a record
     #[arg(long, value_enum, default_value_t = FeedFormat::Json)]
     pub(crate) format: FeedFormat,
+}
+
+/// Reading as a consumer.
+#[derive(Debug, Args)]
+pub(crate) struct Consume {
+    /// Read as this consumer: begin with the first record that it has not acknowledged. A line
+    /// {"ack":SEQ} on standard input acknowledges a record and all before it; {"acked":SEQ}
+    /// confirms that this is on the disk. A new consumer begins with the first record
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "follow",
+        conflicts_with = "after"
+    )]
+    pub(crate) consumer: Option<String>,
+    /// Acknowledge each record when it has been printed; standard input is not read
+    #[arg(long, requires = "consumer")]
+    pub(crate) auto_ack: bool,
+    /// Where a new consumer begins, instead of at the first record
+    #[arg(long, value_name = "WHERE", requires = "consumer")]
+    pub(crate) from: Option<StartOfConsumer>,
+    /// End the stream of the process that reads as this consumer now, if there is one
+    #[arg(long, requires = "consumer")]
+    pub(crate) take_over: bool,
+}
+
+/// Where a new consumer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StartOfConsumer {
+    /// Behind the records that there are
+    Now,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Consumer {
+    #[command(subcommand)]
+    pub(crate) command: ConsumerCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConsumerCommand {
+    /// List the consumers: how far each has acknowledged, and who reads
+    Ls(Json),
+    /// Forget consumers
+    Rm {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
-use super::{feed, ls, output};
+use super::{consumer, feed_text, ls, output};
 use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options};
@@ -140,7 +140,7 @@ async fn stream(context: &Context) -> Result<(), Failure> {
     let subscribed = client.subscribe(ReaderStart::Now, Filter::default()).await;
     let mut line = Some(subscribed.or_fail("daemon")?);
     while let Some(text) = line {
-        feed::print_live(&text, FeedFormat::Json)?;
+        feed_text::print_live(&text, FeedFormat::Json)?;
         line = client.line().await.or_fail("daemon")?;
     }
     Ok(())
@@ -231,13 +231,16 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
             status.feed, status.epoch, status.last_seq
         ),
         format!("readers  {}, {} waits", status.readers, status.waits),
+    ];
+    let rest = [
         format!(
             "looks    {}, {} of them found a late event",
             status.looks, status.found_late
         ),
         format!("log      {}", status.log),
     ];
-    problems.chain(lines).collect()
+    let consumers = status.consumers.iter().map(consumer::status_line);
+    problems.chain(lines).chain(consumers).chain(rest).collect()
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {

@@ -3,13 +3,12 @@
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
-use super::{ls, output};
-use crate::feed::{self, FeedError, Frame, Line, Sequence, UnknownRecord, WholeLines};
+use super::feed_text::{durable, missing, print_live, unknown};
+use super::{consume, output};
+use crate::feed::{self, FeedError, Line, Sequence, WholeLines};
 use crate::model::Seq;
 use crate::ops::Session;
-use crate::wire::{
-    After, DurableRecord, Filter, LiveRecord, ReaderStart, RecordBody, StreamRecord, cloud_event,
-};
+use crate::wire::{After, Filter, ReaderStart, RecordBody};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let session = context.session("feed").await?;
@@ -19,7 +18,9 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
         args.task,
     )
     .for_owner(args.owner);
-    if args.follow {
+    if args.consume.consumer.is_some() {
+        consume::follow(context, &session, args.consume, filter, args.format).await
+    } else if args.follow {
         follow(context, &session, args.after, filter, args.format).await
     } else {
         // It is on the disk.
@@ -109,24 +110,6 @@ fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
     ));
 }
 
-/// Reports which records behind the number `first` are missing, if any.
-fn missing(lost: &[(Seq, Seq)], first: Seq) -> Option<String> {
-    let stretches: Vec<String> = lost
-        .iter()
-        .filter(|(_, to)| *to > first)
-        .map(|(from, to)| ((*from).max(first + 1), *to))
-        .map(|(from, to)| match to - from {
-            0 => format!("{from}"),
-            _ => format!("{from} to {to}"),
-        })
-        .collect();
-    match stretches.as_slice() {
-        [] => None,
-        [one] if !one.contains(' ') => Some(format!("record {one} is gone")),
-        several => Some(format!("records {} are gone", several.join(", "))),
-    }
-}
-
 async fn follow(
     context: &Context,
     session: &Session,
@@ -146,106 +129,9 @@ async fn follow(
         // Ends with the daemon. A closed stdout is noticed even when nothing is written to it.
         line = tokio::select! {
             line = client.line() => line.or_fail("feed")?,
-            () = stdout_closed() => return Ok(()),
+            () = output::stdout_closed() => return Ok(()),
             _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
         };
     }
     Ok(())
-}
-
-/// Resolves when stdout is closed; never when it is not a pipe.
-async fn stdout_closed() {
-    use std::os::fd::AsFd;
-
-    use tokio::io::Interest;
-    use tokio::net::unix::pipe;
-
-    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
-    // Unchecked: a check would make stdout non-blocking for all processes that share it.
-    let pipe = stdout.and_then(pipe::Sender::from_owned_fd_unchecked);
-    let Ok(pipe) = pipe else {
-        // A file: writing to it will fail if it is closed.
-        return std::future::pending().await;
-    };
-    match pipe.ready(Interest::ERROR).await {
-        Ok(_) => {}
-        Err(_) => std::future::pending().await,
-    }
-}
-
-/// Prints a line of a stream as the daemon sent it, or in another format.
-pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> {
-    if format == FeedFormat::Json {
-        return output::line(text);
-    }
-    match serde_json::from_str::<StreamRecord>(text) {
-        Ok(StreamRecord::Durable(record)) => output::line(&durable(&record, format)),
-        Ok(StreamRecord::Live(record)) => match (format, live_text(&record)) {
-            (FeedFormat::Text, Some(text)) => output::line(&text),
-            (FeedFormat::Text | FeedFormat::Json | FeedFormat::Cloudevents, _) => Ok(()),
-        },
-        Err(error) => match serde_json::from_str::<Frame>(text) {
-            // Of a kind unknown to this version.
-            Ok(_) => Ok(()),
-            Err(_) => Err(Failure::of(Kind::Failed, "feed", &error)),
-        },
-    }
-}
-
-fn durable(record: &DurableRecord, format: FeedFormat) -> String {
-    match format {
-        FeedFormat::Json => serde_json::to_string(record).unwrap_or_default(),
-        FeedFormat::Cloudevents => cloud_event(record).to_string(),
-        FeedFormat::Text => {
-            let (kind, text) = match &record.body {
-                RecordBody::Event(fields) => (
-                    format!("event {}", fields.event_type.name()),
-                    match fields.to_event() {
-                        Ok(event) => crate::route::text_of(&event),
-                        Err(error) => error,
-                    },
-                ),
-                RecordBody::Notice { text, .. } => ("notice".to_owned(), text.clone()),
-                RecordBody::FollowUp { message, .. } => {
-                    ("followUp".to_owned(), message.content.clone())
-                }
-            };
-            let text = text.replace('\n', "\n    ");
-            format!("{} #{} {kind}: {text}", record.time, record.seq)
-        }
-    }
-}
-
-/// A record of a later version, displayed as far as possible.
-fn unknown(record: &UnknownRecord, format: FeedFormat) -> Option<String> {
-    match format {
-        FeedFormat::Json => Some(record.fields.to_string()),
-        FeedFormat::Text => Some(format!("#{} of a later version", record.frame.seq)),
-        FeedFormat::Cloudevents => None,
-    }
-}
-
-fn live_text(record: &LiveRecord) -> Option<String> {
-    match record {
-        LiveRecord::Status {
-            text,
-            running,
-            waiting,
-            dead,
-            stalled,
-            problem,
-        } => {
-            let counts = match text {
-                Some(text) => {
-                    let running = ls::running(*running, *stalled);
-                    format!("{text} ({running}, {waiting} waiting, {dead} exited)")
-                }
-                None => "tmux: no session".to_owned(),
-            };
-            let problem = problem.as_ref().map(|problem| format!("; {problem}"));
-            Some(counts + &problem.unwrap_or_default())
-        }
-        LiveRecord::Gap { from, to } => missing(&[(*from, *to)], 0),
-        LiveRecord::Hello { .. } | LiveRecord::Sync | LiveRecord::Tasks { .. } => None,
-    }
 }

@@ -1,11 +1,14 @@
 //! The command line: one file per subcommand. All errors get their final form here.
 
 mod args;
+mod consume;
+mod consumer;
 mod context;
 mod daemon;
 mod explain;
 mod failure;
 mod feed;
+mod feed_text;
 mod kill;
 mod liveness;
 mod logs;
@@ -85,6 +88,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Run(args) => run::run(context, args).await,
         Command::Daemon(args) => daemon::run(context, args).await,
         Command::Feed(args) => feed::run(context, args).await,
+        Command::Consumer(args) => consumer::run(context, args).await,
         Command::Ls(args) => ls::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Search(args) => search::run(context, args).await,

@@ -87,3 +87,23 @@ pub(crate) fn help(text: &str) -> ExitCode {
         Err(failure) => ExitCode::from(failure.kind.code()),
     }
 }
+
+/// Resolves when stdout is closed; never when it is not a pipe.
+pub(crate) async fn stdout_closed() {
+    use std::os::fd::AsFd;
+
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe;
+
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    // Unchecked: a check would make stdout non-blocking for all processes that share it.
+    let pipe = stdout.and_then(pipe::Sender::from_owned_fd_unchecked);
+    let Ok(pipe) = pipe else {
+        // A file: writing to it will fail if it is closed.
+        return std::future::pending().await;
+    };
+    match pipe.ready(Interest::ERROR).await {
+        Ok(_) => {}
+        Err(_) => std::future::pending().await,
+    }
+}

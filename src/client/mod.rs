@@ -14,7 +14,10 @@ use tokio::time::sleep;
 pub(crate) use start::{READY, Start, StartError, connect_or_start, start};
 
 use crate::files;
-use crate::wire::{Filter, ReaderStart, Refusal, Request, Response, request_line};
+use crate::model::Seq;
+use crate::wire::{
+    Acknowledgement, ConsumeRequest, Filter, ReaderStart, Refusal, Request, Response, request_line,
+};
 
 /// Why the daemon did not answer a request.
 #[derive(Debug, thiserror::Error)]
@@ -171,12 +174,39 @@ impl Client {
         start: ReaderStart,
         filter: Filter,
     ) -> Result<String, ClientError> {
-        self.send(&Request::Subscribe {
+        self.stream(&Request::Subscribe {
             start,
             filter,
             tasks: false,
         })
-        .await?;
+        .await
+    }
+
+    /// Subscribes to the feed as a consumer and returns the stream's first line. [`Client::line`]
+    /// returns the others.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
+    pub(crate) async fn consume(&mut self, request: ConsumeRequest) -> Result<String, ClientError> {
+        self.stream(&Request::Consume(request)).await
+    }
+
+    /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
+    /// as. The confirmation is a line of the stream.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails.
+    pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), ClientError> {
+        let acknowledgement = Acknowledgement { ack: seq };
+        let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
+        line.push(b'\n');
+        self.write(&line).await
+    }
+
+    async fn stream(&mut self, request: &Request) -> Result<String, ClientError> {
+        self.send(request).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
             Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
@@ -206,10 +236,13 @@ impl Client {
     }
 
     async fn send(&mut self, request: &Request) -> Result<(), ClientError> {
-        let line = request_line(request);
-        match self.writer.write_all(&line).await {
+        self.write(&request_line(request)).await
+    }
+
+    async fn write(&mut self, line: &[u8]) -> Result<(), ClientError> {
+        match self.writer.write_all(line).await {
             Ok(()) => Ok(()),
-            // A daemon that refuses connections says why before it reads the request.
+            // A daemon that leaves, or refuses connections, says so before it reads the request.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(source) => Err(ClientError::Io {
                 path: self.path.clone(),

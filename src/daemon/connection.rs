@@ -15,7 +15,9 @@ use super::streams::{Streams, until_closed};
 use crate::files;
 use crate::session::AskId;
 use crate::store::Subscription;
-use crate::wire::{Refusal, RefusalKind, Request, Response, WaitRequest, parse_request};
+use crate::wire::{
+    ConsumeRequest, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
+};
 
 /// The maximum length of a request: the longest command line, quoted twice.
 const MAX_REQUEST: u64 = 8 << 20;
@@ -111,6 +113,18 @@ pub(super) async fn serve(
             } => {
                 let subscription = streams.subscribe(&start, filter, tasks);
                 return subscribe(reader, writer, &streams, subscription).await;
+            }
+            Request::Consume(request) => {
+                return consume(reader, writer, &streams, request).await;
+            }
+            // Not by way of the event loop: no tmux is asked.
+            Request::Consumers => {
+                answer(&mut writer, &Response::Consumers(streams.consumers())).await
+            }
+            Request::RemoveConsumer { name } => {
+                let removed = streams.remove_consumer(&name).await;
+                let response = removed.map_or_else(Response::Refused, |()| Response::Done);
+                answer(&mut writer, &response).await
             }
             Request::Wait(request) => wait(&mut reader, &mut writer, &asks, request).await,
             Request::Follow { window, raw } => {
@@ -230,7 +244,37 @@ async fn subscribe(
         }
         Ok(subscription) => {
             if let Ok(socket) = reader.into_inner().reunite(writer) {
-                streams.serve(subscription, socket).await;
+                streams.serve(subscription, None, socket).await;
+            }
+        }
+    }
+}
+
+/// Serves one consumer until either side leaves.
+async fn consume(
+    mut reader: Reader,
+    mut writer: Writer,
+    streams: &Streams,
+    request: ConsumeRequest,
+) {
+    let socket: &UnixStream = reader.get_ref().as_ref();
+    let pid = socket.peer_cred().ok().and_then(|peer| peer.pid());
+    let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+    let consumed = tokio::select! {
+        consumed = streams.consume(request, pid) => consumed,
+        () = closed(&mut reader) => return,
+    };
+    match consumed {
+        Err(refusal) => {
+            answer(&mut writer, &Response::Refused(refusal)).await;
+        }
+        Ok((subscription, consumer)) => {
+            // Acknowledgements may have come already.
+            let early = reader.buffer().to_vec();
+            if let Ok(socket) = reader.into_inner().reunite(writer) {
+                streams
+                    .serve(subscription, Some((consumer, early)), socket)
+                    .await;
             }
         }
     }

@@ -371,6 +371,7 @@ impl EventLoop {
             log: self.paths.log().display().to_string(),
             problems: self.problems(),
             readers: self.n_readers(),
+            consumers: self.recorder.live().consumer_list().consumers,
             waits: self.session.n_waits(),
             looks: counts.looks,
             found_late: counts.found_late,
@@ -397,6 +398,7 @@ impl EventLoop {
             .problem()
             .into_iter()
             .chain(of_looks)
+            .chain(self.recorder.live().consumers().problem())
             .collect()
     }
 
@@ -496,5 +498,8 @@ fn name(request: &Request) -> &'static str {
         Request::Explain { .. } => "explain",
         Request::Stop { .. } => "stop",
         Request::Subscribe { .. } => "subscribe",
+        Request::Consume(_) => "consume",
+        Request::Consumers => "consumers",
+        Request::RemoveConsumer { .. } => "remove-consumer",
     }
 }

@@ -52,7 +52,7 @@ use crate::model::SessionLife;
 use crate::paths::{Paths, PathsError};
 use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
-use crate::store::{self, Archiver, ReadMarks, ReaderThread, Store};
+use crate::store::{self, Archiver, Consumers, ReadMarks, ReaderThread, Store};
 use crate::tmux::{Mark, Marked, Server, TmuxError};
 use crate::wire::Context;
 use acceptor::Acceptor;
@@ -77,6 +77,9 @@ const FAREWELL: Duration = Duration::from_millis(800);
 /// How long tmux, readers and sinks together may take then: with [`PATIENCE`] less than two
 /// seconds.
 const GRACE: Duration = Duration::from_millis(1400);
+
+/// How long the positions of consumers may take to be saved at the end, at least.
+const POSITIONS: Duration = Duration::from_millis(100);
 
 /// How long tmux may take for the first answer. A daemon that knows nothing of its session does not
 /// start.
@@ -198,9 +201,11 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         last_seq: beginning.memory.last_seq,
         pending: beginning.pending,
         saved: paths.saved(),
+        consumers: paths.consumers(),
     })
     .map_err(DaemonError::Thread)?;
     let live = Arc::clone(store.live());
+    let consumers = Arc::clone(live.consumers());
     let marks = Arc::new(ReadMarks::new(
         paths.last_reader(),
         &beginning.epoch,
@@ -310,7 +315,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let locks = presence.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
-        () = leave(events, asked, tasks, &marks) => {}
+        () = leave(events, asked, tasks, &marks, &consumers) => {}
         () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
     }
     drop(locks);
@@ -355,6 +360,7 @@ async fn leave(
     asked: mpsc::Receiver<Ask>,
     mut tasks: JoinSet<()>,
     marks: &ReadMarks,
+    consumers: &Consumers,
 ) {
     let deadline = Instant::now() + GRACE;
     // Connections that wait for another request are closed.
@@ -372,4 +378,9 @@ async fn leave(
     }
     // Stores how far they have read.
     marks.note();
+    // A stuck reader may have used up the time.
+    let saved_by = deadline.max(Instant::now() + POSITIONS);
+    if timeout_at(saved_by, consumers.close()).await.is_err() {
+        tracing::warn!("the disk does not answer: positions of consumers may not be on it");
+    }
 }

@@ -9,12 +9,12 @@ use super::session_link::SessionLink;
 use super::{Options, ownership};
 use crate::client::{Client, ClientError};
 use crate::clock::now;
-use crate::feed::{Holdings, LastRead, holdings, last_read};
+use crate::feed::{Holdings, LastRead, holdings, last_read, load_consumers};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError, Unless};
-use crate::wire::{Request, Response};
+use crate::wire::{Request, Response, SavedConsumer};
 
 /// How long another session's daemon may take to report its readers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
@@ -212,6 +212,8 @@ struct UseOf {
     read: Option<LastRead>,
     /// The contents of its feed.
     feed: Holdings,
+    /// The consumers of its feed.
+    consumers: Vec<SavedConsumer>,
     /// When the last of its runs known to tmux ended.
     last_end: Option<Millis>,
 }
@@ -228,10 +230,11 @@ impl UseOf {
                 .is_ok_and(|since| since >= after)
         });
         !read_lately
-            && !self.feed.has_unread(self.read.as_ref())
+            && !self.feed.has_unread(self.read.as_ref(), &self.consumers)
             && [self.feed.last_run, self.last_end]
                 .into_iter()
                 .flatten()
+                .chain(self.consumers.iter().map(|consumer| consumer.used_at))
                 .all(is_past)
     }
 }
@@ -249,9 +252,18 @@ fn use_of(session: &SessionListed, tasks: &Tasks, paths: &Paths) -> Option<UseOf
             return None;
         }
     };
+    let consumers = load_consumers(&paths.consumers()).ok()?;
+    let Ok(consumers) = consumers.into_iter().collect::<Result<Vec<_>, _>>() else {
+        tracing::warn!(
+            session = session.name,
+            "a consumer cannot be read: it stays"
+        );
+        return None;
+    };
     Some(UseOf {
         read: last_read(&paths.last_reader()),
         feed,
+        consumers,
         last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
     })
 }
@@ -284,6 +296,7 @@ mod tests {
         UseOf {
             read: None,
             feed: Holdings::default(),
+            consumers: Vec::new(),
             last_end: Some(0),
         }
     }
@@ -331,5 +344,30 @@ mod tests {
         check(false, |used, _| used.last_end = Some(WALL + 1));
         // A run whose window is closed is only in the feed.
         check(false, |used, _| used.feed.last_run = Some(WALL - 1000));
+    }
+
+    #[test]
+    fn a_session_is_of_use_to_its_consumers() {
+        let now = SystemTime::now();
+        let consumer = |used_at| SavedConsumer {
+            v: 1,
+            name: "pi".to_owned(),
+            epoch: "e".to_owned(),
+            cursor: 6,
+            first_left_out: None,
+            created_at: 0,
+            used_at,
+        };
+        let mut used = unused();
+        used.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
+        assert!(!used.is_over(HOUR, now, WALL), "one read lately");
+        used.consumers.pop();
+        assert!(used.is_over(HOUR, now, WALL));
+        used.feed.epoch = "e".to_owned();
+        used.feed.last_follow_up = Some(7);
+        used.read = read(7, now - HOUR);
+        assert!(!used.is_over(HOUR, now, WALL), "one has not acknowledged 7");
+        used.consumers[0].cursor = 7;
+        assert!(used.is_over(HOUR, now, WALL));
     }
 }

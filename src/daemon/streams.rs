@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
 use super::hang_up::hung_up;
 use super::stdout::Stdout;
 use crate::model::Seq;
-use crate::store::{self, Live, ReaderHandle, StreamError, Subscription};
-use crate::wire::{After, Filter, ReaderStart, Refusal};
+use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
+use crate::wire::{
+    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, ReaderStart, Refusal, RefusalKind,
+};
 
 /// Starts streams.
 #[derive(Debug, Clone)]
@@ -40,8 +42,35 @@ impl Streams {
         }
     }
 
-    /// Writes the stream to this connection until either side closes it.
-    pub(super) async fn serve(&self, subscription: Subscription, socket: UnixStream) {
+    /// Returns a consumer's stream for the process `pid`, and the lease that takes its acknowledgements.
+    pub(super) async fn consume(
+        &self,
+        request: ConsumeRequest,
+        pid: Option<u32>,
+    ) -> Result<(Subscription, Arc<Lease>), Refusal> {
+        self.live.consume(request, pid).await
+    }
+
+    /// Returns the consumers of the feed.
+    pub(super) fn consumers(&self) -> ConsumerList {
+        self.live.consumer_list()
+    }
+
+    /// Forgets a consumer that nobody reads as.
+    pub(super) async fn remove_consumer(&self, name: &str) -> Result<(), Refusal> {
+        self.live.consumers().remove(name).await
+    }
+
+    /// Writes a stream to this connection until either side closes it. What the other side sends is
+    /// acknowledgements if it reads as a consumer, of which some bytes may have been read already,
+    /// and is ignored otherwise.
+    pub(super) async fn serve(
+        &self,
+        subscription: Subscription,
+        consumer: Option<(Arc<Lease>, Vec<u8>)>,
+        socket: UnixStream,
+    ) {
+        let live = Arc::clone(&self.live);
         let socket = match socket.into_std() {
             Ok(socket) => socket,
             Err(error) => {
@@ -60,6 +89,12 @@ impl Streams {
             };
             let (reader, mut writer) = socket.into_split();
             let mut reader = BufReader::new(reader);
+            let listening = async {
+                if let Some((consumer, early)) = &consumer {
+                    read_acknowledgements(&live, consumer, early, &mut reader).await;
+                }
+                until_closed(&mut reader).await;
+            };
             tokio::select! {
                 served = store::serve(subscription, &mut writer) => match served {
                     Ok(()) | Err(StreamError::Gone(_)) => {}
@@ -67,7 +102,7 @@ impl Streams {
                         tracing::error!(%error, "a reader was cut off");
                     }
                 },
-                () = until_closed(&mut reader) => {}
+                () = listening => {}
             }
         };
         self.readers.run(serving).await;
@@ -89,6 +124,47 @@ impl Streams {
             }
         };
         self.readers.run(printing).await;
+    }
+}
+
+/// The longest line that can be an acknowledgement, in bytes.
+const MAX_ACKNOWLEDGEMENT: u64 = 4096;
+
+/// Processes the acknowledgements of a consumer, one a line, until the input ends. `early` was read
+/// already.
+async fn read_acknowledgements(
+    live: &Live,
+    consumer: &Lease,
+    early: &[u8],
+    reader: &mut BufReader<OwnedReadHalf>,
+) {
+    let mut reader = BufReader::new(early.chain(reader));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut reader)
+            .take(MAX_ACKNOWLEDGEMENT)
+            .read_until(b'\n', &mut line)
+            .await;
+        let is_cut = line.last() != Some(&b'\n');
+        if read.is_err() || (is_cut && (line.len() as u64) < MAX_ACKNOWLEDGEMENT) {
+            // The end, perhaps in the middle of a line: half an acknowledgement is none.
+            return;
+        }
+        if let Err(refusal) = parse(&line).and_then(|seq| live.acknowledge(consumer, seq)) {
+            consumer.refuse(refusal);
+            return;
+        }
+    }
+}
+
+fn parse(line: &[u8]) -> Result<Seq, Refusal> {
+    match serde_json::from_slice::<Acknowledgement>(line) {
+        Ok(acknowledgement) => Ok(acknowledgement.ack),
+        Err(error) => {
+            let message = format!("not an acknowledgement like {{\"ack\":12}}: {error}");
+            Err(Refusal::new(RefusalKind::Usage, message))
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! older records, and is ignored when the file has another record at its position.
 
 mod backwards;
+mod consumer_files;
 mod find;
 mod frame;
 mod journal;
@@ -14,6 +15,7 @@ mod readers;
 mod recover;
 mod saved;
 
+pub use consumer_files::{load_consumers, remove_consumer, store_consumer, sync_consumers};
 pub use frame::Frame;
 pub use journal::{FeedError, Journal};
 pub use pending::Pending;

@@ -11,7 +11,7 @@ use super::backwards::LinesBackwards;
 use super::read::Line;
 use crate::files;
 use crate::model::{Millis, Seq};
-use crate::wire::{EventType, RecordBody, parse_rfc3339};
+use crate::wire::{EventType, RecordBody, SavedConsumer, parse_rfc3339};
 
 /// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,12 +115,21 @@ fn read_holdings(path: &Path) -> io::Result<Holdings> {
 }
 
 impl Holdings {
-    /// Whether there is an unread follow-up.
+    /// Whether there is a follow-up that nobody has read, or that a consumer has not acknowledged.
     #[must_use]
-    pub fn has_unread(&self, read: Option<&LastRead>) -> bool {
+    pub fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
+        let Some(last) = self.last_follow_up else {
+            return false;
+        };
         let read = read.filter(|read| read.epoch == self.epoch);
-        let read = read.map_or(0, |read| read.seq);
-        self.last_follow_up.is_some_and(|last| last > read)
+        let is_read = read.is_some_and(|read| read.seq >= last)
+            || consumers
+                .iter()
+                .any(|consumer| consumer.read_in(&self.epoch) >= last);
+        let is_acknowledged = consumers
+            .iter()
+            .all(|consumer| consumer.cursor_in(&self.epoch, last) >= last);
+        !is_read || !is_acknowledged
     }
 }
 
@@ -143,11 +152,40 @@ mod tests {
             last_follow_up: last,
             last_run: None,
         };
-        assert!(!holds(None).has_unread(None));
-        assert!(holds(Some(4)).has_unread(None));
-        assert!(holds(Some(4)).has_unread(Some(&read_up_to("e", 3))));
-        assert!(!holds(Some(4)).has_unread(Some(&read_up_to("e", 4))));
-        assert!(holds(Some(4)).has_unread(Some(&read_up_to("other", 9))));
+        assert!(!holds(None).has_unread(None, &[]));
+        assert!(holds(Some(4)).has_unread(None, &[]));
+        assert!(holds(Some(4)).has_unread(Some(&read_up_to("e", 3)), &[]));
+        assert!(!holds(Some(4)).has_unread(Some(&read_up_to("e", 4)), &[]));
+        assert!(holds(Some(4)).has_unread(Some(&read_up_to("other", 9)), &[]));
+    }
+
+    #[test]
+    fn a_follow_up_is_unread_while_a_consumer_has_not_acknowledged_it() {
+        let feed = Holdings {
+            epoch: "e".to_owned(),
+            last_follow_up: Some(4),
+            last_run: None,
+        };
+        let consumer = |epoch: &str, cursor, first_left_out| SavedConsumer {
+            v: 1,
+            name: "pi".to_owned(),
+            epoch: epoch.to_owned(),
+            cursor,
+            first_left_out,
+            created_at: 0,
+            used_at: 0,
+        };
+        let read = read_up_to("e", 9);
+        let behind = consumer("e", 3, None);
+        let acknowledged = consumer("e", 4, None);
+        assert!(!feed.has_unread(Some(&read), std::slice::from_ref(&acknowledged)));
+        let both = [acknowledged.clone(), behind];
+        assert!(feed.has_unread(Some(&read), &both));
+        assert!(feed.has_unread(Some(&read), &both[1..]));
+        assert!(feed.has_unread(Some(&read), &[consumer("other", 9, None)]));
+        // The acknowledgement says that it was read, unless it was for somebody else.
+        assert!(!feed.has_unread(None, &[acknowledged]));
+        assert!(feed.has_unread(None, &[consumer("e", 4, Some(2))]));
     }
 
     #[test]

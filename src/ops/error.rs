@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::client::{ClientError, StartError};
 use crate::config::ConfigError;
 use crate::daemon::TypingError;
+use crate::feed::FeedError;
 use crate::files::is_refusal;
 use crate::model::NameError;
 use crate::paths::PathsError;
@@ -34,6 +35,24 @@ pub(crate) enum OpsError {
     /// The session does not exist.
     #[error("no session `{0}`")]
     NoSession(String),
+    /// The session has no feed: it never had a daemon.
+    #[error("no feed of session `{0}`")]
+    NoFeed(String),
+    /// The feed cannot be read.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// The feed has no consumer of this name.
+    #[error("no consumer `{0}`")]
+    NoConsumer(String),
+    /// The files of consumers cannot be read or removed.
+    #[error("could not use {}", .folder.display())]
+    Consumers {
+        /// Their folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
@@ -124,6 +143,8 @@ impl OpsError {
         match self {
             Self::Usage(_) => ErrorKind::Usage,
             Self::NoSession(_)
+            | Self::NoFeed(_)
+            | Self::NoConsumer(_)
             | Self::NoDaemon(_)
             | Self::NoDaemonToWait
             | Self::NotKept { .. }
@@ -140,6 +161,8 @@ impl OpsError {
                 RefusalKind::Missing => ErrorKind::Missing,
             },
             Self::Name(NameError::Ambiguous { .. })
+            | Self::Feed(_)
+            | Self::Consumers { .. }
             | Self::NoPane(_)
             | Self::NoDirectory { .. }
             | Self::Directory { .. }
@@ -170,6 +193,8 @@ impl OpsError {
             Self::NoSession(_) => {
                 "`tmux-task run NAME -- COMMAND` starts a task and with it the session"
             }
+            Self::NoFeed(_) => "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
+            Self::NoConsumer(_) => "`tmux-task consumer ls` shows which there are",
             Self::NoDaemon(_) | Self::NoDaemonToWait => {
                 "start one with `tmux-task daemon --detach`"
             }
@@ -193,6 +218,8 @@ impl OpsError {
                 "`tmux-task daemon` in the foreground shows what keeps it from starting"
             }
             Self::Usage(_)
+            | Self::Feed(_)
+            | Self::Consumers { .. }
             | Self::NoPane(_)
             | Self::Directory { .. }
             | Self::Runtime { .. }

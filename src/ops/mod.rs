@@ -3,6 +3,7 @@
 //!
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
+mod consumers;
 mod daemon;
 mod error;
 mod explain;
@@ -17,6 +18,7 @@ mod session;
 mod session_name;
 mod wait;
 
+pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use error::{ErrorKind, OpsError};
 pub(crate) use explain::explain;

@@ -154,6 +154,12 @@ impl Paths {
         self.state.join("runs")
     }
 
+    /// Returns the folder with a file for each consumer of the feed.
+    #[must_use]
+    pub fn consumers(&self) -> PathBuf {
+        self.state.join("consumers")
+    }
+
     /// Returns the daemon's log.
     #[must_use]
     pub fn log(&self) -> PathBuf {

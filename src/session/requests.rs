@@ -57,7 +57,11 @@ impl Session {
                 of(window)
             }
             Request::Cursor { window } => of(window),
-            Request::Status | Request::Subscribe { .. } => {
+            Request::Status
+            | Request::Subscribe { .. }
+            | Request::Consume(_)
+            | Request::Consumers
+            | Request::RemoveConsumer { .. } => {
                 let message = "this is not for the session".to_owned();
                 return self.refuse(ask, RefusalKind::Usage, message);
             }
@@ -174,7 +178,11 @@ impl Session {
                 };
                 self.effects.push(Effect::Answer(ask, response));
             }
-            Request::Status | Request::Subscribe { .. } => {}
+            Request::Status
+            | Request::Subscribe { .. }
+            | Request::Consume(_)
+            | Request::Consumers
+            | Request::RemoveConsumer { .. } => {}
         }
     }
 

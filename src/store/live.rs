@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::Beginning;
+use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
 use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use super::task_changes::TaskChanges;
 use crate::feed::{Reader, Sequence};
-use crate::model::TaskBoard;
-use crate::wire::{Filter, LiveRecord, ReaderStart, Refusal, RefusalKind, VERSION};
+use crate::model::{Seq, TaskBoard};
+use crate::wire::{
+    After, ConsumeRequest, ConsumerList, Filter, LiveRecord, ReaderStart, Refusal, RefusalKind,
+    VERSION,
+};
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
 /// thread publishes changes. Subscribing takes no request to the hub.
@@ -24,6 +28,7 @@ pub(crate) struct Live {
     readers: Arc<Readers>,
     /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
+    consumers: Arc<Consumers>,
 }
 
 #[derive(Debug)]
@@ -37,7 +42,7 @@ struct State {
 }
 
 impl Live {
-    pub(super) fn new(beginning: &Beginning) -> Self {
+    pub(super) fn new(beginning: &Beginning, consumers: Arc<Consumers>) -> Self {
         let journal = &beginning.journal;
         Self {
             path: journal.path().to_owned(),
@@ -54,6 +59,7 @@ impl Live {
             }),
             readers: Arc::default(),
             tasks: watch::Sender::new(Arc::default()),
+            consumers,
         }
     }
 
@@ -102,6 +108,7 @@ impl Live {
             tasks: None,
             has_skipped: false,
             reading: self.readers.begin(),
+            consumer: None,
         })
     }
 
@@ -119,6 +126,62 @@ impl Live {
     /// Publishes the tasks as a look saw them.
     pub(crate) fn publish_tasks(&self, board: TaskBoard) {
         self.tasks.send_replace(Arc::new(board));
+    }
+
+    /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer
+    /// has not acknowledged, and what follows. A consumer that is created is durable when this
+    /// resolves.
+    ///
+    /// # Errors
+    ///
+    /// When another process reads as this consumer, or it cannot be created.
+    pub(crate) async fn consume(
+        &self,
+        request: ConsumeRequest,
+        pid: Option<u32>,
+    ) -> Result<(Subscription, Arc<Lease>), Refusal> {
+        let last_seq = self.extent().last_seq;
+        let lease = self.consumers.lease(&request, pid, last_seq).await?;
+        let lease = Arc::new(lease);
+        let start = ReaderStart::After(After {
+            epoch: None,
+            seq: lease.cursor(),
+        });
+        let mut subscription = self.subscribe(&start, request.filter)?;
+        subscription.consumer = Some(Arc::clone(&lease));
+        Ok((subscription, lease))
+    }
+
+    /// Acknowledges this record and all before it for a consumer.
+    ///
+    /// # Errors
+    ///
+    /// When the feed has no such record.
+    pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Refusal> {
+        let last_seq = self.extent().last_seq;
+        if seq > last_seq {
+            let epoch = &self.epoch;
+            let message =
+                format!("no record {seq} to acknowledge: the feed's last is {epoch}:{last_seq}");
+            return Err(Refusal::new(RefusalKind::Failed, message));
+        }
+        consumer.acknowledge(seq);
+        Ok(())
+    }
+
+    /// The consumers of the feed.
+    pub(crate) fn consumers(&self) -> &Arc<Consumers> {
+        &self.consumers
+    }
+
+    /// Returns the consumers of the feed as they are listed.
+    pub(crate) fn consumer_list(&self) -> ConsumerList {
+        let last_seq = self.extent().last_seq;
+        ConsumerList {
+            epoch: Some(self.epoch.clone()),
+            last_seq,
+            consumers: self.consumers.list(last_seq),
+        }
     }
 
     /// Sets the session's new name.

@@ -1,11 +1,15 @@
-//! The disk of a daemon: a thread that appends to the feed and saves the snapshot, one that stores
-//! the output of ended runs, and one that serves readers.
+//! The disk of a daemon: a thread that appends to the feed and saves the snapshot, one that saves the
+//! positions of consumers, one that stores the output of ended runs, and one that serves readers.
 //!
 //! The hub never waits for the disk: it queues records and gets a [`Report`] of how far they are
 //! written. Readers depend on this module alone.
 
 mod archiver;
+mod consumer_thread;
+mod consumers;
 mod live;
+mod outbox;
+mod position;
 mod read_marks;
 mod reader_thread;
 mod stream;
@@ -21,6 +25,7 @@ use std::thread;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use archiver::{Archiver, KeptRun};
+pub(crate) use consumers::{Consumers, Lease};
 pub(crate) use live::Live;
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
@@ -106,16 +111,23 @@ pub(crate) struct Beginning {
     pub(crate) pending: Pending,
     /// The file of the saved snapshot.
     pub(crate) saved: std::path::PathBuf,
+    /// The folder with the consumers of the feed.
+    pub(crate) consumers: std::path::PathBuf,
 }
 
 impl Store {
-    /// Starts the writing thread.
+    /// Starts the writing thread, and the one that saves consumers.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be created.
+    /// When a thread cannot be created.
     pub(crate) fn start(beginning: Beginning) -> io::Result<Self> {
-        let live = Arc::new(Live::new(&beginning));
+        let consumers = consumer_thread::start(
+            beginning.consumers.clone(),
+            &beginning.epoch,
+            beginning.last_seq,
+        )?;
+        let live = Arc::new(Live::new(&beginning, consumers));
         let report = Report {
             written: beginning.last_seq,
             tried: beginning.last_seq,

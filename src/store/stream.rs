@@ -1,18 +1,22 @@
 //! Serves one reader of the live feed, from the disk and at its own pace.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::coop::consume_budget;
 
+use super::consumers::Lease;
+use super::outbox::Ending;
 use super::read_marks::Reading;
 use super::task_changes::TaskChanges;
 use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
-use crate::wire::{Filter, Kind, LiveRecord};
+use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, Response};
 
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
@@ -70,6 +74,8 @@ pub(crate) struct Subscription {
     pub(super) has_skipped: bool,
     /// Counts this reader.
     pub(super) reading: Reading,
+    /// As which consumer it reads, if as one.
+    pub(super) consumer: Option<Arc<Lease>>,
 }
 
 /// Why a stream ended early.
@@ -131,9 +137,15 @@ pub(crate) async fn serve(
     add_tasks(&mut subscription, &mut lines).await?;
     lines.write().await?;
     let extent = subscription.extent;
-    records_until(&mut subscription, extent, &mut lines).await?;
+    if records_until(&mut subscription, extent, &mut lines)
+        .await?
+        .is_break()
+    {
+        return Ok(());
+    }
     lines.add(&LiveRecord::Sync).await?;
     lines.write().await?;
+    let consumer = subscription.consumer.clone();
     loop {
         let tasks = &mut subscription.tasks;
         let tasks_changed = async {
@@ -142,26 +154,37 @@ pub(crate) async fn serve(
                 None => std::future::pending().await,
             }
         };
-        // Losing either is safe: nothing is taken before it is done.
-        let news = tokio::select! {
-            news = subscription.news.recv() => news,
+        // Losing any of them is safe: nothing is taken before it is done.
+        let written = tokio::select! {
+            news = subscription.news.recv() => match news {
+                Ok(News::Grown(extent)) => {
+                    records_until(&mut subscription, extent, &mut lines).await?
+                }
+                Ok(News::Status { extent, status }) => {
+                    let written = records_until(&mut subscription, extent, &mut lines).await?;
+                    if written.is_continue() {
+                        lines.add(&status).await?;
+                        lines.write().await?;
+                    }
+                    written
+                }
+                Err(RecvError::Lagged(_)) => ControlFlow::Continue(()),
+                Err(RecvError::Closed) => return Ok(()),
+            },
             () = tasks_changed => {
                 add_tasks(&mut subscription, &mut lines).await?;
                 lines.write().await?;
-                continue;
+                ControlFlow::Continue(())
+            }
+            () = outbox_changed(consumer.as_deref()) => {
+                let reading = &subscription.reading;
+                let written = outbox(consumer.as_deref(), reading, &mut lines).await?;
+                lines.write().await?;
+                written
             }
         };
-        match news {
-            Ok(News::Grown(extent)) => {
-                records_until(&mut subscription, extent, &mut lines).await?;
-            }
-            Ok(News::Status { extent, status }) => {
-                records_until(&mut subscription, extent, &mut lines).await?;
-                lines.add(&status).await?;
-                lines.write().await?;
-            }
-            Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return Ok(()),
+        if written.is_break() {
+            return Ok(());
         }
     }
 }
@@ -181,12 +204,46 @@ async fn add_tasks<W: AsyncWrite + Unpin>(
     Ok(())
 }
 
+/// Resolves when there is something else than records to send to a consumer's reader; never when it
+/// is no consumer's.
+async fn outbox_changed(consumer: Option<&Lease>) {
+    match consumer {
+        Some(consumer) => consumer.outbox().changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Adds the confirmations that wait for a consumer's reader, and the last line if its stream ends.
+async fn outbox<W: AsyncWrite + Unpin>(
+    consumer: Option<&Lease>,
+    reading: &Reading,
+    lines: &mut Lines<'_, W>,
+) -> Result<ControlFlow<()>, StreamError> {
+    let Some(consumer) = consumer else {
+        return Ok(ControlFlow::Continue(()));
+    };
+    let (confirmed, end) = consumer.outbox().take();
+    if !confirmed.is_empty() {
+        reading.has_read(consumer.read());
+    }
+    for acked in confirmed {
+        lines.add(&LiveRecord::Acked { acked }).await?;
+    }
+    match end {
+        Some(Ending::Replaced) => lines.add(&LiveRecord::Replaced).await?,
+        Some(Ending::Refused(refusal)) => lines.add(&Response::Refused(refusal)).await?,
+        None => return Ok(ControlFlow::Continue(())),
+    }
+    lines.write().await?;
+    Ok(ControlFlow::Break(()))
+}
+
 /// Writes the records up to this end of the feed.
 async fn records_until<W: AsyncWrite + Unpin>(
     subscription: &mut Subscription,
     extent: Extent,
     lines: &mut Lines<'_, W>,
-) -> Result<(), StreamError> {
+) -> Result<ControlFlow<()>, StreamError> {
     let Subscription {
         path,
         first_seen,
@@ -196,8 +253,10 @@ async fn records_until<W: AsyncWrite + Unpin>(
         extent: known,
         has_skipped,
         reading,
+        consumer,
         ..
     } = subscription;
+    let consumer = consumer.as_deref();
     let reader = reader.get_or_insert_with(|| Reader::before(path, *first_seen));
     if known.file != extent.file {
         *known = extent;
@@ -206,6 +265,9 @@ async fn records_until<W: AsyncWrite + Unpin>(
     while let Some(position) = reader.next(extent.end)? {
         // Yields to other readers, even if everything read is left out.
         consume_budget().await;
+        if outbox(consumer, reading, lines).await?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
         match position.line {
             Line::Record(record) => {
                 // The filter needs every record, because notices refer to earlier events.
@@ -213,13 +275,14 @@ async fn records_until<W: AsyncWrite + Unpin>(
                 if sequence.has(record.seq) {
                     continue;
                 }
-                add_gap(sequence.read(record.seq), lines).await?;
+                add_gap(sequence.read(record.seq), consumer, lines).await?;
                 if record.body.kind() == Kind::FollowUp {
                     *has_skipped |= !wanted;
                     if !*has_skipped {
                         lines.follow_up = Some(record.seq);
                     }
                 }
+                note(consumer, &record, wanted);
                 if wanted {
                     lines.add(&record).await?;
                 }
@@ -229,31 +292,54 @@ async fn records_until<W: AsyncWrite + Unpin>(
                 if sequence.has(seq) {
                     continue;
                 }
-                add_gap(sequence.read(seq), lines).await?;
+                add_gap(sequence.read(seq), consumer, lines).await?;
                 if filter.wants_unknown() {
+                    if let Some(consumer) = consumer {
+                        consumer.sent(seq, seq);
+                    }
                     lines.add(&record.fields).await?;
+                } else {
+                    if let Some(consumer) = consumer {
+                        consumer.left_out(seq, false);
+                    }
                 }
             }
             Line::Damaged => {}
         }
     }
-    add_gap(sequence.end_at(extent.last_seq), lines).await?;
+    add_gap(sequence.end_at(extent.last_seq), consumer, lines).await?;
     lines.write().await?;
-    if let Some(seq) = lines.follow_up.take() {
+    // What a consumer was sent counts as read when it is acknowledged.
+    if let Some(seq) = lines.follow_up.take().filter(|_| consumer.is_none()) {
         reading.has_read(seq);
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Marks a record as sent to a consumer, or as left out.
+fn note(consumer: Option<&Lease>, record: &DurableRecord, is_sent: bool) {
+    let Some(consumer) = consumer else { return };
+    if is_sent {
+        consumer.sent(record.seq, record.seq);
+    } else {
+        consumer.left_out(record.seq, record.body.kind() == Kind::FollowUp);
+    }
 }
 
 /// Writes a gap record if records are missing.
 async fn add_gap<W: AsyncWrite + Unpin>(
     gap: Option<(Seq, Seq)>,
+    consumer: Option<&Lease>,
     lines: &mut Lines<'_, W>,
 ) -> Result<(), StreamError> {
     let Some((from, to)) = gap else {
         return Ok(());
     };
     tracing::warn!(from, to, "records are missing for a reader");
+    // It is sent again unless the consumer acknowledges it or what follows.
+    if let Some(consumer) = consumer {
+        consumer.sent(from, to);
+    }
     lines.add(&LiveRecord::Gap { from, to }).await?;
     Ok(())
 }

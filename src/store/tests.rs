@@ -64,6 +64,7 @@ impl Desk {
             last_seq: recovered.last_seq,
             pending: recovered.pending,
             saved: self.saved(),
+            consumers: self.dir.path().join("consumers"),
         }
     }
 
@@ -77,7 +78,8 @@ impl Desk {
 
     fn work_with(&mut self, journal: Journal) -> (Vec<String>, Report) {
         let beginning = self.beginning(journal);
-        let live = Arc::new(Live::new(&beginning));
+        let consumers = Arc::new(Consumers::new("e1", beginning.last_seq, Vec::new()));
+        let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = live
             .subscribe(&ReaderStart::Now, Filter::default())
             .unwrap();

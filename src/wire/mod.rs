@@ -5,6 +5,7 @@
 
 mod cloudevents;
 mod command;
+mod consumer;
 mod explain;
 mod listing;
 mod protocol;
@@ -19,6 +20,10 @@ mod wait;
 pub use cloudevents::cloud_event;
 pub use command::{
     LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts, TypedInput,
+};
+pub use consumer::{
+    Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SavedConsumer,
+    check_consumer_name,
 };
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use listing::{LsTask, LsView, TaskStateName};

@@ -403,6 +403,13 @@ pub enum LiveRecord {
         /// The ids of windows that are gone since the record before.
         removed: Vec<String>,
     },
+    /// A consumer's acknowledgement is on the disk.
+    Acked {
+        /// The acknowledged sequence number; all before it are acknowledged as well.
+        acked: Seq,
+    },
+    /// Another reader took the consumer over. The last line of the stream.
+    Replaced,
 }
 
 /// A line of a live stream.

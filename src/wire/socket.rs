@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EventFields, EventType, Explanation, Kind, LaunchedRun, LsTask, LsView, RecordBody, RunRequest,
-    SendRequest, TaskCounts, WaitRequest, WaitResult,
+    ConsumeRequest, ConsumerList, ConsumerStatus, EventFields, EventType, Explanation, Kind,
+    LaunchedRun, LsTask, LsView, RecordBody, RunRequest, SendRequest, TaskCounts, WaitRequest,
+    WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -86,6 +87,15 @@ pub enum Request {
     Stop {
         /// Also end the task session when no task in it is active.
         cleanup: bool,
+    },
+    /// Read the feed as a consumer. Acknowledgements follow, one a line.
+    Consume(ConsumeRequest),
+    /// The consumers of the feed.
+    Consumers,
+    /// Forget a consumer.
+    RemoveConsumer {
+        /// Its name.
+        name: String,
     },
     /// Records from now on.
     Subscribe {
@@ -195,6 +205,8 @@ pub enum Response {
     },
     /// Why a task is or is not judged to wait for a person.
     Explained(Box<Explanation>),
+    /// The consumers of the feed.
+    Consumers(ConsumerList),
     /// The request was not carried out.
     Refused(Refusal),
 }
@@ -318,6 +330,9 @@ pub struct DaemonStatus {
     pub problems: Vec<String>,
     /// How many readers the live feed has.
     pub readers: usize,
+    /// The consumers of the feed, by name; absent when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<ConsumerStatus>,
     /// How many waits are in progress.
     #[serde(default)]
     pub waits: usize,

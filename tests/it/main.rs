@@ -7,6 +7,7 @@
 
 mod answers;
 mod commands;
+mod consumers;
 mod crashes;
 mod daemon;
 mod descriptors;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::consumers::{acknowledge, consume, until_live};
 use crate::support::{Output, World, content, deliveries, story, window_of};
 
 /// A world in which nothing starts a daemon unasked, daemons are started for a conversation, and
@@ -186,6 +187,31 @@ fn what_holds_something_to_read_is_never_cleaned() {
     // What its run wrote is there.
     let logs = world.task(["-s", "old", "logs", "a", "--run", "1"]);
     assert_eq!(logs.ok(), "the output\n");
+}
+
+#[test]
+fn what_a_consumer_has_not_acknowledged_is_never_cleaned() {
+    let mut world = quiet();
+    // A person's daemons clean nothing.
+    world.set("TMUX_TASK_OWNER", "");
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    for (session, acknowledges) in [("behind", false), ("done", true)] {
+        dead_and_reported(&world, session, "a");
+        let mut harness = consume(&world, "pi", &["-s", session]);
+        let seqs = until_live(&harness);
+        if acknowledges {
+            acknowledge(&mut harness, *seqs.last().unwrap());
+        }
+        drop(harness);
+        world.task(["-s", session, "daemon", "stop"]).ok();
+    }
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.set("TMUX_TASK_OWNER", "test:1");
+    live(&world, "work", "mine");
+    world.daemon();
+    let records = world.until_deliveries(1);
+    assert_eq!(content(&records[0]), cleaned(&world, &["done"]));
+    assert_eq!(sessions(&world), ["behind", "work"]);
 }
 
 #[test]

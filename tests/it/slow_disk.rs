@@ -10,16 +10,16 @@ use crate::runs::codes;
 use crate::support::{Output, World, all_told, deliveries, event, has_ended, story};
 
 /// A disk whose syncs hang for as long as the test wants.
-struct Disk {
-    library: PathBuf,
+pub(crate) struct Disk {
+    pub(crate) library: PathBuf,
     /// While this file is there, syncs hang until something is written into the gate.
     hold: PathBuf,
     /// Made by a sync that hangs.
-    hangs: PathBuf,
+    pub(crate) hangs: PathBuf,
 }
 
 impl Disk {
-    fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &World) -> Self {
         let disk = Self {
             library: world.path("disk.so"),
             hold: world.path("hold"),
@@ -41,7 +41,7 @@ impl Disk {
         disk
     }
 
-    fn hold(&self) {
+    pub(crate) fn hold(&self) {
         fs::write(&self.hold, "").unwrap();
     }
 }

@@ -137,6 +137,7 @@ fn every_kind_and_type_has_a_frozen_line() {
     found.sort_unstable();
     found.dedup();
     let expected = [
+        "acked",
         "disappeared",
         "exited",
         "followUp",
@@ -146,6 +147,7 @@ fn every_kind_and_type_has_a_frozen_line() {
         "inputResolved",
         "notice",
         "notify",
+        "replaced",
         "started",
         "status",
         "sync",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -155,6 +155,31 @@ impl Running {
             records.push(self.record());
         }
         records
+    }
+
+    /// Writes to its stdin, which has to be a pipe.
+    pub(crate) fn write(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("its stdin is a pipe");
+        stdin.write_all(text.as_bytes()).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Closes its stdin.
+    pub(crate) fn close_stdin(&mut self) {
+        self.child.stdin = None;
+    }
+
+    /// The lines that are left of its stdout, until its end.
+    #[track_caller]
+    pub(crate) fn rest(&self) -> Vec<Value> {
+        let mut rest = Vec::new();
+        loop {
+            match self.out.recv_timeout(DEADLINE) {
+                Ok(line) => rest.push(serde_json::from_str(&line).expect("a line is JSON")),
+                Err(RecvTimeoutError::Disconnected) => return rest,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end"),
+            }
+        }
     }
 
     pub(crate) fn pid(&self) -> Pid {

@@ -1,0 +1,161 @@
+//! `feed --follow --consumer`: the feed as a named reader, with acknowledgements.
+
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::sync::mpsc;
+
+use super::args::{Consume, FeedFormat};
+use super::context::{self, Context};
+use super::failure::{Failure, Kind, OrFail};
+use super::feed_text::print_live;
+use super::output;
+use crate::client::{Client, ClientError};
+use crate::model::Seq;
+use crate::ops::Session;
+use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response};
+
+/// The longest line on standard input, in bytes.
+const MAX_LINE: u64 = 4096;
+
+/// How many acknowledgements are read ahead.
+const READ_AHEAD: usize = 64;
+
+pub(super) async fn follow(
+    context: &Context,
+    session: &Session,
+    args: Consume,
+    filter: Filter,
+    format: FeedFormat,
+) -> Result<(), Failure> {
+    let request = ConsumeRequest {
+        name: args.consumer.unwrap_or_default(),
+        from_now: args.from.is_some(),
+        take_over: args.take_over,
+        filter,
+    };
+    let daemon = session.daemon_or_start().await.or_fail("feed")?;
+    let mut client = daemon.ok_or_else(|| session.no_daemon()).or_fail("feed")?;
+    let mut interrupts = context::interrupts("feed")?;
+    let mut line = Some(client.consume(request).await.or_fail("feed")?);
+    context.limit.lift();
+    let mut acknowledgements = (!args.auto_ack).then(read_acknowledgements);
+    let mut auto_ack = args.auto_ack.then(AutoAck::default);
+    loop {
+        if let Some(text) = line.take() {
+            check_refused(&text).or_fail("feed")?;
+            match &mut auto_ack {
+                Some(auto_ack) => auto_ack.print(&text, format, &mut client).await?,
+                None => print_live(&text, format)?,
+            }
+        }
+        tokio::select! {
+            received = client.line() => match received.or_fail("feed")? {
+                Some(text) => line = Some(text),
+                // The daemon stops, or another reader takes over.
+                None => return Ok(()),
+            },
+            acknowledged = next(&mut acknowledgements) => {
+                let Acknowledgement { ack } = acknowledged?;
+                client.acknowledge(ack).await.or_fail("feed")?;
+            }
+            () = output::stdout_closed() => return Ok(()),
+            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+        }
+    }
+}
+
+/// The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
+fn check_refused(text: &str) -> Result<(), ClientError> {
+    if text.starts_with(r#"{"answer":"#)
+        && let Ok(Response::Refused(refusal)) = serde_json::from_str(text)
+    {
+        return Err(ClientError::Refused(refusal));
+    }
+    Ok(())
+}
+
+type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, Failure>>;
+
+/// Resolves with the next acknowledgement; never when there will be none.
+async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Failure> {
+    if let Some(receiver) = from
+        && let Some(next) = receiver.recv().await
+    {
+        return next;
+    }
+    std::future::pending().await
+}
+
+/// Reads acknowledgements from standard input, ahead of the one that is waited for.
+fn read_acknowledgements() -> Acknowledgements {
+    let (sender, receiver) = mpsc::channel(READ_AHEAD);
+    tokio::spawn(async move {
+        let mut stdin = BufReader::new(tokio::io::stdin());
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut stdin)
+                .take(MAX_LINE)
+                .read_until(b'\n', &mut line)
+                .await;
+            let is_last = line.last() != Some(&b'\n') && (line.len() as u64) < MAX_LINE;
+            let parsed = serde_json::from_slice::<Acknowledgement>(&line);
+            // The writer may have ended in the middle of a line.
+            if read.is_err() || (is_last && parsed.is_err()) {
+                return;
+            }
+            let parsed = parsed.map_err(|error| {
+                let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
+                Failure::new(Kind::Usage, "feed", why)
+            });
+            if sender.send(parsed).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Acknowledges what was printed. One acknowledgement is on its way at a time: those of the records
+/// that are printed meanwhile become one.
+#[derive(Debug, Default)]
+struct AutoAck {
+    /// The last record that was printed and not acknowledged.
+    printed: Option<Seq>,
+    /// Whether a confirmation is still to come.
+    is_waiting: bool,
+}
+
+/// The fields of a line that say what can be acknowledged.
+#[derive(Debug, Deserialize)]
+struct Numbers {
+    kind: String,
+    seq: Option<Seq>,
+    to: Option<Seq>,
+}
+
+impl AutoAck {
+    async fn print(
+        &mut self,
+        text: &str,
+        format: FeedFormat,
+        client: &mut Client,
+    ) -> Result<(), Failure> {
+        let numbers = serde_json::from_str::<Numbers>(text)
+            .map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
+        if numbers.kind == "acked" {
+            self.is_waiting = false;
+        } else {
+            print_live(text, format)?;
+            // A gap has no number of its own: it is acknowledged by its end.
+            self.printed = numbers.seq.or(numbers.to).or(self.printed);
+        }
+        if !self.is_waiting
+            && let Some(seq) = self.printed.take()
+        {
+            self.is_waiting = true;
+            client.acknowledge(seq).await.or_fail("feed")?;
+        }
+        Ok(())
+    }
+}

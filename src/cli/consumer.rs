@@ -1,0 +1,111 @@
+//! `consumer ls`, `consumer rm`.
+
+use super::args::{Consumer, ConsumerCommand, Json};
+use super::context::Context;
+use super::failure::{Failure, OrFail};
+use super::{ls, output};
+use crate::clock;
+use crate::model::Millis;
+use crate::ops;
+use crate::wire::{ConsumerList, ConsumerStatus};
+
+pub(super) async fn run(context: &Context, args: Consumer) -> Result<(), Failure> {
+    match args.command {
+        ConsumerCommand::Ls(json) => list(context, json).await,
+        ConsumerCommand::Rm { names } => remove(context, &names).await,
+    }
+}
+
+async fn list(context: &Context, args: Json) -> Result<(), Failure> {
+    let session = context.session("consumer ls").await?;
+    let list = ops::list_consumers(&session).await.or_fail("consumer ls")?;
+    if args.json {
+        return output::json(&list);
+    }
+    let table = table(&list, clock::now().wall);
+    output::lines(table.iter().map(String::as_str))
+}
+
+async fn remove(context: &Context, names: &[String]) -> Result<(), Failure> {
+    let session = context.session("consumer rm").await?;
+    for name in names {
+        ops::remove_consumer(&session, name)
+            .await
+            .or_fail("consumer rm")?;
+    }
+    Ok(())
+}
+
+fn table(list: &ConsumerList, now: Millis) -> Vec<String> {
+    let header = ["NAME", "CURSOR", "LAG", "AGE", "LAST USED", "READER"].map(String::from);
+    let row = |consumer: &ConsumerStatus| {
+        [
+            consumer.name.clone(),
+            consumer.cursor.to_string(),
+            consumer.lag.to_string(),
+            ls::age(now - consumer.created_at),
+            format!("{} ago", ls::age(now - consumer.used_at)),
+            consumer
+                .reader
+                .map_or_else(|| "-".to_owned(), |pid| format!("pid {pid}")),
+        ]
+    };
+    let rows: Vec<_> = std::iter::once(header)
+        .chain(list.consumers.iter().map(row))
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
+    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or_default());
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Returns what `daemon status` says of a consumer.
+pub(super) fn status_line(consumer: &ConsumerStatus) -> String {
+    let ConsumerStatus {
+        name, cursor, lag, ..
+    } = consumer;
+    let reader = match consumer.reader {
+        Some(pid) => format!("read by pid {pid}"),
+        None => {
+            let ago = ls::age(clock::now().wall - consumer.used_at);
+            format!("last used {ago} ago")
+        }
+    };
+    format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_who_is_behind() {
+        let consumer = |name: &str, cursor, reader| ConsumerStatus {
+            name: name.to_owned(),
+            cursor,
+            lag: 120 - cursor,
+            reader,
+            created_at: 0,
+            used_at: 60_000,
+        };
+        let list = ConsumerList {
+            epoch: Some("e".to_owned()),
+            last_seq: 120,
+            consumers: vec![
+                consumer("pi", 120, Some(4711)),
+                consumer("web-hook", 3, None),
+            ],
+        };
+        insta::assert_snapshot!(table(&list, 65_000).join("\n"), @r"
+        NAME      CURSOR  LAG  AGE  LAST USED  READER
+        pi        120     0    1m   5s ago     pid 4711
+        web-hook  3       117  1m   5s ago     -
+        ");
+    }
+}

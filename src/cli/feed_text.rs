@@ -1,0 +1,105 @@
+//! Records of the feed and of its streams as they are printed.
+
+use super::args::FeedFormat;
+use super::failure::{Failure, Kind};
+use super::{ls, output};
+use crate::feed::{Frame, UnknownRecord};
+use crate::model::Seq;
+use crate::wire::{DurableRecord, LiveRecord, RecordBody, StreamRecord, cloud_event};
+
+/// Prints a line of a stream as the daemon sent it, or in another format.
+pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> {
+    if format == FeedFormat::Json {
+        return output::line(text);
+    }
+    match serde_json::from_str::<StreamRecord>(text) {
+        Ok(StreamRecord::Durable(record)) => output::line(&durable(&record, format)),
+        Ok(StreamRecord::Live(record)) => match (format, live_text(&record)) {
+            (FeedFormat::Text, Some(text)) => output::line(&text),
+            (FeedFormat::Text | FeedFormat::Json | FeedFormat::Cloudevents, _) => Ok(()),
+        },
+        Err(error) => match serde_json::from_str::<Frame>(text) {
+            // Of a kind unknown to this version.
+            Ok(_) => Ok(()),
+            Err(_) => Err(Failure::of(Kind::Failed, "feed", &error)),
+        },
+    }
+}
+
+pub(super) fn durable(record: &DurableRecord, format: FeedFormat) -> String {
+    match format {
+        FeedFormat::Json => serde_json::to_string(record).unwrap_or_default(),
+        FeedFormat::Cloudevents => cloud_event(record).to_string(),
+        FeedFormat::Text => {
+            let (kind, text) = match &record.body {
+                RecordBody::Event(fields) => (
+                    format!("event {}", fields.event_type.name()),
+                    match fields.to_event() {
+                        Ok(event) => crate::route::text_of(&event),
+                        Err(error) => error,
+                    },
+                ),
+                RecordBody::Notice { text, .. } => ("notice".to_owned(), text.clone()),
+                RecordBody::FollowUp { message, .. } => {
+                    ("followUp".to_owned(), message.content.clone())
+                }
+            };
+            let text = text.replace('\n', "\n    ");
+            format!("{} #{} {kind}: {text}", record.time, record.seq)
+        }
+    }
+}
+
+/// A record of a later version, displayed as far as possible.
+pub(super) fn unknown(record: &UnknownRecord, format: FeedFormat) -> Option<String> {
+    match format {
+        FeedFormat::Json => Some(record.fields.to_string()),
+        FeedFormat::Text => Some(format!("#{} of a later version", record.frame.seq)),
+        FeedFormat::Cloudevents => None,
+    }
+}
+
+fn live_text(record: &LiveRecord) -> Option<String> {
+    match record {
+        LiveRecord::Status {
+            text,
+            running,
+            waiting,
+            dead,
+            stalled,
+            problem,
+        } => {
+            let counts = match text {
+                Some(text) => {
+                    let running = ls::running(*running, *stalled);
+                    format!("{text} ({running}, {waiting} waiting, {dead} exited)")
+                }
+                None => "tmux: no session".to_owned(),
+            };
+            let problem = problem.as_ref().map(|problem| format!("; {problem}"));
+            Some(counts + &problem.unwrap_or_default())
+        }
+        LiveRecord::Gap { from, to } => missing(&[(*from, *to)], 0),
+        LiveRecord::Acked { acked } => Some(format!("acknowledged up to #{acked}")),
+        LiveRecord::Replaced => Some("another process reads as this consumer now".to_owned()),
+        LiveRecord::Hello { .. } | LiveRecord::Sync | LiveRecord::Tasks { .. } => None,
+    }
+}
+
+/// Reports which records behind the number `first` are missing, if any.
+pub(super) fn missing(lost: &[(Seq, Seq)], first: Seq) -> Option<String> {
+    let stretches: Vec<String> = lost
+        .iter()
+        .filter(|(_, to)| *to > first)
+        .map(|(from, to)| ((*from).max(first + 1), *to))
+        .map(|(from, to)| match to - from {
+            0 => format!("{from}"),
+            _ => format!("{from} to {to}"),
+        })
+        .collect();
+    match stretches.as_slice() {
+        [] => None,
+        [one] if !one.contains(' ') => Some(format!("record {one} is gone")),
+        several => Some(format!("records {} are gone", several.join(", "))),
+    }
+}

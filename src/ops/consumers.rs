@@ -1,0 +1,94 @@
+//! The consumers of a session's feed: list them, forget them.
+
+use std::io;
+use std::path::Path;
+
+use super::error::OpsError;
+use super::session::Session;
+use crate::client::ClientError;
+use crate::feed::{WholeLines, load_consumers, remove_consumer as remove_file, sync_consumers};
+use crate::model::Seq;
+use crate::wire::{ConsumerList, ConsumerStatus, Request, Response, check_consumer_name};
+
+/// Returns the consumers of the session's feed. Where no daemon runs, their files tell.
+pub(crate) async fn list_consumers(session: &Session) -> Result<ConsumerList, OpsError> {
+    match session.ask(&Request::Consumers).await? {
+        Some(Response::Consumers(list)) => Ok(list),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        None => list_files(session),
+    }
+}
+
+/// Forgets a consumer of the session's feed.
+pub(crate) async fn remove_consumer(session: &Session, name: &str) -> Result<(), OpsError> {
+    check_consumer_name(name).map_err(OpsError::Usage)?;
+    let request = Request::RemoveConsumer {
+        name: name.to_owned(),
+    };
+    match session.ask(&request).await? {
+        Some(Response::Done) => return Ok(()),
+        Some(_) => return Err(ClientError::Unexpected.into()),
+        None => {}
+    }
+    require_feed(session)?;
+    let folder = session.paths.consumers();
+    let failed = |source: io::Error| {
+        if source.kind() == io::ErrorKind::NotFound {
+            OpsError::NoConsumer(name.to_owned())
+        } else {
+            failed(&folder, source)
+        }
+    };
+    folder.join(name).symlink_metadata().map_err(failed)?;
+    remove_file(&folder, name).map_err(failed)?;
+    sync_consumers(&folder).map_err(failed)
+}
+
+fn list_files(session: &Session) -> Result<ConsumerList, OpsError> {
+    require_feed(session)?;
+    let (epoch, last_seq) = end_of_feed(&session.paths.feed())?;
+    let folder = session.paths.consumers();
+    let loaded = load_consumers(&folder).map_err(|source| failed(&folder, source))?;
+    let mut consumers = Vec::new();
+    for saved in loaded {
+        let saved = saved.map_err(|damaged| failed(&folder, io::Error::other(damaged)))?;
+        let cursor = saved.cursor_in(epoch.as_deref().unwrap_or_default(), last_seq);
+        consumers.push(ConsumerStatus {
+            name: saved.name,
+            cursor,
+            lag: last_seq - cursor,
+            reader: None,
+            created_at: saved.created_at,
+            used_at: saved.used_at,
+        });
+    }
+    Ok(ConsumerList {
+        epoch,
+        last_seq,
+        consumers,
+    })
+}
+
+/// Returns the epoch of a feed that has records, and the number of the last one.
+fn end_of_feed(path: &Path) -> Result<(Option<String>, Seq), OpsError> {
+    let mut lines = WholeLines::after(path, Seq::MAX)?;
+    let mut epoch = lines.epoch().map(ToOwned::to_owned);
+    while let Some(line) = lines.next_line()? {
+        epoch = line.frame().map(|frame| frame.epoch).or(epoch);
+    }
+    Ok((epoch, lines.end().last_seq))
+}
+
+fn require_feed(session: &Session) -> Result<(), OpsError> {
+    if session.paths.feed().exists() {
+        return Ok(());
+    }
+    Err(OpsError::NoFeed(session.name.clone()))
+}
+
+fn failed(folder: &Path, source: io::Error) -> OpsError {
+    OpsError::Consumers {
+        folder: folder.to_owned(),
+        source,
+    }
+}

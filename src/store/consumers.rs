@@ -1,0 +1,508 @@
+//! The consumers of a feed: who reads as which consumer, and how far each has acknowledged.
+//!
+//! All of it is in memory; a thread ([`super::consumer_thread`]) saves what changed. Only requests to
+//! create or remove a consumer wait for the disk.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::outbox::{Ending, Outbox, push_bounded};
+use super::position::Position;
+use crate::clock;
+use crate::model::{Millis, Seq};
+use crate::wire::{
+    ConsumeRequest, ConsumerStatus, Refusal, RefusalKind, SavedConsumer, check_consumer_name,
+};
+
+/// How long a new reader waits for the present one to leave before it is refused. The present one may
+/// have been killed an instant ago, with its harness.
+const LEAVES_WITHIN: Duration = Duration::from_millis(500);
+
+/// After how many left-out records a position is saved without an acknowledgement: a reader that
+/// comes back need not have all of them read again.
+const SAVE_EVERY: Seq = 1000;
+
+/// The version of a consumer's file.
+const VERSION: u32 = 1;
+
+/// The result of saving or removing a consumer, for the one who asked; the error is one line.
+pub(super) type Outcome = Result<(), String>;
+
+/// The consumers of one feed.
+#[derive(Debug)]
+pub(crate) struct Consumers {
+    /// The feed's epoch.
+    epoch: String,
+    state: Mutex<State>,
+    /// Wakes the thread that saves.
+    work: Condvar,
+    /// Notified when a reader leaves.
+    left: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    consumers: BTreeMap<String, Consumer>,
+    /// Consumers whose files are to be removed, before anything is saved.
+    removed: Vec<(String, oneshot::Sender<Outcome>)>,
+    /// The number of the last lease.
+    last_lease: u64,
+    /// Why consumers cannot be saved; `None` while they can.
+    pub(super) problem: Option<String>,
+    /// Set when the daemon leaves: the thread saves once more, answers and ends.
+    pub(super) closing: Option<oneshot::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    created_at: Millis,
+    used_at: Millis,
+    position: Position,
+    /// The cursor in the file; `None` while there is no file.
+    saved: Option<Seq>,
+    /// Whether it is to be saved now.
+    is_dirty: bool,
+    reader: Option<ReaderOf>,
+    /// Acknowledgements of the present reader that are not saved yet.
+    acknowledged: VecDeque<Seq>,
+    /// Those who wait until it is saved.
+    waiting: Vec<oneshot::Sender<Outcome>>,
+}
+
+/// The present reader of a consumer.
+#[derive(Debug)]
+struct ReaderOf {
+    lease: u64,
+    pid: Option<u32>,
+    outbox: Arc<Outbox>,
+}
+
+/// What the thread does at once: all of it needs one sync of the folder.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) removals: Vec<(String, oneshot::Sender<Outcome>)>,
+    pub(super) saves: Vec<Save>,
+}
+
+/// A consumer to save.
+#[derive(Debug)]
+pub(super) struct Save {
+    pub(super) saved: SavedConsumer,
+    /// Whom to send which confirmations afterwards.
+    confirmations: Option<(Arc<Outbox>, VecDeque<Seq>)>,
+    waiting: Vec<oneshot::Sender<Outcome>>,
+}
+
+impl Consumers {
+    /// Returns the consumers of the feed with this epoch, as they were saved. Their cursors are cut
+    /// to `last_seq`, the feed's last record: what comes behind it is new.
+    pub(super) fn new(epoch: &str, last_seq: Seq, saved: Vec<SavedConsumer>) -> Self {
+        let mut state = State::default();
+        for saved in saved {
+            let cursor = saved.cursor_in(epoch, last_seq);
+            let is_same = saved.epoch == epoch;
+            if !is_same || cursor != saved.cursor {
+                tracing::warn!(
+                    consumer = saved.name,
+                    from = saved.cursor,
+                    to = cursor,
+                    "the feed has changed: the consumer's cursor is set back"
+                );
+            }
+            let first_left_out = saved.first_left_out.filter(|seq| is_same && *seq <= cursor);
+            state.consumers.insert(
+                saved.name,
+                Consumer {
+                    created_at: saved.created_at,
+                    used_at: saved.used_at,
+                    position: Position::new(cursor, first_left_out),
+                    saved: Some(cursor),
+                    is_dirty: !is_same || cursor != saved.cursor,
+                    reader: None,
+                    acknowledged: VecDeque::new(),
+                    waiting: Vec::new(),
+                },
+            );
+        }
+        Self {
+            epoch: epoch.to_owned(),
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            left: Notify::new(),
+        }
+    }
+
+    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created,
+    /// which is durable when this resolves; `last_seq` is the feed's last record.
+    ///
+    /// # Errors
+    ///
+    /// When another process reads as this consumer and is not to be replaced, or the consumer cannot
+    /// be created.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the consumer has no reader. It may have been created.
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        request: &ConsumeRequest,
+        pid: Option<u32>,
+        last_seq: Seq,
+    ) -> Result<Lease, Refusal> {
+        let name = &request.name;
+        check_consumer_name(name).map_err(|why| Refusal::new(RefusalKind::Usage, why))?;
+        let deadline = Instant::now() + LEAVES_WITHIN;
+        let (lease, created) = loop {
+            let mut left = std::pin::pin!(self.left.notified());
+            left.as_mut().enable();
+            match self.try_lease(request, pid, last_seq) {
+                Ok(leased) => break leased,
+                Err(reader) => {
+                    if timeout_at(deadline, left).await.is_err() {
+                        return Err(is_read(name, reader)
+                            .with_hint("`--take-over` ends its stream and reads in its place"));
+                    }
+                }
+            }
+        };
+        if let Some(created) = created
+            && let Ok(Err(why)) = created.await
+        {
+            let message = format!("could not create consumer `{name}`: {why}");
+            return Err(Refusal::new(RefusalKind::Failed, message));
+        }
+        Ok(lease)
+    }
+
+    /// Returns the lease, and what resolves when a consumer that was created is saved; the error is
+    /// the present reader's pid.
+    fn try_lease(
+        self: &Arc<Self>,
+        request: &ConsumeRequest,
+        pid: Option<u32>,
+        last_seq: Seq,
+    ) -> Result<(Lease, Option<oneshot::Receiver<Outcome>>), Option<u32>> {
+        let now = clock::now().wall;
+        let mut state = self.state();
+        state.last_lease += 1;
+        let id = state.last_lease;
+        let start = if request.from_now { last_seq } else { 0 };
+        let consumer = state
+            .consumers
+            .entry(request.name.clone())
+            .or_insert_with(|| Consumer::new(start, now));
+        if let Some(reader) = &consumer.reader {
+            if !request.take_over {
+                return Err(reader.pid);
+            }
+            reader.outbox.end(Ending::Replaced);
+        }
+        let outbox = Arc::new(Outbox::default());
+        consumer.reader = Some(ReaderOf {
+            lease: id,
+            pid,
+            outbox: Arc::clone(&outbox),
+        });
+        consumer.acknowledged.clear();
+        consumer.position.rewind();
+        consumer.used_at = now;
+        consumer.is_dirty = true;
+        let cursor = consumer.position.cursor();
+        let created = consumer.saved.is_none().then(|| {
+            let (saved, is_saved) = oneshot::channel();
+            consumer.waiting.push(saved);
+            is_saved
+        });
+        drop(state);
+        self.work.notify_one();
+        let lease = Lease {
+            consumers: Arc::clone(self),
+            name: request.name.clone(),
+            id,
+            cursor,
+            outbox,
+        };
+        Ok((lease, created))
+    }
+
+    /// Forgets a consumer; it is gone from the disk when this resolves.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of this name, a process reads as it, or its file cannot be removed.
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), Refusal> {
+        let (removed, is_removed) = oneshot::channel();
+        {
+            let mut state = self.state();
+            let Some(consumer) = state.consumers.get(name) else {
+                let message = format!("no consumer `{}`", name.escape_debug());
+                return Err(Refusal::new(RefusalKind::Missing, message));
+            };
+            if let Some(reader) = &consumer.reader {
+                return Err(is_read(name, reader.pid).with_hint("end that process first"));
+            }
+            state.consumers.remove(name);
+            state.removed.push((name.to_owned(), removed));
+        }
+        self.work.notify_one();
+        match is_removed.await {
+            Ok(Err(why)) => {
+                let message = format!("could not remove consumer `{name}`: {why}");
+                Err(Refusal::new(RefusalKind::Failed, message))
+            }
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns the consumers by name, with how far each is behind the feed's last record.
+    pub(crate) fn list(&self, last_seq: Seq) -> Vec<ConsumerStatus> {
+        let state = self.state();
+        let status = |(name, consumer): (&String, &Consumer)| ConsumerStatus {
+            name: name.clone(),
+            cursor: consumer.position.cursor(),
+            lag: last_seq.saturating_sub(consumer.position.cursor()),
+            reader: consumer.reader.as_ref().and_then(|reader| reader.pid),
+            created_at: consumer.created_at,
+            used_at: consumer.used_at,
+        };
+        state.consumers.iter().map(status).collect()
+    }
+
+    /// Returns why consumers cannot be saved; `None` while they can.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let state = self.state();
+        // What could not be created is not tried again.
+        state.problem.clone().filter(|_| state.has_work())
+    }
+
+    /// Resolves when every position is saved, or was refused; nothing is saved afterwards.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        self.begin_to_close(done);
+        // Without an answer the thread has gone.
+        drop(closed.await);
+    }
+
+    fn begin_to_close(&self, done: oneshot::Sender<()>) {
+        let mut state = self.state();
+        for consumer in state.consumers.values_mut() {
+            consumer.is_dirty |= consumer.saved != Some(consumer.position.cursor());
+        }
+        state.closing = Some(done);
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// The feed's epoch.
+    pub(super) fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done where it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the thread waits on for work.
+    pub(super) fn work(&self) -> &Condvar {
+        &self.work
+    }
+}
+
+fn is_read(name: &str, reader: Option<u32>) -> Refusal {
+    let by = reader.map_or_else(
+        || "another process".to_owned(),
+        |pid| format!("process {pid}"),
+    );
+    let message = format!("consumer `{name}` is being read by {by}");
+    Refusal::new(RefusalKind::Failed, message)
+}
+
+impl Consumer {
+    fn new(cursor: Seq, now: Millis) -> Self {
+        Self {
+            created_at: now,
+            used_at: now,
+            position: Position::new(cursor, None),
+            saved: None,
+            is_dirty: true,
+            reader: None,
+            acknowledged: VecDeque::new(),
+            waiting: Vec::new(),
+        }
+    }
+}
+
+impl State {
+    /// Whether there is something to save or remove.
+    pub(super) fn has_work(&self) -> bool {
+        !self.removed.is_empty() || self.consumers.values().any(|consumer| consumer.is_dirty)
+    }
+
+    /// Takes everything that is to be saved and removed, each consumer once: the acknowledgements
+    /// that came during a sync are covered by the next one.
+    pub(super) fn take_batch(&mut self, epoch: &str) -> Batch {
+        let removals = std::mem::take(&mut self.removed);
+        let dirty = self.consumers.iter_mut().filter(|(_, one)| one.is_dirty);
+        let saves = dirty.map(|(name, consumer)| {
+            consumer.is_dirty = false;
+            let acknowledged = std::mem::take(&mut consumer.acknowledged);
+            let reader = consumer.reader.as_ref();
+            Save {
+                saved: SavedConsumer {
+                    v: VERSION,
+                    name: name.clone(),
+                    epoch: epoch.to_owned(),
+                    cursor: consumer.position.cursor(),
+                    first_left_out: consumer.position.first_left_out(),
+                    created_at: consumer.created_at,
+                    used_at: consumer.used_at,
+                },
+                confirmations: reader.map(|reader| (Arc::clone(&reader.outbox), acknowledged)),
+                waiting: std::mem::take(&mut consumer.waiting),
+            }
+        });
+        let saves = saves.collect();
+        Batch { removals, saves }
+    }
+
+    /// Applies the outcome of a save, and answers those who wait for it.
+    pub(super) fn settle(&mut self, save: Save, outcome: &Outcome) {
+        for waiting in save.waiting {
+            // Whoever asked may have left.
+            waiting.send(outcome.clone()).unwrap_or_default();
+        }
+        let consumer = self.consumers.get_mut(&save.saved.name);
+        if outcome.is_ok() {
+            if let Some(consumer) = consumer {
+                consumer.saved = Some(save.saved.cursor);
+            }
+            if let Some((outbox, acknowledged)) = save.confirmations {
+                outbox.confirm(acknowledged);
+            }
+            return;
+        }
+        let Some(consumer) = consumer else { return };
+        consumer.is_dirty = true;
+        // They are confirmed when it can be saved, if the same reader is still there.
+        if let Some((outbox, mut acknowledged)) = save.confirmations
+            && let Some(reader) = &consumer.reader
+            && Arc::ptr_eq(&reader.outbox, &outbox)
+        {
+            for seq in consumer.acknowledged.drain(..) {
+                push_bounded(&mut acknowledged, seq);
+            }
+            consumer.acknowledged = acknowledged;
+        }
+    }
+}
+
+/// The right to read as a consumer. Dropping it lets another process read.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    consumers: Arc<Consumers>,
+    name: String,
+    id: u64,
+    /// The consumer's cursor when the lease began.
+    cursor: Seq,
+    outbox: Arc<Outbox>,
+}
+
+impl Lease {
+    /// Returns the last record that was acknowledged when the lease began.
+    pub(crate) fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
+    /// What is to be sent to the reader besides records.
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Acknowledges this record and all before it. The confirmation is sent when that is durable.
+    pub(crate) fn acknowledge(&self, seq: Seq) {
+        let is_ours = self.update(|consumer| {
+            consumer.position.acknowledge(seq);
+            consumer.used_at = clock::now().wall;
+            push_bounded(&mut consumer.acknowledged, seq);
+            consumer.is_dirty = true;
+        });
+        if is_ours {
+            self.consumers.work.notify_one();
+        }
+    }
+
+    /// Ends the stream because of what the reader sent.
+    pub(crate) fn refuse(&self, refusal: Refusal) {
+        self.outbox.end(Ending::Refused(refusal));
+    }
+
+    /// Marks the records `from` to `to` as sent: one record, or a gap in the feed.
+    pub(super) fn sent(&self, from: Seq, to: Seq) {
+        self.update(|consumer| consumer.position.sent(from, to));
+    }
+
+    /// Marks a record as left out by the filter.
+    pub(super) fn left_out(&self, seq: Seq, is_follow_up: bool) {
+        let mut is_dirty = false;
+        self.update(|consumer| {
+            consumer.position.left_out(seq, is_follow_up);
+            let saved = consumer.saved.unwrap_or_default();
+            is_dirty = consumer.position.cursor() >= saved + SAVE_EVERY && !consumer.is_dirty;
+            consumer.is_dirty |= is_dirty;
+        });
+        if is_dirty {
+            self.consumers.work.notify_one();
+        }
+    }
+
+    /// Returns the record up to which the consumer has acknowledged every follow-up, and left out
+    /// none.
+    pub(super) fn read(&self) -> Seq {
+        let mut read = 0;
+        self.update(|consumer| read = consumer.position.read());
+        read
+    }
+
+    /// Changes the consumer, unless another reader has taken it over; returns whether it did.
+    fn update(&self, change: impl FnOnce(&mut Consumer)) -> bool {
+        let mut state = self.consumers.state();
+        let consumer = state.consumers.get_mut(&self.name);
+        let ours = consumer.filter(|consumer| {
+            let reader = consumer.reader.as_ref();
+            reader.is_some_and(|reader| reader.lease == self.id)
+        });
+        ours.map(change).is_some()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut state = self.consumers.state();
+        let Some(consumer) = state.consumers.get_mut(&self.name) else {
+            return;
+        };
+        let is_ours = |reader: &ReaderOf| reader.lease == self.id;
+        if !consumer.reader.as_ref().is_some_and(is_ours) {
+            return;
+        }
+        if consumer.saved.is_some() {
+            consumer.reader = None;
+            consumer.used_at = clock::now().wall;
+            consumer.is_dirty = true;
+        } else {
+            // It could not be created.
+            state.consumers.remove(&self.name);
+        }
+        drop(state);
+        self.consumers.work.notify_one();
+        self.consumers.left.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests;

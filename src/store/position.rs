@@ -1,0 +1,222 @@
+//! How far a consumer has acknowledged the records that it was sent. Plain rules.
+
+use std::collections::VecDeque;
+
+use crate::model::Seq;
+
+/// How many unacknowledged records are known by number. Behind them the position follows what is
+/// acknowledged, and left-out records count once nothing is unacknowledged.
+const MOST_KNOWN: usize = 1024;
+
+/// A consumer's position in the feed.
+///
+/// Acknowledgements are cumulative. A record that the consumer's filter left out counts as
+/// acknowledged together with the records before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The last record that counts as acknowledged.
+    cursor: Seq,
+    /// The last record that was sent or left out.
+    passed: Seq,
+    /// The last record that was sent.
+    sent: Seq,
+    /// The first records that were sent and not acknowledged, at most [`MOST_KNOWN`].
+    unacknowledged: VecDeque<Seq>,
+    /// Whether there are more of them.
+    has_more: bool,
+    /// The first follow-up that was left out: it is still to be read by another reader.
+    first_left_out: Option<Seq>,
+}
+
+impl Position {
+    /// Returns the position of a consumer that has acknowledged everything up to `cursor`.
+    pub(super) fn new(cursor: Seq, first_left_out: Option<Seq>) -> Self {
+        Self {
+            cursor,
+            passed: cursor,
+            sent: 0,
+            unacknowledged: VecDeque::new(),
+            has_more: false,
+            first_left_out,
+        }
+    }
+
+    /// Returns the last record that counts as acknowledged.
+    pub(super) fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
+    /// Returns the first follow-up that was left out.
+    pub(super) fn first_left_out(&self) -> Option<Seq> {
+        self.first_left_out
+    }
+
+    /// Returns the record up to which every follow-up was acknowledged, and none was left out.
+    pub(super) fn read(&self) -> Seq {
+        match self.first_left_out {
+            Some(first) => self.cursor.min(first.saturating_sub(1)),
+            None => self.cursor,
+        }
+    }
+
+    /// Forgets what was sent: the next reader gets everything after the cursor.
+    pub(super) fn rewind(&mut self) {
+        *self = Self::new(self.cursor, self.first_left_out);
+    }
+
+    /// Marks the records `from` to `to` as sent: one record, or a gap in the feed.
+    pub(super) fn sent(&mut self, from: Seq, to: Seq) {
+        self.passed = self.passed.max(to);
+        if to > self.cursor {
+            self.sent = to;
+            if self.unacknowledged.len() >= MOST_KNOWN {
+                self.has_more = true;
+            } else if !self.has_more {
+                self.unacknowledged.push_back(from.max(self.cursor + 1));
+            }
+        }
+        self.settle();
+    }
+
+    /// Marks a record as left out by the filter.
+    pub(super) fn left_out(&mut self, seq: Seq, is_follow_up: bool) {
+        self.passed = self.passed.max(seq);
+        if is_follow_up && self.first_left_out.is_none() {
+            self.first_left_out = Some(seq);
+        }
+        self.settle();
+    }
+
+    /// Marks this record and all before it as acknowledged.
+    pub(super) fn acknowledge(&mut self, seq: Seq) {
+        self.cursor = self.cursor.max(seq);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while self
+            .unacknowledged
+            .front()
+            .is_some_and(|seq| *seq <= self.cursor)
+        {
+            self.unacknowledged.pop_front();
+        }
+        if self.sent <= self.cursor {
+            self.has_more = false;
+            self.cursor = self.cursor.max(self.passed);
+        } else if let Some(first) = self.unacknowledged.front() {
+            self.cursor = self.cursor.max(first - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a story: `+3` sent, `+5-7` a gap sent, `.4` left out, `f4` a follow-up left out, `!3`
+    /// acknowledged. Returns the cursor after it.
+    fn play(start: Seq, story: &str) -> Position {
+        let mut position = Position::new(start, None);
+        for step in story.split_whitespace() {
+            let (what, number) = step.split_at(1);
+            let seq = |text: &str| text.parse::<Seq>().unwrap();
+            match what {
+                "+" => match number.split_once('-') {
+                    Some((from, to)) => position.sent(seq(from), seq(to)),
+                    None => position.sent(seq(number), seq(number)),
+                },
+                "." => position.left_out(seq(number), false),
+                "f" => position.left_out(seq(number), true),
+                "!" => position.acknowledge(seq(number)),
+                _ => panic!("{step}"),
+            }
+        }
+        position
+    }
+
+    #[track_caller]
+    fn check(start: Seq, story: &str, cursor: Seq) {
+        assert_eq!(play(start, story).cursor(), cursor, "{story}");
+    }
+
+    #[test]
+    fn acknowledgements_are_cumulative() {
+        check(0, "+1 +2 +3", 0);
+        check(0, "+1 +2 +3 !2", 2);
+        check(0, "+1 +2 +3 !2 !1", 2);
+        check(0, "+1 +2 +3 !3 +4", 3);
+        check(5, "+6 !6", 6);
+        check(5, "!3", 5);
+    }
+
+    #[test]
+    fn what_was_left_out_is_acknowledged_with_what_came_before_it() {
+        check(0, ".1 .2", 2);
+        check(0, ".1 .2 +3 .4", 2);
+        check(0, "+1 .2 .3 +4", 0);
+        check(0, "+1 .2 .3 +4 !1", 3);
+        check(0, "+1 .2 .3 +4 .5 !4", 5);
+        check(0, "+1 !1 .2 .3", 3);
+        // A left-out number may be named as well.
+        check(0, "+1 .2 .3 +4 !2", 3);
+    }
+
+    #[test]
+    fn a_gap_is_acknowledged_like_a_record() {
+        check(0, "+1 !1 +2-5", 1);
+        check(0, "+1 !1 +2-5 .6", 1);
+        check(0, "+1 !1 +2-5 .6 !5", 6);
+        check(0, "+1 +2-5 +6 !6", 6);
+        check(0, "+1 !3 +2-5", 3);
+    }
+
+    #[test]
+    fn a_harness_that_comes_back_may_acknowledge_before_the_record_comes() {
+        check(3, "!7 +4", 7);
+        check(3, "!7 +4 +5 +6 +7 +8", 7);
+        check(3, "!7 .8", 8);
+    }
+
+    #[test]
+    fn a_consumer_that_never_acknowledges_takes_bounded_memory_and_skips_nothing() {
+        let mut position = Position::new(0, None);
+        let n = 3 * MOST_KNOWN as Seq;
+        for seq in 1..=n {
+            position.sent(2 * seq, 2 * seq);
+            position.left_out(2 * seq + 1, false);
+        }
+        assert_eq!(position.unacknowledged.len(), MOST_KNOWN);
+        assert_eq!(position.cursor(), 1);
+        position.acknowledge(20);
+        assert_eq!(position.cursor(), 21);
+        // There is room again; what was not noted meanwhile is still unacknowledged.
+        position.sent(2 * n + 2, 2 * n + 2);
+        let unknown = 2 * MOST_KNOWN as Seq + 10;
+        position.acknowledge(unknown);
+        assert_eq!(position.cursor(), unknown);
+        position.acknowledge(2 * n + 2);
+        assert_eq!(position.cursor(), 2 * n + 2);
+        position.sent(2 * n + 3, 2 * n + 3);
+        position.left_out(2 * n + 4, false);
+        assert_eq!(position.cursor(), 2 * n + 2);
+        position.acknowledge(2 * n + 3);
+        assert_eq!(position.cursor(), 2 * n + 4);
+    }
+
+    #[test]
+    fn a_follow_up_counts_as_read_when_it_was_acknowledged_and_not_left_out() {
+        assert_eq!(play(0, "+1 +2").read(), 0);
+        assert_eq!(play(0, "+1 +2 !2").read(), 2);
+        assert_eq!(play(0, "+1 f2 +3 !3").read(), 1);
+        assert_eq!(play(0, "+1 .2 +3 !3").read(), 3);
+        assert_eq!(play(0, "f1 f2").first_left_out(), Some(1));
+    }
+
+    #[test]
+    fn the_next_reader_gets_what_is_behind_the_cursor() {
+        let mut position = play(0, "+1 +2 +3 !1");
+        position.rewind();
+        assert_eq!(position, Position::new(1, None));
+    }
+}

@@ -1,0 +1,174 @@
+//! Consumers: named readers of the feed whose position is kept.
+
+use serde::{Deserialize, Serialize};
+
+use super::Filter;
+use crate::model::{Millis, Seq};
+
+/// The longest name of a consumer.
+const NAME_CHARS: usize = 40;
+
+/// Checks the name of a consumer, which is also the name of its file: 1 to 40 of `A-Za-z0-9._-`, the
+/// first a letter or digit.
+///
+/// # Errors
+///
+/// When it is not one; the line says what is allowed.
+pub fn check_consumer_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let first = name.chars().next();
+    let is_name = first.is_some_and(|c| c.is_ascii_alphanumeric())
+        && name.len() <= NAME_CHARS
+        && name.chars().all(is_plain);
+    if is_name {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` is not a consumer name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+        name.escape_debug()
+    ))
+}
+
+/// A request to read the feed as a consumer. Acknowledgements follow on the same connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsumeRequest {
+    /// The consumer's name.
+    pub name: String,
+    /// Where a consumer starts that does not exist yet: at the feed's present end instead of its
+    /// first record.
+    #[serde(default)]
+    pub from_now: bool,
+    /// Whether to end the stream of the consumer's present reader, if there is one.
+    #[serde(default)]
+    pub take_over: bool,
+    /// Which records are wanted.
+    #[serde(default)]
+    pub filter: Filter,
+}
+
+/// A line that a consumer sends: this record and all before it were processed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledgement {
+    /// The record's sequence number.
+    pub ack: Seq,
+}
+
+/// A consumer as its file in the state folder describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedConsumer {
+    /// The version of the file: 1.
+    pub v: u32,
+    /// The consumer's name.
+    pub name: String,
+    /// The epoch of the feed that `cursor` refers to.
+    pub epoch: String,
+    /// The sequence number of the last acknowledged record; 0 for none.
+    pub cursor: Seq,
+    /// The first follow-up that the consumer's filter left out; absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_left_out: Option<Seq>,
+    /// When the consumer was created, in milliseconds since 1970.
+    pub created_at: Millis,
+    /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
+    pub used_at: Millis,
+}
+
+impl SavedConsumer {
+    /// Returns the last acknowledged record of the feed with this epoch and last number.
+    ///
+    /// A feed that was created again has nothing that was acknowledged. In a feed that lost its end,
+    /// the numbers behind the end may be given to other records.
+    #[must_use]
+    pub fn cursor_in(&self, epoch: &str, last_seq: Seq) -> Seq {
+        if self.epoch == epoch {
+            self.cursor.min(last_seq)
+        } else {
+            0
+        }
+    }
+
+    /// Returns the record up to which the consumer has read every follow-up of the feed with this
+    /// epoch, and its filter left out none.
+    #[must_use]
+    pub fn read_in(&self, epoch: &str) -> Seq {
+        let first = self.first_left_out.unwrap_or(Seq::MAX);
+        self.cursor_in(epoch, first.saturating_sub(1))
+    }
+}
+
+/// A consumer as `consumer ls` and `daemon status` show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsumerStatus {
+    /// The consumer's name.
+    pub name: String,
+    /// The sequence number of the last acknowledged record; 0 for none.
+    pub cursor: Seq,
+    /// How many records the feed has after it.
+    pub lag: Seq,
+    /// The process that reads as this consumer now; null when there is none.
+    pub reader: Option<u32>,
+    /// When the consumer was created, in milliseconds since 1970.
+    pub created_at: Millis,
+    /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
+    pub used_at: Millis,
+}
+
+/// The consumers of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsumerList {
+    /// The feed's epoch; null when the feed has no record.
+    pub epoch: Option<String>,
+    /// The sequence number of the feed's last record.
+    pub last_seq: Seq,
+    /// The consumers, by name.
+    pub consumers: Vec<ConsumerStatus>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_can_be_a_file_name() {
+        for name in ["a", "pi-1", "A.b_c", &"x".repeat(40)] {
+            assert_eq!(check_consumer_name(name), Ok(()), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "-x",
+            "_x",
+            "a/b",
+            "a b",
+            "ä",
+            "a\n",
+            &"x".repeat(41),
+        ] {
+            assert!(check_consumer_name(name).is_err(), "{name}");
+        }
+        let why = check_consumer_name("a\n\u{1b}[31m").unwrap_err();
+        assert!(!why.contains(['\n', '\u{1b}']), "{why}");
+    }
+
+    #[test]
+    fn a_cursor_of_another_feed_acknowledges_nothing_of_this_one() {
+        let saved = SavedConsumer {
+            v: 1,
+            name: "pi".to_owned(),
+            epoch: "e".to_owned(),
+            cursor: 12,
+            first_left_out: None,
+            created_at: 0,
+            used_at: 0,
+        };
+        assert_eq!(saved.cursor_in("e", 20), 12);
+        // The feed lost its end: record 11 will be another one.
+        assert_eq!(saved.cursor_in("e", 10), 10);
+        assert_eq!(saved.cursor_in("f", 20), 0);
+    }
+}
