@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::ended_runs::EndedRuns;
 use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
 use super::job_queue::{AfterLook, Chore, JobQueue, Next, Purpose};
 use super::listeners::{Listeners, Piece};
@@ -34,6 +35,7 @@ pub(crate) struct Session {
     pub(super) listeners: Listeners,
     pub(super) schedule: LookSchedule,
     pub(super) jobs: JobQueue,
+    pub(super) ended_runs: EndedRuns,
     /// How far the feed is on the disk.
     pub(super) store: StoreState,
     /// Its name for records.
@@ -141,6 +143,7 @@ impl Session {
             listeners: Listeners::default(),
             schedule: LookSchedule::new(longest_pause, now.mono),
             jobs: JobQueue::default(),
+            ended_runs: EndedRuns::default(),
             store,
             session_name,
             link: LinkState {
@@ -438,11 +441,14 @@ impl Session {
     pub(super) fn perform(&mut self, effects: Vec<engine::Effect>) {
         for effect in effects {
             match effect {
-                engine::Effect::Append(records) => self.effects.push(Effect::Append {
-                    records,
-                    session_name: self.session_name.clone(),
-                    checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
-                }),
+                engine::Effect::Append(records) => {
+                    self.ended_runs.add(&records);
+                    self.effects.push(Effect::Append {
+                        records,
+                        session_name: self.session_name.clone(),
+                        checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
+                    });
+                }
                 engine::Effect::Status(counts) => self.effects.push(Effect::Status(counts)),
             }
         }

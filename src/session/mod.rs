@@ -10,6 +10,7 @@
 
 mod answers;
 mod effect;
+mod ended_runs;
 mod input;
 mod job_queue;
 mod listeners;

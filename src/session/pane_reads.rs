@@ -26,7 +26,11 @@ impl Session {
             return;
         }
         let window: Option<WindowId> = request.window.parse().ok();
-        if let Some(task) = window.and_then(|window| self.task(window)) {
+        let known = |window| {
+            let ended = self.ended_runs.find(window, request.run).cloned();
+            self.task(window).or(ended)
+        };
+        if let Some(task) = window.and_then(known) {
             self.engine.wait_begun(&task.name, request.owner.as_deref());
         }
         let prepared = wait_entry::spec(request, self.n_patterns())
@@ -182,6 +186,7 @@ impl Session {
             None => None,
         };
         let look = self.engine.before().cloned().unwrap_or_default();
+        let look = self.ended_runs.look_for(wait.entry(), look);
         let prompt = self.engine.prompt_of(wait.window());
         let verdict = verdict.or_else(|| wait.look(&look, prompt));
         let active = ActiveWait {
@@ -207,7 +212,11 @@ impl Session {
             .window
             .parse()
             .map_err(|_| missing(format!("no task {}", request.window)))?;
-        let task = self.task(window).ok_or_else(|| {
+        let ended = || {
+            let run = request.run.filter(|_| request.since.is_none())?;
+            self.ended_runs.find(window, Some(run)).cloned()
+        };
+        let task = self.task(window).or_else(ended).ok_or_else(|| {
             missing(match request.run {
                 // A client that names the run has observed it.
                 Some(run) => format!("run {run} of {window} is over and its window is closed"),

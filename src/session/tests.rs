@@ -543,6 +543,32 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
 }
 
 #[test]
+fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=9");
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; ended @1#1 a dead 3 pid=7; @2#1 b running pid=9");
+    driver.take();
+    let wait = |run| {
+        Request::Wait(WaitRequest {
+            window: "@1".to_owned(),
+            run: Some(run),
+            ..WaitRequest::default()
+        })
+    };
+    driver.ask(wait(1));
+    driver.look("life 1; @2#1 b running pid=9");
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Exited".to_owned()), "{did:?}");
+    driver.ask(wait(2));
+    driver.look("life 1; @2#1 b running pid=9");
+    driver.did(&[
+        "look Reported @1",
+        "refuse 2: run 2 of @1 is over and its window is closed",
+    ]);
+}
+
+#[test]
 fn changes_during_a_look_call_for_another_one() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.input(Input::Changed(Change::Windows));
