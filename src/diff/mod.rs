@@ -1,7 +1,6 @@
 //! What changed between two snapshots: a pure function of both.
 //!
-//! Waiting for input is not decided here. It needs more than two snapshots; see
-//! [`crate::input_episodes`].
+//! Waiting for input is not decided here. It needs more than two snapshots; see `input_episodes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
