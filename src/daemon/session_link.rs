@@ -36,8 +36,11 @@ const EXIT_TIME: Duration = Duration::from_millis(500);
 /// its clock after the process has begun, and the clock may have been set since.
 const START_TOLERANCE_SECS: i64 = 2;
 
-/// How often a safety look queries everything.
+/// How often a safety look queries everything, at most.
 const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
+
+/// The same for each window: what it costs tmux does not grow with the windows.
+const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_millis(500);
 
 /// Looks at one task session.
 #[derive(Debug)]
@@ -271,7 +274,7 @@ impl SessionLink {
     fn ask_for_all_again(&mut self) {
         if self
             .all_asked
-            .is_none_or(|at| at.elapsed() >= ASK_FOR_ALL_EVERY)
+            .is_none_or(|at| at.elapsed() >= ask_for_all_pause(self.primary.len()))
         {
             self.ask_for_all();
         }
@@ -643,6 +646,7 @@ impl SessionLink {
                 Arc::make_mut(row).bell = true;
             }
         }
+        self.all_asked = Some(Instant::now());
         tracing::info!(session = %id, name = index.name, "attached");
         self.connections += 1;
         self.link = Link::Attached(Box::new(clients));
@@ -804,6 +808,12 @@ fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
         .collect()
 }
 
+/// Returns how long a session with this many windows is not queried in full for safety.
+fn ask_for_all_pause(n_windows: usize) -> Duration {
+    let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
+    ASK_FOR_ALL_EVERY.max(ASK_FOR_ALL_PER_WINDOW.saturating_mul(n_windows))
+}
+
 fn extent_of(scope: Scope) -> Extent {
     match scope {
         Scope::Reported | Scope::Sure => Extent::Told,
@@ -817,5 +827,17 @@ fn apart() -> Link {
     Link::Apart {
         attach_at: Instant::now(),
         pause: first,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_windows_are_queried_in_full_more_seldom() {
+        for (n_windows, secs) in [(0, 5), (10, 5), (100, 50), (300, 150)] {
+            assert_eq!(ask_for_all_pause(n_windows).as_secs(), secs, "{n_windows}");
+        }
     }
 }
