@@ -16,7 +16,7 @@ use crate::route::{Reach, reach};
 mod gathering;
 
 use gathering::Gathering;
-pub use gathering::{ExpectedWait, Sighted, Sighting};
+pub use gathering::{ExpectedWait, ReturnCause, WaitReturn};
 
 /// The engine's delays, and how shells are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,8 +116,8 @@ impl Engine {
 
     /// Sets the user's rules on prompts.
     #[must_use]
-    pub fn with_teaching(mut self, teaching: UserRules) -> Self {
-        self.episodes.teach(teaching);
+    pub fn with_user_rules(mut self, user_rules: UserRules) -> Self {
+        self.episodes.set_user_rules(user_rules);
         self
     }
 
@@ -189,7 +189,7 @@ impl Engine {
     fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<Effect> {
         let mut bodies = Vec::new();
         for gathering in gatherings {
-            bodies.extend(gathering.deliver(self.episodes.teaching(), self.settings.shells));
+            bodies.extend(gathering.deliver(self.episodes.user_rules(), self.settings.shells));
         }
         let records: Vec<Record> = bodies
             .into_iter()
@@ -228,9 +228,9 @@ impl Engine {
 
     /// Notes that a command has returned to its caller with an event: if it is still gathered, it
     /// is delivered as a notice.
-    pub fn see(&mut self, sighting: &Sighting) {
+    pub fn see(&mut self, wait_return: &WaitReturn) {
         for gathering in &mut self.gatherings {
-            gathering.see(sighting);
+            gathering.see(wait_return);
         }
     }
 
@@ -301,8 +301,8 @@ impl Engine {
 
     /// Returns the user's rules on prompts.
     #[must_use]
-    pub fn teaching(&self) -> &UserRules {
-        self.episodes.teaching()
+    pub fn user_rules(&self) -> &UserRules {
+        self.episodes.user_rules()
     }
 
     /// Returns the settings.
@@ -327,7 +327,7 @@ impl Engine {
         let after = self.settings.stalled_after?;
         // There is evidence once a screen has been unchanged for `quiet`.
         let after = after.max(self.settings.quiet);
-        (task.is_alive() && !self.episodes.teaching().mutes_task(task))
+        (task.is_alive() && !self.episodes.user_rules().mutes_task(task))
             .then(|| self.episodes.stalled_for(task.window, after, now))
             .flatten()
     }

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::ops::{self, Doomed, Session};
-use crate::wire::Ended;
+use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
     let session = context.session("kill").await?;
@@ -64,7 +64,7 @@ fn confirm(session: &Session, doomed: &Doomed) -> Result<(), Failure> {
     }
 }
 
-fn report(done: &str, ended: &[Ended], args: Json) -> Result<(), Failure> {
+fn report(done: &str, ended: &[EndedTask], args: Json) -> Result<(), Failure> {
     if args.json {
         return output::json(&json!({ done: ended }));
     }

@@ -10,7 +10,8 @@ use crate::paths::Paths;
 use crate::protocol::Notice;
 use crate::session::Change;
 use crate::tmux::{
-    self, Callers, Client, Connection, History, HookWakeups, Output, Server, TmuxError, Told,
+    self, Callers, Client, Connection, History, HookWakeups, Output, ReceivedItem, Server,
+    TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -122,10 +123,10 @@ impl ControlClients {
         while let Some(callers) = self.waiter.called().await {
             changes.push(of_call(callers, activity));
         }
-        for told in self.main.take_told() {
-            match told {
-                Told::Notice(notice) => changes.extend(of_notice(&notice, activity)),
-                Told::Answer => {}
+        for received in self.main.take_received() {
+            match received {
+                ReceivedItem::Notice(notice) => changes.extend(of_notice(&notice, activity)),
+                ReceivedItem::Answer => {}
             }
         }
         if let Some(follower) = &mut self.follower {

@@ -3,7 +3,7 @@
 use super::session_link::SessionLink;
 use crate::model::{SessionId, WindowId};
 use crate::paths::Paths;
-use crate::tmux::{self, Connection, LaunchError, LaunchPlan, Launched, Replaced, TmuxError};
+use crate::tmux::{self, Connection, LaunchError, LaunchPlan, NewRun, PreviousRun, TmuxError};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RunRequest};
 
@@ -33,7 +33,7 @@ async fn launch(
     paths: &Paths,
     session: SessionId,
     plan: &LaunchPlan,
-) -> Result<Option<Launched>, LaunchError> {
+) -> Result<Option<NewRun>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
     let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
@@ -73,7 +73,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
 
 /// Returns a started run in the socket's format.
 #[must_use]
-pub fn launched_run(launched: &Launched) -> LaunchedRun {
+pub fn launched_run(launched: &NewRun) -> LaunchedRun {
     let cursor = Cursor {
         life: Cursor::life_of(&launched.life),
         window: launched.window,
@@ -86,8 +86,8 @@ pub fn launched_run(launched: &Launched) -> LaunchedRun {
         run: launched.run,
         cursor: cursor.to_string(),
         replaced: launched.replaced.map(|replaced| match replaced {
-            Replaced::Live => ReplacedRun::Live,
-            Replaced::Dead => ReplacedRun::Dead,
+            PreviousRun::Live => ReplacedRun::Live,
+            PreviousRun::Dead => ReplacedRun::Dead,
         }),
     }
 }

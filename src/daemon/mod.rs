@@ -53,7 +53,7 @@ use crate::paths::{Paths, PathsError};
 use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
 use crate::store::{self, Archiver, Consumers, ReadMarks, ReaderThread, Store};
-use crate::tmux::{Mark, Marked, Server, TmuxError};
+use crate::tmux::{Mark, MarkedSession, Server, TmuxError};
 use crate::wire::Context;
 use acceptor::Acceptor;
 use connection::{Ask, Asks};
@@ -237,7 +237,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         shells: options.config.shells,
         ..Settings::LIVE
     };
-    let teaching = UserRules::new(
+    let user_rules = UserRules::new(
         &input.ask,
         &input.ignore,
         input.mute_tasks.clone(),
@@ -252,7 +252,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let session = Session::new(
         Setup {
             engine: Engine::new(settings, beginning.memory, crate::clock::now())
-                .with_teaching(teaching.clone()),
+                .with_user_rules(user_rules.clone()),
             session_name: options.session.clone(),
             longest_pause: options.interval,
             bookmark: beginning.bookmark,
@@ -265,7 +265,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         crate::clock::now(),
     );
     let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
-    let link = Link::start(&options, link, runs, teaching).map_err(DaemonError::Thread)?;
+    let link = Link::start(&options, link, runs, user_rules).map_err(DaemonError::Thread)?;
     let mut events = EventLoop::new(&options, session, link, recorder, archiver);
     let mut tasks = JoinSet::new();
     let streams = Streams::new(live, readers.handle());
@@ -335,13 +335,13 @@ async fn overdue(signals: &mut Signals, stopping: &Stopping) {
 /// exists.
 async fn claim(
     options: &Options,
-    occupant: Option<Marked>,
+    occupant: Option<MarkedSession>,
 ) -> Result<Option<SessionLife>, DaemonError> {
     let elsewhere = |mark: Mark| DaemonError::Elsewhere {
         pid: mark.pid,
         name: mark.name,
     };
-    let Some(Marked { life, .. }) = occupant else {
+    let Some(MarkedSession { life, .. }) = occupant else {
         return Ok(None);
     };
     match ownership::claim(&options.server, &life, &options.paths.asked).await {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::PaneId;
 use crate::protocol::Notice;
 use crate::session::Change;
-use crate::tmux::{self, Client, History, Pending, TmuxError, Told};
+use crate::tmux::{self, Client, History, Pending, ReceivedItem, TmuxError};
 
 use super::pane_reading::PaneReading;
 
@@ -64,8 +64,8 @@ impl OutputFollower {
     /// Processes what has arrived by now, without waiting.
     pub(super) async fn take_changes(&mut self) -> Vec<Change> {
         self.client.catch_up().await;
-        let told = self.client.take_told();
-        self.on_told(told)
+        let received = self.client.take_received();
+        self.on_received(received)
     }
 
     /// Reads a pane and follows it: what it prints after the reading arrives as changes. `PaneReading`
@@ -93,25 +93,25 @@ impl OutputFollower {
         self.followed.insert(pane);
         self.unfollowed.remove(&pane);
         let output = tmux::follow_output(&mut self.client, pane, history, pending).await?;
-        let mut told: Vec<Told> = self.client.take_told().into();
+        let mut received: Vec<ReceivedItem> = self.client.take_received().into();
         if pending == Pending::Dropped {
             // The reading itself pauses and continues the pane. (tmux 3.8 reports that; earlier
             // versions write it inside the answer.)
-            let own = Told::Notice(Notice::Pause(pane));
-            told.retain(|told| *told != own);
+            let own = ReceivedItem::Notice(Notice::Pause(pane));
+            received.retain(|received| *received != own);
         }
         // The last answer is that of the reading.
-        let at = told
+        let at = received
             .iter()
-            .rposition(|told| *told == Told::Answer)
+            .rposition(|received| *received == ReceivedItem::Answer)
             .unwrap_or(0);
-        let after = told.split_off(at);
-        let mut before = self.on_told(told);
+        let after = received.split_off(at);
+        let mut before = self.on_received(received);
         if is_followed && pending == Pending::Dropped {
             before.push(Change::Paused(pane));
         }
         self.age.remove(&pane);
-        let after = self.on_told(after);
+        let after = self.on_received(after);
         Ok(PaneReading {
             output,
             before,
@@ -166,10 +166,10 @@ impl OutputFollower {
         self.age.get(&pane).is_some_and(|age| *age >= BEHIND_MS)
     }
 
-    fn on_told(&mut self, told: impl IntoIterator<Item = Told>) -> Vec<Change> {
-        let notices = told.into_iter().filter_map(|told| match told {
-            Told::Notice(notice) => Some(notice),
-            Told::Answer => None,
+    fn on_received(&mut self, received: impl IntoIterator<Item = ReceivedItem>) -> Vec<Change> {
+        let notices = received.into_iter().filter_map(|received| match received {
+            ReceivedItem::Notice(notice) => Some(notice),
+            ReceivedItem::Answer => None,
         });
         notices
             .filter_map(|notice| self.on_notice(notice))

@@ -12,7 +12,7 @@ use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
 use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
-use crate::tmux::{self, Connection, Mark, Marked, Probe, Server, TmuxError};
+use crate::tmux::{self, Connection, Mark, MarkedSession, Probe, Server, TmuxError};
 use crate::wire::{SavedLife, SavedSession};
 
 /// How far the clock may have been set back since a session was created. State that was saved
@@ -44,7 +44,7 @@ pub async fn meant(server: &Server, name: &str) -> Result<Meant, TmuxError> {
     Ok(choose(&sessions, life.as_ref(), name, kept, is_living))
 }
 
-async fn list_sessions(server: &Server) -> Result<Vec<Marked>, TmuxError> {
+async fn list_sessions(server: &Server) -> Result<Vec<MarkedSession>, TmuxError> {
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
     }
@@ -52,7 +52,7 @@ async fn list_sessions(server: &Server) -> Result<Vec<Marked>, TmuxError> {
 }
 
 fn choose(
-    sessions: &[Marked],
+    sessions: &[MarkedSession],
     life: Option<&SessionLife>,
     name: &str,
     kept: impl Fn(&SessionLife) -> Option<String>,
@@ -90,7 +90,7 @@ enum FolderOwner {
 
 /// Returns how the session `found`, which `name` means, is asked for.
 fn asked_for(
-    found: &Marked,
+    found: &MarkedSession,
     name: &str,
     owner: FolderOwner,
     kept: impl Fn(&SessionLife) -> Option<String>,
@@ -111,7 +111,7 @@ fn asked_for(
 
 /// Returns how the session is asked for, given that the folder of its name belongs to another
 /// existing session.
-pub(super) fn asked_of(server: &Server, paths: &Paths, session: &Marked) -> String {
+pub(super) fn asked_of(server: &Server, paths: &Paths, session: &MarkedSession) -> String {
     let kept = |life: &SessionLife| kept_as(server, paths, life);
     let is_living = |mark: &Mark| is_living(server, mark);
     let owner = FolderOwner::OtherSession;
@@ -124,7 +124,10 @@ pub(super) fn asked_of(server: &Server, paths: &Paths, session: &Marked) -> Stri
 /// # Errors
 ///
 /// When tmux fails. A missing server has no sessions.
-pub(super) async fn occupant(server: &Server, paths: &Paths) -> Result<Option<Marked>, TmuxError> {
+pub(super) async fn occupant(
+    server: &Server,
+    paths: &Paths,
+) -> Result<Option<MarkedSession>, TmuxError> {
     let mut sessions = list_sessions(server).await?;
     let life = saved_life(paths);
     let left = sessions
@@ -218,7 +221,7 @@ mod tests {
     use super::*;
     use crate::model::SessionId;
 
-    fn session(id: u32, name: &str, mark: Option<(u32, &str)>) -> Marked {
+    fn session(id: u32, name: &str, mark: Option<(u32, &str)>) -> MarkedSession {
         let life = SessionLife {
             server_pid: 1,
             server_started: 1,
@@ -229,7 +232,7 @@ mod tests {
             pid,
             name: name.to_owned(),
         });
-        Marked {
+        MarkedSession {
             life,
             name: name.to_owned(),
             mark,
@@ -241,7 +244,7 @@ mod tests {
     /// meant and how it is asked for.
     #[track_caller]
     fn check(
-        sessions: &[Marked],
+        sessions: &[MarkedSession],
         (left, kept): (Option<u32>, Option<u32>),
         told: (Option<&str>, &str),
     ) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{Exit, Millis, Signal, Snapshot};
 use crate::observe::Evidence;
-use crate::process::{self, Ended, ExitWatch};
+use crate::process::{self, ExitWatch, ProcessExit};
 use crate::protocol::rows::Look;
 
 /// When the processes of the last look began, and which have ended since.
@@ -44,7 +44,7 @@ impl Processes {
     pub(super) async fn ended(&mut self) {
         match &mut self.ends {
             Some(ends) => {
-                let Ended { pid, exit } = ends.next().await;
+                let ProcessExit { pid, exit } = ends.next().await;
                 self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
                 self.ended.insert(pid, exit);
             }
@@ -70,7 +70,7 @@ impl Processes {
     pub(super) fn catch_up(&mut self) -> bool {
         let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
         let is_any_new = !now_ended.is_empty();
-        for Ended { pid, exit } in now_ended {
+        for ProcessExit { pid, exit } in now_ended {
             self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
             self.ended.insert(pid, exit);
         }

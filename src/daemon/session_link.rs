@@ -816,7 +816,7 @@ fn ask_for_all_pause(n_windows: usize) -> Duration {
 
 fn extent_of(scope: Scope) -> Extent {
     match scope {
-        Scope::Reported | Scope::Sure => Extent::Told,
+        Scope::Reported | Scope::Sure => Extent::Reported,
         Scope::Part => Extent::Part,
         Scope::Whole => Extent::Whole,
     }

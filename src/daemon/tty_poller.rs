@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::model::{Now, ReadCall, Screen, Snapshot, TtyEvidence, TtyUse, WindowId};
-use crate::process::{self, Asked};
+use crate::process::{self, TtyExamination};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
 
@@ -84,7 +84,7 @@ struct ShownCall {
 /// The result for a pane that is quiet.
 #[derive(Debug)]
 struct Known {
-    asked: Asked,
+    asked: TtyExamination,
     at: Instant,
     /// Whether it shows a prompt.
     is_wary: bool,
@@ -183,7 +183,7 @@ impl TtyPoller {
     pub(super) fn ask_due(
         &mut self,
         waits: impl Fn(WindowId) -> bool,
-        teaching: &UserRules,
+        user_rules: &UserRules,
         now: Instant,
     ) -> BTreeSet<WindowId> {
         let mut changed = BTreeSet::new();
@@ -227,7 +227,7 @@ impl TtyPoller {
             }
             if before.as_ref() != pane.evidence() {
                 let evidence = pane.evidence().map(Arc::as_ref);
-                let judged = prompt::judge(&pane.screen, evidence, teaching);
+                let judged = prompt::judge(&pane.screen, evidence, user_rules);
                 if judged.found.is_some() != is_told {
                     changed.insert(window);
                 }
@@ -313,7 +313,7 @@ impl Pane {
     }
 
     /// Stores a result.
-    fn take(&mut self, asked: Asked, is_told: bool, now: Instant) {
+    fn take(&mut self, asked: TtyExamination, is_told: bool, now: Instant) {
         let was_doubted = self.doubted.is_some();
         let before = match self.doubted.take() {
             Some(doubted) => doubted.before,
@@ -448,8 +448,8 @@ mod tests {
         }
     }
 
-    fn asked(reader: TtyUse) -> Asked {
-        Asked {
+    fn asked(reader: TtyUse) -> TtyExamination {
+        TtyExamination {
             evidence: Some(Arc::new(TtyEvidence {
                 reader,
                 canonical: Some(true),
@@ -523,7 +523,7 @@ mod tests {
         pane.take(asked(TtyUse::Unknown), false, now + SECOND_PAUSE);
         assert_eq!(pane.next, now + SECOND_PAUSE + FIRST_PAUSE);
         // Nothing was determined at all.
-        let nothing = || Asked {
+        let nothing = || TtyExamination {
             evidence: None,
             ..asked(TtyUse::Unknown)
         };

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::session_link::SessionLink;
 use crate::model::{PaneId, Task};
 use crate::process;
-use crate::tmux::{self, Connection, PromptPlace, Sent, Server, ShownPrompt, TmuxError, Typed};
+use crate::tmux::{
+    self, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError, TypingResult,
+};
 use crate::wire::{Explanation, Refusal, RefusalKind, Response, SendRequest, TypedInput};
 
 /// Why nothing was typed.
@@ -122,18 +124,25 @@ pub async fn type_into_task(
             tmux::type_secret(server, pane, secret.0, request.enter, only_if).await?
         }
         TypedInput::Text(text) => {
-            tmux::type_into(connection, pane, &Typed::Text(text), request.enter, only_if).await?
+            tmux::type_into(
+                connection,
+                pane,
+                &KeyInput::Text(text),
+                request.enter,
+                only_if,
+            )
+            .await?
         }
         TypedInput::Keys(keys) => {
             if let Some(unknown) = keys.iter().find(|key| !tmux::is_key(key)) {
                 return Err(TypingError::NoKey(unknown.clone()));
             }
-            tmux::type_into(connection, pane, &Typed::Keys(keys), false, only_if).await?
+            tmux::type_into(connection, pane, &KeyInput::Keys(keys), false, only_if).await?
         }
     };
     match sent {
-        Sent::Typed => Ok(()),
-        Sent::Changed => Err(TypingError::Changed(label())),
+        TypingResult::Typed => Ok(()),
+        TypingResult::Changed => Err(TypingError::Changed(label())),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::route::{Reach, reach, route};
 
 /// An event with which a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sighting {
+pub struct WaitReturn {
     /// The owner that the command belongs to; `None` for a person at a terminal.
     pub owner: Option<String>,
     /// The task's window.
@@ -18,12 +18,12 @@ pub struct Sighting {
     /// The number of the run.
     pub run: Option<u32>,
     /// What the command returned with.
-    pub what: Sighted,
+    pub what: ReturnCause,
 }
 
 /// What a waiting command returned with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sighted {
+pub enum ReturnCause {
     /// The end of the run, which includes its earlier events.
     End,
     /// A prompt.
@@ -34,18 +34,18 @@ pub enum Sighted {
     Disappearance,
 }
 
-impl Sighting {
+impl WaitReturn {
     /// Whether this is that event, and the command's owner is the task's.
     fn is_of(&self, event: &Event) -> bool {
         let task = &event.task;
         let is_what = match (&event.kind, self.what) {
             (
                 EventKind::Exited { .. } | EventKind::Notify { .. } | EventKind::Input { .. },
-                Sighted::End,
+                ReturnCause::End,
             )
-            | (EventKind::Input { .. }, Sighted::Input)
-            | (EventKind::Notify { .. }, Sighted::Bell)
-            | (EventKind::Disappeared { .. }, Sighted::Disappearance) => true,
+            | (EventKind::Input { .. }, ReturnCause::Input)
+            | (EventKind::Notify { .. }, ReturnCause::Bell)
+            | (EventKind::Disappeared { .. }, ReturnCause::Disappearance) => true,
             (
                 EventKind::Started { .. }
                 | EventKind::InputResolved { .. }
@@ -53,7 +53,10 @@ impl Sighting {
                 | EventKind::Notify { .. }
                 | EventKind::Input { .. }
                 | EventKind::Disappeared { .. },
-                Sighted::End | Sighted::Input | Sighted::Bell | Sighted::Disappearance,
+                ReturnCause::End
+                | ReturnCause::Input
+                | ReturnCause::Bell
+                | ReturnCause::Disappearance,
             ) => false,
         };
         is_what && (task.window, task.run, &task.owner) == (self.window, self.run, &self.owner)
@@ -130,9 +133,9 @@ impl Gathering {
     }
 
     /// Notes that a command has returned to its caller with an event.
-    pub(super) fn see(&mut self, sighting: &Sighting) {
+    pub(super) fn see(&mut self, wait_return: &WaitReturn) {
         for gathered in &mut self.events {
-            gathered.is_known_to_owner |= sighting.is_of(&gathered.delivered.event);
+            gathered.is_known_to_owner |= wait_return.is_of(&gathered.delivered.event);
         }
     }
 
@@ -154,11 +157,12 @@ impl Gathering {
     }
 
     /// Returns the records of the deliveries, one per audience, in the order of their first events.
-    pub(super) fn deliver(self, teaching: &UserRules, shells: ShellDelivery) -> Vec<Body> {
+    pub(super) fn deliver(self, user_rules: &UserRules, shells: ShellDelivery) -> Vec<Body> {
         let mut groups: Vec<(Audience, Vec<GatheredEvent>)> = Vec::new();
         for gathered in self.events {
             let event = &gathered.delivered.event;
-            if is_muted(event, teaching) || (event.task.shell && shells == ShellDelivery::Ignore) {
+            if is_muted(event, user_rules) || (event.task.shell && shells == ShellDelivery::Ignore)
+            {
                 continue;
             }
             let audience = Audience {
@@ -217,9 +221,9 @@ fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
 }
 
 /// Whether a user's rule mutes the event.
-fn is_muted(event: &Event, teaching: &UserRules) -> bool {
+fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
     match &event.kind {
-        EventKind::Input { prompt } => teaching.mutes(&event.task, prompt),
+        EventKind::Input { prompt } => user_rules.mutes(&event.task, prompt),
         EventKind::InputResolved { .. }
         | EventKind::Started { .. }
         | EventKind::Notify { .. }

@@ -876,11 +876,11 @@ fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
     driver.step("");
     driver.step("@1#1 a dead 1");
     assert_eq!(driver.step("+60"), [] as [&str; 0]);
-    driver.engine.see(&Sighting {
+    driver.engine.see(&WaitReturn {
         owner: None,
         window: WindowId(1),
         run: Some(1),
-        what: Sighted::End,
+        what: ReturnCause::End,
     });
     assert_eq!(driver.step("tried 1"), ["2 notice! of 1"]);
 }

@@ -21,7 +21,7 @@ pub use journal::{FeedError, Journal};
 pub use pending::Pending;
 pub use read::{End, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
-pub use recover::{RecordedLook, Recovered, recover};
+pub use recover::{FeedState, RecordedLook, recover};
 pub use saved::{load_saved, store_saved};
 
 #[cfg(test)]

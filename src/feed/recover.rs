@@ -11,7 +11,7 @@ use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedSession};
 
 /// The state at the end of the feed.
 #[derive(Debug, Default)]
-pub struct Recovered {
+pub struct FeedState {
     /// The feed's epoch; `None` when it has no record.
     pub epoch: Option<String>,
     /// The sequence number of the last record, whether it can be read or not.
@@ -34,12 +34,12 @@ pub struct RecordedLook {
 }
 
 /// Reads the feed, from the last record that `saved` includes if that record is still at its
-/// position, otherwise all of it. [`Recovered::since`] has the looks recorded after it.
+/// position, otherwise all of it. [`FeedState::since`] has the looks recorded after it.
 ///
 /// # Errors
 ///
 /// When the file cannot be read. A missing file is an empty feed.
-pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<Recovered, FeedError> {
+pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<FeedState, FeedError> {
     let (mut lines, pending) = saved
         .and_then(|saved| resume(path, saved))
         .unwrap_or_else(|| (WholeLines::new(path), Pending::default()));
@@ -64,7 +64,7 @@ pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<Recovered, F
         }
     }
     let end = lines.end();
-    Ok(Recovered {
+    Ok(FeedState {
         epoch,
         last_seq: end.last_seq,
         end: end.at,

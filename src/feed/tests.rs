@@ -64,7 +64,7 @@ impl Feed {
         seqs.filter(|seq| *seq > after).collect()
     }
 
-    fn recover(&self) -> Recovered {
+    fn recover(&self) -> FeedState {
         recover(&self.path, None).unwrap()
     }
 }

@@ -27,7 +27,7 @@ use ongoing_read::OngoingRead;
 pub(crate) struct Episodes {
     last_look: BTreeMap<WindowId, LastLook>,
     episodes: BTreeMap<WindowId, Episode>,
-    teaching: UserRules,
+    user_rules: UserRules,
 }
 
 /// The last look at a task, with its judgement. Judging is slow, so it is repeated only when
@@ -130,8 +130,8 @@ enum Phase {
 
 impl Episodes {
     /// Sets the user's rules.
-    pub(crate) fn teach(&mut self, teaching: UserRules) {
-        self.teaching = teaching;
+    pub(crate) fn set_user_rules(&mut self, user_rules: UserRules) {
+        self.user_rules = user_rules;
     }
 
     /// Returns the `input` and `inputResolved` events of this look.
@@ -164,7 +164,7 @@ impl Episodes {
             }
             let last = self.last_look.remove(&task.window);
             let place = last.as_ref().and_then(|last| last.place.clone());
-            let mut last_look = see(last, task, terminal, &self.teaching, now);
+            let mut last_look = see(last, task, terminal, &self.user_rules, now);
             last_look.judge_by_call(before.as_ref(), task);
             let evidence = terminal.map(Arc::as_ref);
             let judgement = last_look.judgement.as_mut();
@@ -173,7 +173,7 @@ impl Episodes {
                 .judgement
                 .as_ref()
                 .and_then(|judgement| judgement.found.clone())
-                .filter(|found| !self.teaching.mutes(task, &found.prompt))
+                .filter(|found| !self.user_rules.mutes(task, &found.prompt))
                 .or_else(|| is_still_on_screen(before.as_ref()?, task, terminal));
             let task_look = TaskLook {
                 task,
@@ -287,8 +287,8 @@ impl Episodes {
 
     /// Returns the user's rules.
     #[must_use]
-    pub(crate) fn teaching(&self) -> &UserRules {
-        &self.teaching
+    pub(crate) fn user_rules(&self) -> &UserRules {
+        &self.user_rules
     }
 
     /// Returns when the next look can report a prompt that is on a screen and not reported yet.
@@ -310,12 +310,12 @@ fn see(
     before: Option<LastLook>,
     task: &Arc<Task>,
     terminal: Option<&Arc<TtyEvidence>>,
-    teaching: &UserRules,
+    user_rules: &UserRules,
     now: Now,
 ) -> LastLook {
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
-    let judge = || is_open.then(|| prompt::judge(&task.screen, evidence, teaching));
+    let judge = || is_open.then(|| prompt::judge(&task.screen, evidence, user_rules));
     let call = ongoing_read::follow(
         before.as_ref().and_then(|before| before.call.as_ref()),
         task,

@@ -79,12 +79,12 @@ const OF_LOGIN: [&str; 38] = [
 
 /// The variables of a caller's environment that are not passed to a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Withheld {
+pub struct WithheldVariables {
     /// Names, or prefixes ending in `*`, configured by the user.
     more: Vec<String>,
 }
 
-impl Withheld {
+impl WithheldVariables {
     /// Returns the built-in list, extended by `more`: names, or prefixes ending in `*`.
     #[must_use]
     pub fn with(more: &[String]) -> Self {
@@ -116,7 +116,7 @@ pub fn reaches_tmux_server(name: &str) -> bool {
     OF_LOGIN.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Whether `text` is a name, or a prefix followed by `*`, as [`Withheld`] takes them.
+/// Whether `text` is a name, or a prefix followed by `*`, as [`WithheldVariables`] takes them.
 #[must_use]
 pub fn is_name_pattern(text: &str) -> bool {
     is_shell_name(text.strip_suffix('*').unwrap_or(text))
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_terminal_and_the_conversation_are_withheld() {
-        let always = Withheld::default();
+        let always = WithheldVariables::default();
         for name in [
             "TMUX",
             "TERM",
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn users_withhold_more() {
-        let more = Withheld::with(&["FOO".to_owned(), "AWS_*".to_owned()]);
+        let more = WithheldVariables::with(&["FOO".to_owned(), "AWS_*".to_owned()]);
         for (name, covered) in [
             ("FOO", true),
             ("FOO2", false),
@@ -209,6 +209,6 @@ mod tests {
         assert!(OF_LOGIN.iter().all(|name| *name == "TERM"
             || *name == "TERMINFO"
             || *name == "TERMINFO_DIRS"
-            || !Withheld::default().covers(name)));
+            || !WithheldVariables::default().covers(name)));
     }
 }

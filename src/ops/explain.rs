@@ -37,7 +37,7 @@ pub(super) async fn explain_directly(
         return Ok(Explanation::new(task, None, None));
     };
     let input = config::load(&lookup)?.input;
-    let teaching = UserRules::new(
+    let user_rules = UserRules::new(
         &input.ask,
         &input.ignore,
         input.mute_tasks,
@@ -45,9 +45,9 @@ pub(super) async fn explain_directly(
     )?;
     let tty = tmux::tty_of(&mut session.connection(), pane).await?;
     let terminal = process::terminal(pid, Path::new(&tty));
-    let judgement = prompt::judge(&task.screen, terminal.as_ref(), &teaching);
+    let judgement = prompt::judge(&task.screen, terminal.as_ref(), &user_rules);
     let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
-    let mutes = |found: prompt::PromptMatch| teaching.mutes(task, &found.prompt);
+    let mutes = |found: prompt::PromptMatch| user_rules.mutes(task, &found.prompt);
     if judgement.found.is_some_and(mutes) {
         explanation.state = ExplainedState::Muted;
     }

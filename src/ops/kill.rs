@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::client::ClientError;
 use crate::model::{PaneId, SessionId, Task, WindowId, owner_of_environment};
 use crate::tmux;
-use crate::wire::{Ended, Request, Response};
+use crate::wire::{EndedTask, Request, Response};
 
 /// A session that is about to be ended.
 #[derive(Debug)]
@@ -20,7 +20,10 @@ pub(crate) struct Doomed {
 }
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
-pub(crate) async fn kill(session: &Session, names: Vec<String>) -> Result<Vec<Ended>, OpsError> {
+pub(crate) async fn kill(
+    session: &Session,
+    names: Vec<String>,
+) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::Kill {
         tasks: names.clone(),
         owner: owner_of_environment(&lookup),
@@ -58,7 +61,10 @@ pub(crate) async fn doomed(session: &Session) -> Result<Doomed, OpsError> {
 }
 
 /// Ends the session.
-pub(crate) async fn kill_all(session: &Session, doomed: &Doomed) -> Result<Vec<Ended>, OpsError> {
+pub(crate) async fn kill_all(
+    session: &Session,
+    doomed: &Doomed,
+) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::KillAll {
         owner: owner_of_environment(&lookup),
     };
@@ -71,12 +77,12 @@ pub(crate) async fn kill_all(session: &Session, doomed: &Doomed) -> Result<Vec<E
 }
 
 /// Removes ended tasks.
-pub(crate) async fn prune(session: &Session) -> Result<Vec<Ended>, OpsError> {
+pub(crate) async fn prune(session: &Session) -> Result<Vec<EndedTask>, OpsError> {
     if let Some(pruned) = ask(session, &Request::Prune).await? {
         return Ok(pruned);
     }
     let before = session.look().await?;
-    let dead: BTreeMap<WindowId, (PaneId, Ended)> = before
+    let dead: BTreeMap<WindowId, (PaneId, EndedTask)> = before
         .tasks
         .into_values()
         .filter(|task| !task.is_alive())
@@ -95,7 +101,7 @@ pub(crate) async fn prune(session: &Session) -> Result<Vec<Ended>, OpsError> {
 }
 
 /// Sends a request to the daemon; `None` when none runs.
-async fn ask(session: &Session, request: &Request) -> Result<Option<Vec<Ended>>, OpsError> {
+async fn ask(session: &Session, request: &Request) -> Result<Option<Vec<EndedTask>>, OpsError> {
     match session.ask(request).await? {
         None => Ok(None),
         Some(Response::Ended { tasks }) => Ok(Some(tasks)),
@@ -103,8 +109,8 @@ async fn ask(session: &Session, request: &Request) -> Result<Option<Vec<Ended>>,
     }
 }
 
-fn ended(task: &Task) -> Ended {
-    Ended {
+fn ended(task: &Task) -> EndedTask {
+    EndedTask {
         window_id: task.window.to_string(),
         window_name: task.name.clone(),
     }

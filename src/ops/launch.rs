@@ -5,7 +5,7 @@ use super::error::OpsError;
 use super::session::Session;
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
-use crate::tmux::{self, Launch, LaunchPlan, Launched};
+use crate::tmux::{self, Launch, LaunchPlan, NewRun};
 use crate::wire::{LaunchedRun, Request, Response, RunRequest};
 
 /// A task that was launched.
@@ -63,7 +63,7 @@ pub(super) async fn launch(
 }
 
 /// The daemon has ended, but the task was started: the next daemon reports it.
-async fn after_daemon(session: Session, launched: &Launched) -> Result<LaunchedTask, OpsError> {
+async fn after_daemon(session: Session, launched: &NewRun) -> Result<LaunchedTask, OpsError> {
     let daemon = session.daemon_or_start().await.ok().flatten();
     Ok(LaunchedTask {
         session,

@@ -6,7 +6,7 @@ use crate::archive;
 use crate::client::Client;
 use crate::model::Task;
 use crate::tmux::{self, History, Style};
-use crate::wait::{Anchor, Cursor, Located, locate};
+use crate::wait::{Anchor, AnchorPosition, Cursor, locate};
 
 /// A part of a run's output.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) async fn present_log(
             }
             let output = tmux::read_output(&mut connection, pane, History::Whole).await?;
             let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
-            let Located::At(row) = located else {
+            let AnchorPosition::At(row) = located else {
                 return Err(OpsError::CursorLost);
             };
             (output.lines_from(row, cursor.anchor.column), output)

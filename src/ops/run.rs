@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::client::Client;
 use crate::clock;
 use crate::config;
-use crate::model::environment::{Withheld, is_shell_name};
+use crate::model::environment::{WithheldVariables, is_shell_name};
 use crate::model::owner_of_environment;
 use crate::tmux::{self, CommandWords, Gate, Launch, TaskEnvironment};
 use crate::wire::LaunchedRun;
@@ -149,7 +149,7 @@ fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvir
         return Err(OpsError::Usage(why));
     }
     let config = config::load(&lookup)?;
-    let withheld = Withheld::with(&config.env_withhold);
+    let withheld = WithheldVariables::with(&config.env_withhold);
     let below = if is_clean {
         TaskEnvironment::of_tmux(withheld)
     } else {

@@ -22,7 +22,7 @@ use crate::model::{TtyEvidence, TtyUse};
 
 /// The result of examining a terminal.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TtyExamination {
     /// The evidence; `None` when nothing is known.
     pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether the programs have run since, so that the evidence may have changed.
@@ -38,9 +38,9 @@ pub(crate) fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
 
 /// Like [`terminal`], with a cheap test of whether the evidence may have changed.
 #[must_use]
-pub(crate) fn ask(pid: u32, tty: &Path) -> Asked {
+pub(crate) fn ask(pid: u32, tty: &Path) -> TtyExamination {
     let (evidence, stillness) = find_out(pid, tty);
-    Asked {
+    TtyExamination {
         evidence: (evidence != TtyEvidence::default()).then(|| Arc::new(evidence)),
         stillness,
     }

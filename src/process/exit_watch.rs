@@ -14,7 +14,7 @@ use crate::model::Exit;
 
 /// A process that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessExit {
     /// Its pid.
     pub pid: u32,
     /// How it ended, where the kernel still knew.
@@ -25,9 +25,9 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct ExitWatch {
     sleeper: system::EpollThread,
-    ended: mpsc::UnboundedReceiver<Ended>,
+    ended: mpsc::UnboundedReceiver<ProcessExit>,
     /// Processes that had ended before they could be watched.
-    ended_before: Vec<Ended>,
+    ended_before: Vec<ProcessExit>,
     watched: BTreeMap<u32, system::WatchedPid>,
 }
 
@@ -66,7 +66,7 @@ impl ExitWatch {
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     self.watched.insert(pid, system::WatchedPid::default());
-                    self.ended_before.push(Ended { pid, exit: None });
+                    self.ended_before.push(ProcessExit { pid, exit: None });
                 }
                 Err(error) => tracing::debug!(pid, %error, "could not watch a process"),
             }
@@ -78,7 +78,7 @@ impl ExitWatch {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Ended {
+    pub(crate) async fn next(&mut self) -> ProcessExit {
         if let Some(ended) = self.ended_before.pop() {
             return ended;
         }
@@ -90,7 +90,7 @@ impl ExitWatch {
     }
 
     /// Returns all processes that have ended by now, without waiting.
-    pub(crate) fn take(&mut self) -> Vec<Ended> {
+    pub(crate) fn take(&mut self) -> Vec<ProcessExit> {
         let mut all = std::mem::take(&mut self.ended_before);
         while let Ok(ended) = self.ended.try_recv() {
             all.push(ended);
@@ -112,7 +112,7 @@ mod system {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use tokio::sync::mpsc;
 
-    use super::Ended;
+    use super::ProcessExit;
     use crate::process::exit_of_zombie;
 
     /// No process has this number: it means "stop".
@@ -134,7 +134,7 @@ mod system {
     }
 
     impl EpollThread {
-        pub(super) fn start(ended: mpsc::UnboundedSender<Ended>) -> io::Result<Self> {
+        pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
             let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
             let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
             epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN)?;
@@ -175,7 +175,7 @@ mod system {
         }
     }
 
-    fn sleep(epoll: &OwnedFd, ended: &mpsc::UnboundedSender<Ended>) {
+    fn sleep(epoll: &OwnedFd, ended: &mpsc::UnboundedSender<ProcessExit>) {
         let mut events = Vec::with_capacity(64);
         loop {
             events.clear();
@@ -191,7 +191,7 @@ mod system {
                     return;
                 };
                 if ended
-                    .send(Ended {
+                    .send(ProcessExit {
                         pid,
                         exit: exit_of_zombie(pid),
                     })
@@ -210,18 +210,18 @@ mod system {
 
     use tokio::sync::mpsc;
 
-    use super::Ended;
+    use super::ProcessExit;
 
     #[derive(Debug, Default)]
     pub(super) struct WatchedPid;
 
     #[derive(Debug)]
     pub(super) struct EpollThread {
-        _ended: mpsc::UnboundedSender<Ended>,
+        _ended: mpsc::UnboundedSender<ProcessExit>,
     }
 
     impl EpollThread {
-        pub(super) fn start(ended: mpsc::UnboundedSender<Ended>) -> io::Result<Self> {
+        pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
             Ok(Self { _ended: ended })
         }
 
@@ -264,7 +264,7 @@ mod tests {
         let first = runtime.block_on(ends.next());
         assert_eq!(
             first,
-            Ended {
+            ProcessExit {
                 pid: exits.id(),
                 exit: Some(Exit::with_code(7))
             }
@@ -277,7 +277,7 @@ mod tests {
         };
         assert_eq!(
             second,
-            Ended {
+            ProcessExit {
                 pid: killed.id(),
                 exit: Some(by_kill)
             }
@@ -296,7 +296,7 @@ mod tests {
         ends.watch(&[child.id()]);
         assert_eq!(
             ends.take(),
-            [Ended {
+            [ProcessExit {
                 pid: child.id(),
                 exit: None
             }]

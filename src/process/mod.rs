@@ -25,8 +25,8 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-pub(crate) use evidence::{Asked, ask, terminal};
-pub(crate) use exit_watch::{Ended, ExitWatch};
+pub(crate) use evidence::{TtyExamination, ask, terminal};
+pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use running::Process;
 
 #[cfg(target_os = "linux")]

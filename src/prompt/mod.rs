@@ -101,18 +101,18 @@ impl Judgement {
 
 /// Returns whether this screen waits for a person, by all the evidence there is.
 #[must_use]
-pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, teaching: &UserRules) -> Judgement {
+pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
     let evaluation = Evaluation {
         screen,
         context: CursorContext::of(screen),
-        teaching,
+        user_rules,
     };
     let judgement = match terminal {
         None => evaluation.by_text(None, false),
         Some(terminal) => evaluation.by_terminal(terminal),
     };
     match &judgement.found {
-        Some(found) if teaching.mutes_line(&found.prompt.text) => {
+        Some(found) if user_rules.mutes_line(&found.prompt.text) => {
             evaluation.settled("muted by a pattern")
         }
         Some(_) | None => judgement,
@@ -129,7 +129,7 @@ pub fn find(screen: &Screen) -> Option<PromptMatch> {
 struct Evaluation<'a> {
     screen: &'a Screen,
     context: CursorContext,
-    teaching: &'a UserRules,
+    user_rules: &'a UserRules,
 }
 
 impl Evaluation<'_> {
@@ -257,7 +257,7 @@ impl Evaluation<'_> {
     /// elsewhere.
     fn by_text(&self, canonical: Option<bool>, may_relay: bool) -> Judgement {
         if let Some(row) = self.context.row()
-            && self.teaching.asks(self.screen.rows[row].trim())
+            && self.user_rules.asks(self.screen.rows[row].trim())
         {
             let kind = line::asks(&self.screen.rows[row]).map_or(PromptKind::Text, |ask| ask.kind);
             return self.waits(Some(row), kind, false, "pattern of the user");

@@ -95,16 +95,16 @@ impl Session {
         let end = end.map(|(cursor, output)| (cursor, output.as_ref()));
         let result = wait_result::result(ended, end, now);
         let ask = ended.active.ask;
-        let sighting = wait_result::sighting(ended);
+        let wait_return = wait_result::wait_return(ended);
         self.hold(HeldAnswer {
-            rests_on: match sighting {
+            rests_on: match wait_return {
                 Some(_) => self.engine.last_seq(),
                 // It contains no event.
                 None => 0,
             },
             ask,
             response: Response::Waited(result),
-            sighting,
+            wait_return,
         });
     }
 

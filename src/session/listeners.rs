@@ -8,7 +8,7 @@ use super::pane_stream::PaneStream;
 use super::wait_entry::{Since, give_since};
 use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
-use crate::wait::{Condition, Located, Spec, Verdict, Wait, locate};
+use crate::wait::{AnchorPosition, Condition, Spec, Verdict, Wait, locate};
 
 /// Waits in progress, followers of output, and the panes that they follow.
 #[derive(Debug, Default)]
@@ -192,7 +192,7 @@ impl Listeners {
         self.pieces.extend(pieces);
         let ended = self.take_ended(|active| {
             if active.pane == Some(pane) {
-                active.wait.heard(now)
+                active.wait.on_output(now)
             } else {
                 None
             }
@@ -226,10 +226,10 @@ impl Listeners {
             (row, anchor.column)
         });
         let rest = match located {
-            Some((Located::At(row), column)) => {
+            Some((AnchorPosition::At(row), column)) => {
                 Some((output.lines_from(row, 0), output.lines_from(row, column)))
             }
-            Some((Located::Lost, _)) | None => None,
+            Some((AnchorPosition::Lost, _)) | None => None,
         };
         stream.unfinished = None;
         let pieces = &mut self.pieces;
@@ -404,7 +404,7 @@ pub(super) fn n_patterns(spec: &Spec) -> usize {
 pub(super) fn verdict_since(wait: &mut Wait, since: Since, now: Now) -> Option<Verdict> {
     match since {
         Since::Lost => Some(Verdict::anchor_lost()),
-        Since::Output => wait.heard(now),
+        Since::Output => wait.on_output(now),
         Since::Nothing => None,
     }
 }

@@ -11,7 +11,7 @@ use super::job_queue::{AfterLook, Chore, JobQueue, Next, Purpose};
 use super::listeners::{Listeners, Piece};
 use super::look_schedule::{Due, LookSchedule};
 use super::wait_result;
-use crate::engine::{self, Engine, Sighting};
+use crate::engine::{self, Engine, WaitReturn};
 use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
 use crate::wire::Response;
 
@@ -87,7 +87,7 @@ pub(super) struct HeldAnswer {
     pub(super) ask: AskId,
     pub(super) response: Response,
     /// The event that the client learns from it.
-    pub(super) sighting: Option<Sighting>,
+    pub(super) wait_return: Option<WaitReturn>,
 }
 
 impl HeldAnswer {
@@ -398,7 +398,7 @@ impl Session {
         let at = self.engine.deliver_at()?;
         let is_answering = self
             .jobs
-            .is_answering(|ended| wait_result::sighting(ended).is_some());
+            .is_answering(|ended| wait_result::wait_return(ended).is_some());
         (!is_answering).then_some(at)
     }
 
@@ -470,7 +470,7 @@ impl Session {
             rests_on: self.engine.last_seq(),
             ask,
             response,
-            sighting: None,
+            wait_return: None,
         });
     }
 
@@ -485,8 +485,8 @@ impl Session {
                 self.held.push(answer);
                 continue;
             }
-            if let Some(sighting) = &answer.sighting {
-                self.engine.see(sighting);
+            if let Some(wait_return) = &answer.wait_return {
+                self.engine.see(wait_return);
             }
             let HeldAnswer { ask, response, .. } = answer;
             self.effects.push(Effect::Answer(ask, response));

@@ -11,8 +11,8 @@ use super::machine::Session;
 use crate::engine::ExpectedWait;
 use crate::model::{BoardTask, GoneReason, Level, NameError, Now, Task, TaskBoard, WindowId};
 use crate::wire::{
-    Ended, ExplainedState, Explanation, LsTask, LsView, Refusal, RefusalKind, Request, Response,
-    RunRequest, SendRequest, SnapshotLine, TaskFields,
+    EndedTask, ExplainedState, Explanation, LsTask, LsView, Refusal, RefusalKind, Request,
+    Response, RunRequest, SendRequest, SnapshotLine, TaskFields,
 };
 
 /// Up to this many windows, a list includes also changes that are never reported: an option was
@@ -418,7 +418,7 @@ impl Session {
         let mut explanation = Explanation::new(task, judged.map(|(judged, ..)| judged), terminal);
         if let Some((judged, since, reported)) = judged {
             let found = judged.found.as_ref();
-            if found.is_some_and(|found| engine.teaching().mutes(task, &found.prompt)) {
+            if found.is_some_and(|found| engine.user_rules().mutes(task, &found.prompt)) {
                 explanation.state = ExplainedState::Muted;
             }
             explanation.waiting_since = reported.map(|now| now.wall);
@@ -463,7 +463,7 @@ fn plural(n: usize) -> &'static str {
 }
 
 fn ended(tasks: &[Arc<Task>]) -> Response {
-    let of = |task: &Arc<Task>| Ended {
+    let of = |task: &Arc<Task>| EndedTask {
         window_id: task.window.to_string(),
         window_name: task.name.clone(),
     };

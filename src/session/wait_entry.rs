@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
-use crate::wait::{Anchor, Condition, Located, Spec, Wait, locate};
+use crate::wait::{Anchor, AnchorPosition, Condition, Spec, Wait, locate};
 use crate::wire::{ConditionFields, Refusal, RefusalKind, WaitRequest};
 
 /// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
@@ -141,8 +141,8 @@ fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
 /// Passes the output behind the anchor to a wait.
 pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) -> Since {
     match locate(anchor, &output.rows, output.history, output.limit) {
-        Located::Lost => Since::Lost,
-        Located::At(row) => {
+        AnchorPosition::Lost => Since::Lost,
+        AnchorPosition::At(row) => {
             let mut since = Since::Nothing;
             let rows = output.rows.get(row..).unwrap_or_default();
             for row in unwrapped(rows, output.width, anchor.column) {

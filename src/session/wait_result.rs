@@ -1,7 +1,7 @@
 //! The answer to a wait that has ended.
 
 use super::listeners::EndedWait;
-use crate::engine::{Sighted, Sighting};
+use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{Exit, Now, text};
 use crate::terminal::PaneOutput;
 use crate::wait::{Cursor, Outcome};
@@ -67,12 +67,12 @@ pub(super) fn result(
 }
 
 /// Returns the event that the client learns from the answer; `None` when it contains none.
-pub(super) fn sighting(ended: &EndedWait) -> Option<Sighting> {
+pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
     let what = match ended.verdict.outcome {
-        Outcome::Exited(_) | Outcome::Died(_) => Sighted::End,
-        Outcome::Input => Sighted::Input,
-        Outcome::Bell => Sighted::Bell,
-        Outcome::Disappeared => Sighted::Disappearance,
+        Outcome::Exited(_) | Outcome::Died(_) => ReturnCause::End,
+        Outcome::Input => ReturnCause::Input,
+        Outcome::Bell => ReturnCause::Bell,
+        Outcome::Disappeared => ReturnCause::Disappearance,
         Outcome::Matched
         | Outcome::Changed
         | Outcome::Idle
@@ -82,7 +82,7 @@ pub(super) fn sighting(ended: &EndedWait) -> Option<Sighting> {
         | Outcome::AnchorLost => return None,
     };
     let active = &ended.active;
-    Some(Sighting {
+    Some(WaitReturn {
         owner: active.owner.clone(),
         window: active.wait.window(),
         run: active.wait.entry().run,

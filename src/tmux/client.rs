@@ -21,7 +21,7 @@ pub struct Client {
     control: ControlClient,
     /// Items received while an answer was awaited, for [`Client::next_notice`]. Bounded by what
     /// tmux sends within [`TIME_LIMIT`].
-    told: VecDeque<Told>,
+    received: VecDeque<ReceivedItem>,
     /// The number of lines sent, used in the mark that ends each answer.
     calls: u64,
     /// The unpredictable part of that mark: a captured screen may contain any other word.
@@ -40,7 +40,7 @@ const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
 
 /// An item that a client received. They are in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum ReceivedItem {
     /// A notification.
     Notice(Notice),
     /// The position of the answer to a line of commands: earlier items arrived before it.
@@ -66,7 +66,7 @@ impl Server {
     pub async fn attach(&self, session: SessionId, output: Output) -> Result<Client, TmuxError> {
         let mut client = Client {
             control: self.attach_control(session, output)?,
-            told: VecDeque::new(),
+            received: VecDeque::new(),
             calls: 0,
             nonce: nonce(),
             said: 0,
@@ -88,7 +88,9 @@ impl Client {
                 Some(ControlItem::Frame(frame)) => {
                     return Err(TmuxError::from_reply("attach-session", &frame.text()));
                 }
-                Some(ControlItem::Notice(notice)) => self.told.push_back(Told::Notice(notice)),
+                Some(ControlItem::Notice(notice)) => {
+                    self.received.push_back(ReceivedItem::Notice(notice))
+                }
                 None => return Err(server.no_server()),
             }
         }
@@ -115,7 +117,7 @@ impl Client {
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
         let Self {
             control,
-            told,
+            received,
             said,
             ..
         } = self;
@@ -131,12 +133,12 @@ impl Client {
                 ControlItem::Frame(frame) => {
                     if frames.is_empty() {
                         // The line runs without interruption: its frames are contiguous.
-                        told.push_back(Told::Answer);
+                        received.push_back(ReceivedItem::Answer);
                     }
                     frames.push(frame);
                 }
                 ControlItem::Notice(notice) => {
-                    told.push_back(Told::Notice(bounded(notice, &mut output)))
+                    received.push_back(ReceivedItem::Notice(bounded(notice, &mut output)))
                 }
             }
             None
@@ -177,10 +179,10 @@ impl Client {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn next_notice(&mut self) -> Result<Notice, TmuxError> {
-        while let Some(told) = self.told.pop_front() {
-            match told {
-                Told::Notice(notice) => return Ok(notice),
-                Told::Answer => {}
+        while let Some(received) = self.received.pop_front() {
+            match received {
+                ReceivedItem::Notice(notice) => return Ok(notice),
+                ReceivedItem::Answer => {}
             }
         }
         loop {
@@ -192,7 +194,7 @@ impl Client {
         }
     }
 
-    /// Receives what has arrived by now, without waiting, for [`Client::take_told`]; of a flood
+    /// Receives what has arrived by now, without waiting, for [`Client::take_received`]; of a flood
     /// only a part.
     pub async fn catch_up(&mut self) {
         for _ in 0..AT_ONCE {
@@ -205,7 +207,9 @@ impl Client {
                 return;
             };
             match item {
-                ControlItem::Notice(notice) => self.told.push_back(Told::Notice(notice)),
+                ControlItem::Notice(notice) => {
+                    self.received.push_back(ReceivedItem::Notice(notice))
+                }
                 ControlItem::Frame(frame) => self.unasked(&frame),
             }
         }
@@ -220,8 +224,8 @@ impl Client {
     }
 
     /// Returns the items received up to the last answer, in order, without waiting.
-    pub fn take_told(&mut self) -> VecDeque<Told> {
-        std::mem::take(&mut self.told)
+    pub fn take_received(&mut self) -> VecDeque<ReceivedItem> {
+        std::mem::take(&mut self.received)
     }
 
     /// Sets by how many seconds the client may fall behind a pane before tmux pauses the pane for

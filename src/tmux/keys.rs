@@ -10,7 +10,7 @@ use crate::protocol::{Command, Frame};
 
 /// What to type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Typed {
+pub enum KeyInput {
     /// This text, character by character.
     Text(String),
     /// These keys, by tmux's names.
@@ -19,7 +19,7 @@ pub enum Typed {
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum TypingResult {
     /// It was typed.
     Typed,
     /// The pane does not show the expected prompt any more: nothing was typed.
@@ -35,15 +35,15 @@ pub enum Sent {
 pub async fn type_into(
     connection: &mut Connection<'_>,
     pane: PaneId,
-    typed: &Typed,
+    typed: &KeyInput,
     then_enter: bool,
     only_if: Option<&ShownPrompt>,
-) -> Result<Sent, TmuxError> {
+) -> Result<TypingResult, TmuxError> {
     let mut typing = Vec::new();
     match typed {
-        Typed::Text(text) if text.is_empty() => {}
-        Typed::Text(text) => typing.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
-        Typed::Keys(keys) => typing.push(send(pane).arg("--").args(keys.iter().cloned())),
+        KeyInput::Text(text) if text.is_empty() => {}
+        KeyInput::Text(text) => typing.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
+        KeyInput::Keys(keys) => typing.push(send(pane).arg("--").args(keys.iter().cloned())),
     }
     if then_enter {
         typing.push(send(pane).arg("Enter"));
@@ -63,7 +63,7 @@ pub async fn type_secret(
     text: String,
     then_enter: bool,
     only_if: Option<&ShownPrompt>,
-) -> Result<Sent, TmuxError> {
+) -> Result<TypingResult, TmuxError> {
     let buffer = format!("tmux-task-{}", nonce());
     let target = pane.to_string();
     let forget = Command::new("delete-buffer").args(["-b", &buffer]);
@@ -99,11 +99,11 @@ fn guarded(
     }
 }
 
-fn what_became(frames: &[Frame]) -> Sent {
+fn what_became(frames: &[Frame]) -> TypingResult {
     if frames.iter().any(|frame| is_changed(&frame.text())) {
-        Sent::Changed
+        TypingResult::Changed
     } else {
-        Sent::Typed
+        TypingResult::Typed
     }
 }
 

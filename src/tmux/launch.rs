@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::client::Connection;
 use super::launch_lines::{Attempt, LaunchLines};
-use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, Launched, check_name, check_token};
+use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
@@ -128,7 +128,7 @@ pub async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
     launch: &Launch,
-) -> Result<Launched, LaunchError> {
+) -> Result<NewRun, LaunchError> {
     let prepared = launch.prepare().await?;
     launch_prepared(connection, server, launch, prepared).await
 }
@@ -143,7 +143,7 @@ pub async fn launch_prepared(
     server: &Server,
     launch: &Launch,
     prepared: PreparedLaunch,
-) -> Result<Launched, LaunchError> {
+) -> Result<NewRun, LaunchError> {
     let lines = LaunchLines::new(&prepared.plan, format!("={}", launch.session));
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
@@ -185,7 +185,7 @@ pub async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     plan: &LaunchPlan,
-) -> Result<Option<Launched>, LaunchError> {
+) -> Result<Option<NewRun>, LaunchError> {
     check_name(&plan.name)?;
     check_token(&plan.token)?;
     let lines = LaunchLines::new(plan, session.to_string());
@@ -208,7 +208,7 @@ pub async fn launch_in(
 pub async fn find_launched(
     connection: &mut Connection<'_>,
     plan: &LaunchPlan,
-) -> Result<Option<Launched>, LaunchError> {
+) -> Result<Option<NewRun>, LaunchError> {
     check_token(&plan.token)?;
     LaunchLines::new(plan, String::new())
         .find_launched(connection)

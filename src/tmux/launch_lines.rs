@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::launch_plan::{LaunchError, LaunchPlan, Launched, Replaced};
+use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
 use super::rows::{IS_BARE, STAND_IN};
 use super::server::Server;
@@ -41,7 +41,7 @@ struct Slot {
 /// The result of one attempt to launch.
 pub(super) enum Attempt {
     /// The task runs.
-    Launched(Launched),
+    Launched(NewRun),
     /// The session changed between reading and launching: nothing was started.
     Contended,
     NoSession,
@@ -108,7 +108,7 @@ impl<'a> LaunchLines<'a> {
     pub(super) async fn find_launched(
         &self,
         connection: &mut Connection<'_>,
-    ) -> Result<Option<Launched>, LaunchError> {
+    ) -> Result<Option<NewRun>, LaunchError> {
         match connection.run(&[self.list_launched()]).await {
             Err(error) if error.is_missing() => Ok(None),
             frames => self.launched(&frames?, None),
@@ -192,8 +192,8 @@ impl<'a> LaunchLines<'a> {
     fn launched(
         &self,
         frames: &[Frame],
-        replaced: Option<Replaced>,
-    ) -> Result<Option<Launched>, LaunchError> {
+        replaced: Option<PreviousRun>,
+    ) -> Result<Option<NewRun>, LaunchError> {
         let text = frames.last().map(Frame::text).unwrap_or_default();
         let ends = text.starts_with('1');
         let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
@@ -207,7 +207,7 @@ impl<'a> LaunchLines<'a> {
         if ends {
             return Err(LaunchError::ServerEnds(self.plan.name.clone()));
         }
-        Ok(Some(Launched {
+        Ok(Some(NewRun {
             life: row.slot.life.clone(),
             window: row.slot.window,
             pane: row.slot.pane,
@@ -223,7 +223,7 @@ impl<'a> LaunchLines<'a> {
         server: &Server,
         name: &str,
         root: Option<&Path>,
-    ) -> Result<Option<Launched>, LaunchError> {
+    ) -> Result<Option<NewRun>, LaunchError> {
         server.create_socket_folder()?;
         let pane_target = format!("{}:", self.session);
         let first = format!("{pane_target}^");
@@ -271,7 +271,7 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         named: &str,
         has_hook: bool,
-    ) -> Result<Option<Launched>, LaunchError> {
+    ) -> Result<Option<NewRun>, LaunchError> {
         let pane_target = format!("{}:", self.session);
         let end = format!("{pane_target}{{end}}");
         let limit =
@@ -306,7 +306,7 @@ impl<'a> LaunchLines<'a> {
         &self,
         connection: &mut Connection<'_>,
         frames: &[Frame],
-    ) -> Result<Option<Launched>, LaunchError> {
+    ) -> Result<Option<NewRun>, LaunchError> {
         if let Some(launched) = self.launched(frames, None)? {
             return Ok(Some(launched));
         }
@@ -342,7 +342,7 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         slot: &Slot,
         control_clients: &[String],
-    ) -> Result<Option<Launched>, LaunchError> {
+    ) -> Result<Option<NewRun>, LaunchError> {
         let pane = slot.pane.to_string();
         // First in the line: if it fails, nothing is half done.
         let mut commands: Vec<Command> = pause_for(control_clients, slot.pane).collect();
@@ -380,9 +380,9 @@ impl<'a> LaunchLines<'a> {
             .first()
             .is_some_and(|frame| frame.text().lines().any(|line| line == "live"));
         let replaced = if was_live {
-            Replaced::Live
+            PreviousRun::Live
         } else {
-            Replaced::Dead
+            PreviousRun::Dead
         };
         self.launched(&frames, Some(replaced))
     }

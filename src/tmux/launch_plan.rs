@@ -32,7 +32,7 @@ pub struct LaunchPlan {
 
 /// What a launch replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replaced {
+pub enum PreviousRun {
     /// A run that was alive.
     Live,
     /// A window whose run had ended.
@@ -41,7 +41,7 @@ pub enum Replaced {
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launched {
+pub struct NewRun {
     /// The life of the session.
     pub life: SessionLife,
     /// The task's window.
@@ -51,7 +51,7 @@ pub struct Launched {
     /// The number of the run, from 1.
     pub run: u32,
     /// The previous run in the window; `None` when the window was created for this one.
-    pub replaced: Option<Replaced>,
+    pub replaced: Option<PreviousRun>,
 }
 
 /// Why nothing was started.

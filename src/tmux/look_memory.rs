@@ -28,7 +28,7 @@ const PART_ROWS: usize = 18;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Windows that were reported as changed, in full. If none was, as [`Extent::Whole`].
-    Told,
+    Reported,
     /// The same, and a part of a sweep: it makes sure that some of the other windows have not
     /// changed. So many of these looks as [`Memory::is_sweeping`] asks for are a whole one.
     Part,
@@ -129,7 +129,7 @@ impl Memory {
             !self.moved.is_empty() || self.captures.expects_any() || self.has_forgotten;
         let is_whole = match extent {
             Extent::Whole => true,
-            Extent::Told => !is_reported || self.is_refresh_wanted,
+            Extent::Reported => !is_reported || self.is_refresh_wanted,
             Extent::Part => false,
         } || self.windows.is_empty();
         Inquiry {
@@ -350,7 +350,7 @@ impl Memory {
         }
         let is_whole = match extent {
             Extent::Part => self.go_on_sweeping(&asked),
-            Extent::Told | Extent::Whole => {
+            Extent::Reported | Extent::Whole => {
                 let windows = &mut self.windows.keys();
                 answer.present.is_some() && windows.all(|window| asked.contains(window))
             }

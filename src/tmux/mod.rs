@@ -34,7 +34,7 @@ mod task_environment;
 mod tests;
 mod version;
 
-pub use client::{Client, Connection, Told};
+pub use client::{Client, Connection, ReceivedItem};
 pub use commands::{
     ClientRow, NOTICE_OPTION, SessionListed, existing_panes, kill_session, kill_window,
     list_clients, list_sessions, set_session_option, show_notice, signal_channel, wait_for,
@@ -46,13 +46,13 @@ pub use gate::Gate;
 pub use hook_wakeups::{Callers, HookWakeups};
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};
-pub use keys::{Sent, Typed, is_key, tty_of, type_into, type_secret};
+pub use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, PreparedLaunch, find_launched, launch, launch_in, launch_prepared};
-pub use launch_plan::{LaunchError, LaunchPlan, Launched, Replaced, check_name};
+pub use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub use look::{SessionIndex, Target, list_index, look};
 pub use look_memory::{Extent, Memory};
 pub use output::{History, Log, Pending, Style, follow_output, read_log, read_output};
-pub use ownership::{Mark, Marked, claim, list_marks};
+pub use ownership::{Mark, MarkedSession, claim, list_marks};
 pub use probe::Probe;
 pub use script::CommandWords;
 pub use server::{Server, ServerChoice};

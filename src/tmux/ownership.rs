@@ -18,7 +18,7 @@ pub struct Mark {
 
 /// A session with the mark of its daemon, which may have been killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marked {
+pub struct MarkedSession {
     /// The life of the session.
     pub life: SessionLife,
     /// Its name.
@@ -32,7 +32,7 @@ pub struct Marked {
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<Marked>, TmuxError> {
+pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<MarkedSession>, TmuxError> {
     let format = row_format(&[
         "#{pid}",
         "#{start_time}",
@@ -57,7 +57,7 @@ pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<Marked>, 
         };
         let name = fields.raw()?;
         let (pid, supervised_as) = (fields.maybe()?, fields.raw()?);
-        Some(Marked {
+        Some(MarkedSession {
             life,
             name,
             mark: pid.map(|pid| Mark {

@@ -16,7 +16,7 @@ use tokio::process::Command as Process;
 
 use super::gate;
 use crate::files::{self, WRITABLE_BY_OTHERS};
-use crate::model::environment::{Withheld, is_shell_name};
+use crate::model::environment::{WithheldVariables, is_shell_name};
 
 /// The prefix of the files' names.
 pub(super) const PREFIX: &str = "task-env-";
@@ -62,7 +62,7 @@ pub struct TaskEnvironment {
     variables: Vec<(OsString, OsString)>,
     /// Whether it is added to tmux's own environment.
     is_on_top_of_tmux: bool,
-    withheld: Withheld,
+    withheld: WithheldVariables,
     /// The program that sets variables that no shell can name; see [`TaskEnvironment::set_by`].
     setter: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ impl TaskEnvironment {
     #[must_use]
     pub fn of_caller(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
-        withheld: Withheld,
+        withheld: WithheldVariables,
     ) -> Self {
         let is_withheld = |name: &OsStr| name.to_str().is_some_and(|name| withheld.covers(name));
         let variables = variables
@@ -89,7 +89,7 @@ impl TaskEnvironment {
 
     /// Returns tmux's environment.
     #[must_use]
-    pub fn of_tmux(withheld: Withheld) -> Self {
+    pub fn of_tmux(withheld: WithheldVariables) -> Self {
         Self {
             variables: Vec::new(),
             is_on_top_of_tmux: true,
@@ -333,7 +333,7 @@ mod tests {
         let caller = [variable("FOO", b"1"), variable("CLAUDECODE", b"1")];
         let given = [("FOO", "2"), ("CLAUDECODE", "mine")];
         let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let caller = TaskEnvironment::of_caller(caller, Withheld::default());
+        let caller = TaskEnvironment::of_caller(caller, WithheldVariables::default());
         assert_eq!(caller.variables, [variable("FOO", b"1")]);
         assert_eq!(
             caller.with(given).variables,
@@ -378,7 +378,8 @@ mod tests {
             .zip(values)
             .map(|(name, value)| variable(name, value))
             .collect();
-        let environment = TaskEnvironment::of_caller(variables.clone(), Withheld::default());
+        let environment =
+            TaskEnvironment::of_caller(variables.clone(), WithheldVariables::default());
         for how in ["", "again"] {
             let read = read_back(&environment, how).await;
             let found: Vec<&[u8]> = read.split(|byte| *byte == 0).collect();
@@ -398,7 +399,7 @@ mod tests {
                 variable("BASH_FUNC_x y%%", b"() { :; }"),
                 variable("a.b", b"1"),
             ],
-            Withheld::default(),
+            WithheldVariables::default(),
         );
         let read = read_back(&environment, "").await;
         let read = String::from_utf8(read).unwrap();
@@ -417,8 +418,10 @@ mod tests {
             variable("FOO", b"1"),
             variable("BASH_FUNC_f%%", b"() { :; }"),
         ];
-        let environment =
-            TaskEnvironment::of_caller(odd.iter().chain(&more).cloned(), Withheld::default());
+        let environment = TaskEnvironment::of_caller(
+            odd.iter().chain(&more).cloned(),
+            WithheldVariables::default(),
+        );
         let file = environment.write(dir.path(), "x").await.unwrap();
         assert!(!file.more().exists());
         drop(file);

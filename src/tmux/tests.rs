@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::model::environment::Withheld;
+use crate::model::environment::WithheldVariables;
 use crate::model::{Millis, PaneId, SessionId, WindowId};
 use crate::protocol::rows::{Look, WindowRow};
 use crate::protocol::{Command, Notice, control_line};
@@ -77,7 +77,7 @@ impl Private {
                     };
                     (name.into(), value)
                 }),
-                Withheld::default(),
+                WithheldVariables::default(),
             ),
             runtime: self.dir.path().join("run"),
             owner: None,
@@ -89,7 +89,7 @@ impl Private {
         }
     }
 
-    async fn launch(&self, task: &Launch) -> Result<Launched, LaunchError> {
+    async fn launch(&self, task: &Launch) -> Result<NewRun, LaunchError> {
         launch(&mut self.connection(), &self.server, task).await
     }
 }
@@ -292,7 +292,7 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
         .unwrap();
     let target = Target::Own(SessionId(0));
     for (name, _) in super::rows::noted_formats() {
-        for extent in [Extent::Whole, Extent::Told] {
+        for extent in [Extent::Whole, Extent::Reported] {
             let daemon = std::process::id();
             let mut apart = private.connection();
             install(&mut apart, SessionId(0), [], daemon).await.unwrap();
@@ -681,7 +681,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         (second.window, second.pane, second.run),
         (first.window, first.pane, 2)
     );
-    assert_eq!(second.replaced, Some(Replaced::Live));
+    assert_eq!(second.replaced, Some(PreviousRun::Live));
     let seen = private.look("S", &mut captures).await;
     assert_eq!(only(&seen).replaced, pid);
     assert_eq!(
@@ -731,7 +731,7 @@ async fn a_client_that_is_attached_launches_too() {
         unreachable!()
     };
     assert_eq!((first.replaced, first.run), (None, 1));
-    assert_eq!((second.replaced, second.run), (Some(Replaced::Live), 2));
+    assert_eq!((second.replaced, second.run), (Some(PreviousRun::Live), 2));
     assert_eq!((second.window, second.pane), (first.window, first.pane));
 
     let mut absent = private.task("keep", "api", &["true"]);
@@ -761,8 +761,8 @@ async fn six_launches_at_once_make_one_window() {
         private.launch(&task),
         private.launch(&task),
     );
-    let six: [Result<Launched, LaunchError>; 6] = six.into();
-    let six: Vec<Launched> = six.into_iter().map(|done| done.unwrap()).collect();
+    let six: [Result<NewRun, LaunchError>; 6] = six.into();
+    let six: Vec<NewRun> = six.into_iter().map(|done| done.unwrap()).collect();
     assert_eq!(
         six.iter().filter(|done| done.replaced.is_none()).count(),
         1,

@@ -122,7 +122,7 @@ impl Anchor {
 
 /// Where an anchor is in rows that were read later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Located {
+pub enum AnchorPosition {
     /// At this row.
     At(usize),
     /// It is gone, or its position is ambiguous.
@@ -132,31 +132,31 @@ pub enum Located {
 /// Finds an anchor in rows of history and screen. `limit` is the pane's history limit, and
 /// `history` is how many of the rows are history.
 #[must_use]
-pub fn locate(anchor: &Anchor, rows: &[String], history: usize, limit: usize) -> Located {
+pub fn locate(anchor: &Anchor, rows: &[String], history: usize, limit: usize) -> AnchorPosition {
     // tmux drops a tenth when the limit is reached; below that, nothing was dropped.
     let drop = (limit / 10).max(1);
     let may_have_dropped = history + drop >= limit;
     if *anchor == Anchor::START {
         return if may_have_dropped {
-            Located::Lost
+            AnchorPosition::Lost
         } else {
-            Located::At(0)
+            AnchorPosition::At(0)
         };
     }
     let is_here = |row: usize| fingerprint(rows, row, anchor.column) == anchor.text;
     if !may_have_dropped {
         let found = anchor.row < rows.len() && is_here(anchor.row);
         return if found {
-            Located::At(anchor.row)
+            AnchorPosition::At(anchor.row)
         } else {
-            Located::Lost
+            AnchorPosition::Lost
         };
     }
     let places = (0..=anchor.row / drop).map(|drops| anchor.row - drops * drop);
     let mut found = places.filter(|row| *row < rows.len() && is_here(*row));
     match (found.next(), found.next()) {
-        (Some(row), None) => Located::At(row),
-        (Some(_), Some(_)) | (None, _) => Located::Lost,
+        (Some(row), None) => AnchorPosition::At(row),
+        (Some(_), Some(_)) | (None, _) => AnchorPosition::Lost,
     }
 }
 
@@ -214,18 +214,27 @@ mod tests {
     #[test]
     fn an_anchor_is_where_it_was_while_nothing_was_dropped() {
         let anchor = Anchor::at(&rows(0..50), 0, 49, 7);
-        assert_eq!(locate(&anchor, &rows(0..80), 60, 2000), Located::At(49));
+        assert_eq!(
+            locate(&anchor, &rows(0..80), 60, 2000),
+            AnchorPosition::At(49)
+        );
         assert_eq!(
             locate(&Anchor::START, &rows(0..80), 60, 2000),
-            Located::At(0)
+            AnchorPosition::At(0)
         );
     }
 
     #[test]
     fn a_cleared_history_loses_it() {
         let anchor = Anchor::at(&rows(0..50), 0, 49, 7);
-        assert_eq!(locate(&anchor, &rows(50..60), 0, 2000), Located::Lost);
-        assert_eq!(locate(&anchor, &rows(50..200), 100, 2000), Located::Lost);
+        assert_eq!(
+            locate(&anchor, &rows(50..60), 0, 2000),
+            AnchorPosition::Lost
+        );
+        assert_eq!(
+            locate(&anchor, &rows(50..200), 100, 2000),
+            AnchorPosition::Lost
+        );
     }
 
     #[test]
@@ -234,18 +243,18 @@ mod tests {
         // Two drops of 200 rows each.
         assert_eq!(
             locate(&anchor, &rows(400..2300), 1880, 2000),
-            Located::At(1499)
+            AnchorPosition::At(1499)
         );
         assert_eq!(
             locate(&anchor, &rows(3000..4900), 1880, 2000),
-            Located::Lost
+            AnchorPosition::Lost
         );
         assert_eq!(
             locate(&Anchor::START, &rows(400..2300), 1880, 2000),
-            Located::Lost
+            AnchorPosition::Lost
         );
         let same: Vec<String> = vec!["same".into(); 1900];
         let anchor = Anchor::at(&same, 0, 1899, 4);
-        assert_eq!(locate(&anchor, &same, 1880, 2000), Located::Lost);
+        assert_eq!(locate(&anchor, &same, 1880, 2000), AnchorPosition::Lost);
     }
 }

@@ -8,7 +8,7 @@ mod cursor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use cursor::{Anchor, Cursor, CursorError, Located, locate};
+pub use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 
 use crate::model::{Exit, Now, Prompt, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
@@ -246,7 +246,7 @@ impl Wait {
         self.saw_output
     }
 
-    /// Processes a line that was written. [`Wait::heard`] gives the result for all lines that came
+    /// Processes a line that was written. [`Wait::on_output`] gives the result for all lines that came
     /// together.
     pub fn line(&mut self, line: &Line<'_>) {
         self.judge(line, self.since);
@@ -282,7 +282,7 @@ impl Wait {
     }
 
     /// Processes the arrival of output, after its lines. A stop text wins over a match in it.
-    pub fn heard(&mut self, now: Now) -> Option<Verdict> {
+    pub fn on_output(&mut self, now: Now) -> Option<Verdict> {
         self.saw_output = true;
         self.last_output = now.mono;
         self.stopped

@@ -64,7 +64,7 @@ fn wait(conditions: Vec<Condition>) -> Wait {
 fn say(wait: &mut Wait, line: &str, old: usize) -> Option<Verdict> {
     let runs = [(old, 5), (line.len(), 6)];
     wait.line(&Line::new(line, &runs, true));
-    wait.heard(now())
+    wait.on_output(now())
 }
 
 fn asking(text: &str) -> Prompt {
@@ -122,7 +122,7 @@ fn a_stop_wins_over_a_match_of_the_same_output() {
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
     wait.line(&Line::new("ok", &[(2, 1)], true));
     wait.line(&Line::new("panic", &[(5, 1)], true));
-    let verdict = wait.heard(now()).unwrap();
+    let verdict = wait.on_output(now()).unwrap();
     assert_eq!(verdict.outcome, Outcome::Stopped);
     assert_eq!(verdict.line.as_deref(), Some("panic"));
 }
@@ -282,7 +282,7 @@ fn idle_counts_from_entry_and_again_from_every_output() {
     let at = |seconds| start.after(Duration::from_secs(seconds));
     assert_eq!(wait.next_deadline(), Some(at(2).mono));
     assert_eq!(wait.tick(at(1)), None);
-    assert_eq!(wait.heard(at(1)), None);
+    assert_eq!(wait.on_output(at(1)), None);
     assert_eq!(wait.tick(at(2)), None);
     assert_eq!(wait.tick(at(3)).map(|v| v.outcome), Some(Outcome::Idle));
 }

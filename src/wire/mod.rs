@@ -36,7 +36,7 @@ pub use saved::{Checkpoint, SavedEvent, SavedFeed, SavedLife, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, Counters, DaemonStatus, Ended, Filter, ReaderStart, Refusal, RefusalKind, Request,
+    After, Counters, DaemonStatus, EndedTask, Filter, ReaderStart, Refusal, RefusalKind, Request,
     Response, Whereabouts,
 };
 use task::OWNER_CHARS;

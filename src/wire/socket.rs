@@ -201,7 +201,7 @@ pub enum Response {
     /// The tasks that were ended or removed.
     Ended {
         /// The tasks, by window.
-        tasks: Vec<Ended>,
+        tasks: Vec<EndedTask>,
     },
     /// Why a task is or is not judged to wait for a person.
     Explained(Box<Explanation>),
@@ -226,7 +226,7 @@ pub struct Whereabouts {
 /// A task that a command ended or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ended {
+pub struct EndedTask {
     /// The window's id.
     pub window_id: String,
     /// Its name.

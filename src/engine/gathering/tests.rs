@@ -27,8 +27,8 @@ fn question(notation: &str) -> Event {
     }
 }
 
-fn sighting(owner: Option<&str>, window: u32, what: Sighted) -> Sighting {
-    Sighting {
+fn wait_return(owner: Option<&str>, window: u32, what: ReturnCause) -> WaitReturn {
+    WaitReturn {
         owner: owner.map(str::to_owned),
         window: WindowId(window),
         run: Some(1),
@@ -75,13 +75,13 @@ fn describe(body: &Body) -> String {
 #[track_caller]
 fn check(
     events: Vec<DeliveredEvent>,
-    sightings: &[Sighting],
+    wait_returns: &[WaitReturn],
     shells: ShellDelivery,
     expected: &[&str],
 ) {
     let mut gathering = Gathering::new(Instant::now(), events);
-    for sighting in sightings {
-        gathering.see(sighting);
+    for wait_return in wait_returns {
+        gathering.see(wait_return);
     }
     let bodies = gathering.deliver(&UserRules::default(), shells);
     let told: Vec<String> = bodies.iter().map(describe).collect();
@@ -127,7 +127,7 @@ fn each_row_of_the_table() {
     // What its owner has seen already.
     check(
         gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1"),
-        &[sighting(Some("pi:1"), 1, Sighted::End)],
+        &[wait_return(Some("pi:1"), 1, ReturnCause::End)],
         ShellDelivery::Notice,
         &["notice! pi:1 of 1: tmux task @1 (a) exited with code 2"],
     );
@@ -208,13 +208,13 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     let end = || gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1");
     let told = ["followUp! pi:1 of 1: tmux task @1 (a) exited with code 2"];
     for other in [
-        sighting(Some("pi:2"), 1, Sighted::End),
-        sighting(None, 1, Sighted::End),
-        sighting(Some("pi:1"), 2, Sighted::End),
-        sighting(Some("pi:1"), 1, Sighted::Input),
-        Sighting {
+        wait_return(Some("pi:2"), 1, ReturnCause::End),
+        wait_return(None, 1, ReturnCause::End),
+        wait_return(Some("pi:1"), 2, ReturnCause::End),
+        wait_return(Some("pi:1"), 1, ReturnCause::Input),
+        WaitReturn {
             run: Some(2),
-            ..sighting(Some("pi:1"), 1, Sighted::End)
+            ..wait_return(Some("pi:1"), 1, ReturnCause::End)
         },
     ] {
         check(end(), &[other], ShellDelivery::Notice, &told);
@@ -222,7 +222,7 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     // A person who waits has seen what is nobody's.
     check(
         gathered("@1#1 a running", "@1#1 a dead 2"),
-        &[sighting(None, 1, Sighted::End)],
+        &[wait_return(None, 1, ReturnCause::End)],
         ShellDelivery::Notice,
         &["notice! of 1: tmux task @1 (a) exited with code 2"],
     );
@@ -232,20 +232,20 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
             "@1#1 a running; @2#1 b running",
             "@1#1 a dead 2; @2#1 b dead 0",
         ),
-        &[sighting(None, 1, Sighted::End)],
+        &[wait_return(None, 1, ReturnCause::End)],
         ShellDelivery::Notice,
         &["followUp! of 1 2: tmux task @2 (b) exited with code 0"],
     );
     // The end of a run is the last that comes of it: its bells were before.
     check(
         gathered("@1#1 a running", "@1#1 a dead 0 bell"),
-        &[sighting(None, 1, Sighted::End)],
+        &[wait_return(None, 1, ReturnCause::End)],
         ShellDelivery::Notice,
         &["notice of 1 2: tmux task @1 (a) sent a terminal notification, then exited with code 0"],
     );
     check(
         number(vec![question("@1#1 a running")]),
-        &[sighting(None, 1, Sighted::Input)],
+        &[wait_return(None, 1, ReturnCause::Input)],
         ShellDelivery::Notice,
         &["notice! of 1: tmux task @1 (a) is waiting for input: Go?"],
     );

@@ -282,7 +282,7 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     let closed = server.at(3).unwrap();
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), [closed]);
-    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
     let mut parts = Vec::new();
     while let Some(line) = inquiry.next_line(&memory) {
         let commands = line.commands("$0:", Formats::whole());
@@ -311,10 +311,10 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), killed);
     memory.forget_windows(&killed);
-    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
-    let seen = look(&mut server, &mut memory, Extent::Told);
+    let seen = look(&mut server, &mut memory, Extent::Reported);
     assert_eq!(shown(&seen), there(&server));
 }
 
@@ -409,7 +409,7 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     server.happen(&Happens::Respawn(299));
     let window = server.at(0).unwrap();
     memory.expect([], &BTreeSet::new(), [window]);
-    look(&mut server, &mut memory, Extent::Told);
+    look(&mut server, &mut memory, Extent::Reported);
     assert!(memory.is_sweeping());
     let (seen, _) = sweep(&mut server, &mut memory);
     assert_eq!(shown(&seen), there(&server));
@@ -451,7 +451,11 @@ fn happens() -> impl Strategy<Value = Happens> {
 }
 
 fn extents() -> impl Strategy<Value = Extent> {
-    prop_oneof![Just(Extent::Told), Just(Extent::Part), Just(Extent::Whole)]
+    prop_oneof![
+        Just(Extent::Reported),
+        Just(Extent::Part),
+        Just(Extent::Whole)
+    ]
 }
 
 proptest! {
