@@ -228,9 +228,9 @@ impl Engine {
 
     /// Notes that a command has returned to its caller with an event: if it is still gathered, it
     /// is delivered as a notice.
-    pub fn see(&mut self, wait_return: &WaitReturn) {
+    pub fn note_return(&mut self, wait_return: &WaitReturn) {
         for gathering in &mut self.gatherings {
-            gathering.see(wait_return);
+            gathering.note_return(wait_return);
         }
     }
 

@@ -23,7 +23,7 @@ const STICKY: u32 = 0o1000;
 /// A file or folder that is refused, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} {fault}", .path.display())]
-pub struct Refused {
+pub struct RefusedFile {
     /// The file or folder.
     pub path: PathBuf,
     /// What is wrong with it.
@@ -50,8 +50,8 @@ pub enum Fault {
     Writable(u32),
 }
 
-impl From<Refused> for io::Error {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedFile> for io::Error {
+    fn from(refused: RefusedFile) -> Self {
         Self::new(io::ErrorKind::PermissionDenied, refused)
     }
 }
@@ -59,7 +59,9 @@ impl From<Refused> for io::Error {
 /// Whether the error is a refusal, and not a failure to open.
 #[must_use]
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Refused>())
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<RefusedFile>())
 }
 
 /// Returns the user id that owns the files we create.
@@ -234,7 +236,7 @@ pub(crate) fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
 
 fn refused(path: &Path, fault: Fault) -> io::Error {
     let path = path.to_owned();
-    Refused { path, fault }.into()
+    RefusedFile { path, fault }.into()
 }
 
 fn open_folder(path: &Path) -> io::Result<File> {
@@ -307,7 +309,7 @@ mod tests {
         let error = result.unwrap_err();
         assert!(is_refusal(&error), "{error:?}");
         let inner = error.into_inner().unwrap();
-        inner.downcast::<Refused>().unwrap().fault
+        inner.downcast::<RefusedFile>().unwrap().fault
     }
 
     /// Checks that every way to open the file is refused for this reason, and that none blocks.

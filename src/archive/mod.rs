@@ -27,7 +27,7 @@ pub(crate) struct Limits {
 /// The data of a run whose output is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct About {
+pub(crate) struct RunInfo {
     /// The window's id.
     pub window_id: String,
     /// Its name at that time.
@@ -52,7 +52,7 @@ pub(crate) struct About {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArchivedRun {
     /// Its data.
-    pub about: About,
+    pub about: RunInfo,
     /// Its last lines.
     pub lines: Vec<String>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct ArchivedRun {
 pub(crate) fn keep(
     folder: &Path,
     life: &str,
-    about: &About,
+    about: &RunInfo,
     lines: &[String],
     limits: Limits,
 ) -> io::Result<()> {
@@ -101,7 +101,7 @@ pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Arc
         };
         let mut first = String::new();
         file.read_line(&mut first)?;
-        let Ok(about) = serde_json::from_str::<About>(&first) else {
+        let Ok(about) = serde_json::from_str::<RunInfo>(&first) else {
             tracing::debug!(path = %path.display(), "not a kept run");
             continue;
         };
@@ -156,8 +156,8 @@ mod tests {
         bytes: 1 << 20,
     };
 
-    fn about(window: &str, name: &str, run: u32) -> About {
-        About {
+    fn about(window: &str, name: &str, run: u32) -> RunInfo {
+        RunInfo {
             window_id: window.into(),
             window_name: name.into(),
             run,

@@ -375,14 +375,14 @@ pub(crate) struct Search {
     /// Only in this task, by name or window id
     pub(crate) name: Option<String>,
     #[command(flatten)]
-    pub(crate) matching: Matching,
+    pub(crate) matching: MatchOptions,
     #[command(flatten)]
     pub(crate) json: Json,
 }
 
 /// How texts match.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Matching {
+pub(crate) struct MatchOptions {
     /// The texts are regular expressions
     #[arg(long)]
     pub(crate) regex: bool,
@@ -415,7 +415,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "PATTERN")]
     pub(crate) text: Vec<String>,
     #[command(flatten)]
-    pub(crate) matching: Matching,
+    pub(crate) matching: MatchOptions,
     /// Until anything is written
     #[arg(long)]
     pub(crate) change: bool,

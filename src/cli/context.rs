@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Global;
 use super::failure::{Failure, Kind, OrFail};
-use super::liveness::Asked;
+use super::liveness::Peers;
 use super::time_limit::TimeLimit;
 use crate::ops::{Session, SessionChoice};
 use crate::tmux::ServerChoice;
@@ -22,7 +22,7 @@ pub(super) struct Context {
     /// When to check that daemon and tmux still answer.
     pub(super) limit: TimeLimit,
     /// Their addresses, once known.
-    asked: RefCell<Option<Asked>>,
+    asked: RefCell<Option<Peers>>,
 }
 
 impl Context {
@@ -74,7 +74,7 @@ impl Context {
     }
 
     fn asks(&self, what: &str, session: &Session) {
-        *self.asked.borrow_mut() = Some(Asked {
+        *self.asked.borrow_mut() = Some(Peers {
             what: what.to_owned(),
             server: session.server.clone(),
             daemon: session.paths.socket(),

@@ -8,7 +8,7 @@ use super::args::{Json, Kill, KillAll};
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use crate::ops::{self, Doomed, Session};
+use crate::ops::{self, Session, SessionToKill};
 use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
@@ -19,11 +19,11 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Failure> {
     let session = context.session("kill-all").await?;
-    let doomed = ops::doomed(&session).await.or_fail("kill-all")?;
+    let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
     if !args.yes {
-        confirm(&session, &doomed)?;
+        confirm(&session, &target)?;
     }
-    let ended = ops::kill_all(&session, &doomed).await.or_fail("kill-all")?;
+    let ended = ops::kill_all(&session, &target).await.or_fail("kill-all")?;
     report("killed", &ended, args.json)
 }
 
@@ -33,15 +33,15 @@ pub(super) async fn prune(context: &Context, args: Json) -> Result<(), Failure> 
     report("pruned", &pruned, args)
 }
 
-fn confirm(session: &Session, doomed: &Doomed) -> Result<(), Failure> {
+fn confirm(session: &Session, target: &SessionToKill) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let why = "this ends every task, and there is no terminal to ask on";
         return Err(
             Failure::new(Kind::Usage, "kill-all", why).with_hint("say --yes when you mean it")
         );
     }
-    let active = doomed.tasks.iter().filter(|task| task.is_alive()).count();
-    let n = doomed.tasks.len();
+    let active = target.tasks.iter().filter(|task| task.is_alive()).count();
+    let n = target.tasks.len();
     let tasks = if n == 1 { "task" } else { "tasks" };
     let mut stderr = io::stderr();
     let question = format!(

@@ -16,7 +16,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(1700);
 
 /// The daemon and the tmux server that a command uses.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct Peers {
     /// The command, for errors.
     pub(super) what: String,
     pub(super) server: Server,
@@ -24,7 +24,7 @@ pub(super) struct Asked {
     pub(super) daemon: PathBuf,
 }
 
-impl Asked {
+impl Peers {
     /// Returns the failure of a command when one of them does not answer; `None` when both answer
     /// or do not exist.
     pub(super) async fn silence(&self) -> Option<Failure> {

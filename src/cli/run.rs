@@ -9,7 +9,7 @@ use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::ops::{self, LaunchWait, RunOptions, Started};
+use crate::ops::{self, LaunchWait, RunOptions, StartedRun};
 use crate::wire::ReplacedRun;
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     let will_wait = options.wait != LaunchWait::No;
     let started = ops::run(session, options).await.or_fail("run")?;
     print(&started, args.json.json)?;
-    let Started {
+    let StartedRun {
         name,
         run,
         daemon,
@@ -57,8 +57,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     }
 }
 
-fn print(started: &Started, is_json: bool) -> Result<(), Failure> {
-    let Started {
+fn print(started: &StartedRun, is_json: bool) -> Result<(), Failure> {
+    let StartedRun {
         session_name,
         name,
         cwd,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::args::{Matching, Search};
+use super::args::{MatchOptions, Search};
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
@@ -11,7 +11,7 @@ use crate::terminal::Pattern;
 
 pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> {
     let session = context.session("search").await?;
-    let Matching { regex, ignore_case } = args.matching;
+    let MatchOptions { regex, ignore_case } = args.matching;
     let pattern = Pattern::parse(&args.pattern, regex, ignore_case)
         .map_err(|error| Failure::of(Kind::Usage, "search", &error))?;
     let found = ops::search(&session, args.name.as_deref(), &pattern).await;

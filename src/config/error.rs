@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::files::{Fault, Refused};
+use crate::files::{Fault, RefusedFile};
 
 /// Why the configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum ConfigError {
     #[error("{refused}; {}", advice(.refused))]
     NotOurs {
         /// What is wrong with it.
-        refused: Refused,
+        refused: RefusedFile,
     },
     /// It is not TOML, or contains an unknown key or an invalid value.
     #[error("{}:{line}: {problem}", .path.display())]
@@ -41,7 +41,7 @@ pub enum ConfigError {
     },
 }
 
-fn advice(refused: &Refused) -> &'static str {
+fn advice(refused: &RefusedFile) -> &'static str {
     match refused.fault {
         Fault::Writable(_) => "`chmod go-w` closes it",
         Fault::Link | Fault::NotAFile | Fault::NotAFolder | Fault::Owner(_) => {

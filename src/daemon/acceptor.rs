@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use super::connection::{self, Asks};
 use super::open_connection::OpenConnection;
-use super::signals::Stopping;
+use super::signals::StopRequest;
 use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};
 
@@ -61,7 +61,7 @@ impl Acceptor {
         mut listeners: watch::Receiver<Arc<UnixListener>>,
         asks: Asks,
         streams: Streams,
-        stopping: Stopping,
+        stopping: StopRequest,
         tasks: &mut JoinSet<()>,
     ) {
         loop {

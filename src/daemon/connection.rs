@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::hang_up::hung_up;
 use super::open_connection::OpenConnection;
 use super::output_queue::OutputReceiver;
-use super::signals::Stopping;
+use super::signals::StopRequest;
 use super::streams::{Streams, until_closed};
 use crate::files;
 use crate::session::AskId;
@@ -79,7 +79,7 @@ pub(super) async fn serve(
     connection: OpenConnection,
     asks: Asks,
     streams: Streams,
-    stopping: Stopping,
+    stopping: StopRequest,
 ) {
     let OpenConnection {
         socket,
@@ -183,7 +183,7 @@ async fn ask(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Req
 }
 
 /// What happened to an answer.
-enum Served {
+enum AnswerResult {
     Done,
     /// The client has disconnected, or the daemon stops.
     Gone,
@@ -210,21 +210,21 @@ async fn wait(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Wa
             && has_begun.await.is_ok()
             && !answer(writer, &Response::Waiting).await
         {
-            return Served::Gone;
+            return AnswerResult::Gone;
         }
         // No answer: the daemon stops.
         match (&mut response).await {
-            Ok(response) if answer(writer, &response).await => Served::Done,
-            Ok(_) | Err(_) => Served::Gone,
+            Ok(response) if answer(writer, &response).await => AnswerResult::Done,
+            Ok(_) | Err(_) => AnswerResult::Gone,
         }
     };
     let served = tokio::select! {
         served = serve => served,
-        () = closed(reader) => Served::Gone,
+        () = closed(reader) => AnswerResult::Gone,
     };
     match served {
-        Served::Done => true,
-        Served::Gone => {
+        AnswerResult::Done => true,
+        AnswerResult::Gone => {
             asks.send(Ask::Left(id)).await;
             false
         }

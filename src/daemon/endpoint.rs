@@ -71,7 +71,7 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
 
 /// Whether a daemon continues after a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum EndpointOwner {
     /// It continues.
     Ours,
     /// Another daemon has taken its place.
@@ -121,9 +121,9 @@ impl Endpoint {
     }
 
     /// Checks whether everything is still there, if that is due, and creates again what is not.
-    pub(super) fn keep(&mut self) -> Standing {
+    pub(super) fn keep(&mut self) -> EndpointOwner {
         if self.next_deadline() > Instant::now() {
-            return Standing::Ours;
+            return EndpointOwner::Ours;
         }
         self.looked_at = Instant::now();
         match self.make_anew() {
@@ -132,20 +132,20 @@ impl Endpoint {
                     tracing::warn!("made the socket and the lock anew that somebody had deleted");
                 }
                 self.has_complained = false;
-                Standing::Ours
+                EndpointOwner::Ours
             }
             Err(DaemonError::Lock(LockError::Held { pid }))
                 if lock::is_held_by(&self.paths.lock(), pid) =>
             {
                 tracing::error!(pid, "another daemon has taken over");
-                Standing::Theirs
+                EndpointOwner::Theirs
             }
             Err(error) => {
                 if !self.has_complained {
                     tracing::warn!(%error, "cannot be found: the socket or the lock was deleted");
                 }
                 self.has_complained = true;
-                Standing::Ours
+                EndpointOwner::Ours
             }
         }
     }

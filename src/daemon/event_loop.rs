@@ -10,12 +10,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Options;
 use super::connection::Ask;
-use super::endpoint::{Endpoint, Standing};
+use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{FeedPublisher, Publication};
 use super::link::{JobCost, Link, Report};
 use super::notices::DesktopNotices;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
-use super::signals::Stopping;
+use super::signals::StopRequest;
 use crate::clock::now;
 use crate::engine;
 use crate::model::{Body, EventKind, Millis};
@@ -52,7 +52,7 @@ pub(super) struct EventLoop {
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
     /// The request to stop.
-    stopping: Stopping,
+    stopping: StopRequest,
     is_leaving: bool,
 }
 
@@ -104,12 +104,12 @@ impl EventLoop {
             useless_since: None,
             cost: JobCost::default(),
             slowest_answer: Duration::ZERO,
-            stopping: Stopping::new(),
+            stopping: StopRequest::new(),
             is_leaving: false,
         }
     }
 
-    pub(super) fn stopping(&self) -> &Stopping {
+    pub(super) fn stopping(&self) -> &StopRequest {
         &self.stopping
     }
 
@@ -155,8 +155,8 @@ impl EventLoop {
                     return;
                 }
                 Wake::Due => match endpoint.keep() {
-                    Standing::Ours => self.on_deadline(),
-                    Standing::Theirs => return,
+                    EndpointOwner::Ours => self.on_deadline(),
+                    EndpointOwner::Theirs => return,
                 },
                 Wake::Asked(ask) => self.on_ask(ask),
             }

@@ -14,7 +14,7 @@ const MOST_WAITING: Seq = 4096;
 
 /// A notice that is shown once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct NoticeToShow {
     /// The sequence number of its record.
     pub(super) seq: Seq,
     pub(super) level: Level,
@@ -26,14 +26,14 @@ const MOST_UNSHOWN: usize = 16;
 
 /// Notices that wait for the disk, the latest of them.
 #[derive(Debug, Default)]
-struct Unshown {
-    latest: VecDeque<Shown>,
+struct NoticeQueue {
+    latest: VecDeque<NoticeToShow>,
     /// How many earlier ones were dropped.
     n_earlier: usize,
 }
 
-impl Unshown {
-    fn push(&mut self, notice: Shown) {
+impl NoticeQueue {
+    fn push(&mut self, notice: NoticeToShow) {
         self.latest.push_back(notice);
         if self.latest.len() > MOST_UNSHOWN {
             self.latest.pop_front();
@@ -43,12 +43,12 @@ impl Unshown {
 
     /// Takes the notices to show once the records up to this sequence number are on the disk.
     /// Dropped notices are counted.
-    fn take(&mut self, written: Seq) -> Vec<Shown> {
+    fn take(&mut self, written: Seq) -> Vec<NoticeToShow> {
         let n_shown = self.latest.partition_point(|notice| notice.seq <= written);
-        let shown: Vec<Shown> = self.latest.drain(..n_shown).collect();
+        let shown: Vec<NoticeToShow> = self.latest.drain(..n_shown).collect();
         let earlier = match (std::mem::take(&mut self.n_earlier), shown.first()) {
             (0, _) => None,
-            (n_earlier, Some(first)) => Some(Shown {
+            (n_earlier, Some(first)) => Some(NoticeToShow {
                 seq: first.seq,
                 level: Level::Info,
                 text: format!(
@@ -76,14 +76,14 @@ pub(super) struct FeedPublisher {
     /// The counts queued last.
     given_counts: Option<StatusCounts>,
     /// Notices whose records are not on the disk yet.
-    unshown: Unshown,
+    unshown: NoticeQueue,
 }
 
 /// What may be shown after a report of the store.
 #[derive(Debug, Default)]
 pub(super) struct Publication {
     /// Notices whose records are on the disk.
-    pub(super) shown: Vec<Shown>,
+    pub(super) shown: Vec<NoticeToShow>,
     /// The counts, if they have changed.
     pub(super) counts: Option<StatusCounts>,
 }
@@ -97,7 +97,7 @@ impl FeedPublisher {
             given_seq: report.tried,
             given_counts: None,
             report,
-            unshown: Unshown::default(),
+            unshown: NoticeQueue::default(),
         }
     }
 
@@ -112,7 +112,7 @@ impl FeedPublisher {
                         match &record.body {
                             Body::Notice { level, text, .. } => {
                                 let text = text.clone();
-                                self.unshown.push(Shown {
+                                self.unshown.push(NoticeToShow {
                                     seq: record.seq,
                                     level: *level,
                                     text,
@@ -241,8 +241,8 @@ impl FeedPublisher {
 mod tests {
     use super::*;
 
-    fn notice(seq: Seq) -> Shown {
-        Shown {
+    fn notice(seq: Seq) -> NoticeToShow {
+        NoticeToShow {
             seq,
             level: Level::Warning,
             text: seq.to_string(),
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn few_notices_are_shown_as_they_are_and_of_many_the_latest() {
-        let mut unshown = Unshown::default();
+        let mut unshown = NoticeQueue::default();
         (0..2).for_each(|seq| unshown.push(notice(seq)));
         assert_eq!(unshown.take(9), [notice(0), notice(1)]);
         assert_eq!(unshown.take(9), []);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_notice_is_shown_once_it_is_on_the_disk() {
-        let mut unshown = Unshown::default();
+        let mut unshown = NoticeQueue::default();
         (1..4).for_each(|seq| unshown.push(notice(seq)));
         assert_eq!(unshown.take(0), []);
         assert_eq!(unshown.take(2), [notice(1), notice(2)]);

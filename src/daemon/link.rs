@@ -280,8 +280,8 @@ impl LinkTask {
         for change in done.after {
             self.report(Report::Changed(change)).await;
         }
-        if let Some(untidy) = done.untidy {
-            self.jobs.link.tidy(&untidy).await;
+        if let Some(option_updates) = done.option_updates {
+            self.jobs.link.update_options(&option_updates).await;
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::notices::TmuxNotices;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
-use super::session_link::{SessionLink, Untidy};
+use super::session_link::{OptionUpdates, SessionLink};
 use super::{Options, launches, stale_sessions, typing};
 use crate::model::{PaneId, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome};
@@ -42,7 +42,7 @@ pub(super) struct Done {
     /// Changes reported since.
     pub(super) after: Vec<Change>,
     /// What to set in tmux after the outcome was reported.
-    pub(super) untidy: Option<Untidy>,
+    pub(super) option_updates: Option<OptionUpdates>,
 }
 
 impl Done {
@@ -55,7 +55,7 @@ impl Done {
             outcome,
             before: Vec::new(),
             after: Vec::new(),
-            untidy: None,
+            option_updates: None,
         }
     }
 }
@@ -194,8 +194,8 @@ impl LinkJobs {
 
     async fn look(&mut self, order: &LookOrder) -> Done {
         match self.link.look(order, self.quiet).await {
-            Ok(Some((look, untidy))) => Done {
-                untidy: Some(untidy),
+            Ok(Some((look, option_updates))) => Done {
+                option_updates: Some(option_updates),
                 ..Done::of(Ok(Outcome::Looked(Some(Box::new(look)))))
             },
             Ok(None) => Done::of(Ok(Outcome::Looked(None))),

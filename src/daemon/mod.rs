@@ -42,7 +42,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use launches::launched_run;
 pub use lock::{LockError, is_held};
-pub use ownership::{Meant, meant};
+pub use ownership::{ResolvedName, resolve_name};
 pub use typing::{TypingError, type_into_task};
 
 use crate::config::Config;
@@ -64,7 +64,7 @@ use link::Link;
 use ownership::Claim;
 use run_archiver::RunArchiver;
 use session_link::SessionLink;
-use signals::{Signals, Stopping};
+use signals::{Signals, StopRequest};
 use streams::Streams;
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
@@ -193,7 +193,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let beginning = recovery::begin(paths, options.fresh)?;
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
     let archiver = Arc::new(Archiver::start().map_err(DaemonError::Thread)?);
-    let store = Store::start(store::Beginning {
+    let store = Store::start(store::StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
         asked: paths.asked.clone(),
@@ -323,7 +323,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
 }
 
 /// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.
-async fn overdue(signals: &mut Signals, stopping: &Stopping) {
+async fn overdue(signals: &mut Signals, stopping: &StopRequest) {
     tokio::select! {
         () = signals.next() => stopping.ask(),
         () = stopping.asked() => {}

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 
-use super::feed_publisher::Shown;
+use super::feed_publisher::NoticeToShow;
 use crate::config::{Config, NoticeSink};
 #[cfg(feature = "notice")]
 use crate::model::Level;
@@ -48,7 +48,7 @@ impl DesktopNotices {
     }
 
     /// Shows a notice, if that is enabled and possible.
-    pub(super) fn show(&self, session_name: &str, notice: &Shown) {
+    pub(super) fn show(&self, session_name: &str, notice: &NoticeToShow) {
         if let Some(desktop) = &self.desktop {
             desktop.show(session_name, notice);
         }
@@ -139,7 +139,7 @@ impl Desktop {
         Some(Self { queue, task })
     }
 
-    fn show(&self, session_name: &str, notice: &Shown) {
+    fn show(&self, session_name: &str, notice: &NoticeToShow) {
         let title = format!("tmux-task: {session_name}");
         if self
             .queue
@@ -168,7 +168,7 @@ impl Desktop {
         None
     }
 
-    fn show(&self, _session_name: &str, _notice: &Shown) {}
+    fn show(&self, _session_name: &str, _notice: &NoticeToShow) {}
 
     async fn close(self) {
         self.task.abort();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::PaneId;
 use crate::protocol::Notice;
 use crate::session::Change;
-use crate::tmux::{self, Client, History, Pending, ReceivedItem, TmuxError};
+use crate::tmux::{self, Client, History, ReceivedItem, TmuxError, UnsentOutput};
 
 use super::pane_reading::PaneReading;
 
@@ -81,9 +81,9 @@ impl OutputFollower {
         // arrived. After the end of a run tmux sends no more of it.
         let is_late = is_over || self.is_behind(pane);
         let pending = if is_followed && !is_late {
-            Pending::Kept
+            UnsentOutput::Kept
         } else {
-            Pending::Dropped
+            UnsentOutput::Dropped
         };
         if !self.may_lag {
             self.may_lag = true;
@@ -94,7 +94,7 @@ impl OutputFollower {
         self.unfollowed.remove(&pane);
         let output = tmux::follow_output(&mut self.client, pane, history, pending).await?;
         let mut received: Vec<ReceivedItem> = self.client.take_received().into();
-        if pending == Pending::Dropped {
+        if pending == UnsentOutput::Dropped {
             // The reading itself pauses and continues the pane. (tmux 3.8 reports that; earlier
             // versions write it inside the answer.)
             let own = ReceivedItem::Notice(Notice::Pause(pane));
@@ -107,7 +107,7 @@ impl OutputFollower {
             .unwrap_or(0);
         let after = received.split_off(at);
         let mut before = self.on_received(received);
-        if is_followed && pending == Pending::Dropped {
+        if is_followed && pending == UnsentOutput::Dropped {
             before.push(Change::Paused(pane));
         }
         self.age.remove(&pane);

@@ -21,7 +21,7 @@ const CLOCK_SET_BACK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meant {
+pub struct ResolvedName {
     /// The session's present name; `None` when there is no such session.
     pub name: Option<String>,
     /// How its daemon is asked for, whether one runs or not.
@@ -34,7 +34,7 @@ pub struct Meant {
 /// # Errors
 ///
 /// When tmux fails. A missing server has no sessions.
-pub async fn meant(server: &Server, name: &str) -> Result<Meant, TmuxError> {
+pub async fn resolve_name(server: &Server, name: &str) -> Result<ResolvedName, TmuxError> {
     let sessions = list_sessions(server).await?;
     // The caller reports a folder that cannot be used.
     let paths = paths_of(server, name).ok();
@@ -57,11 +57,11 @@ fn choose(
     name: &str,
     kept: impl Fn(&SessionLife) -> Option<String>,
     is_living: impl Fn(&Mark) -> bool,
-) -> Meant {
+) -> ResolvedName {
     let named = sessions.iter().find(|session| session.name == name);
     let left = sessions.iter().find(|session| Some(&session.life) == life);
     let Some(found) = named.or(left) else {
-        return Meant {
+        return ResolvedName {
             name: None,
             asked: name.to_owned(),
         };
@@ -71,7 +71,7 @@ fn choose(
         Some(left) if left.life == found.life => FolderOwner::SameSession,
         Some(_) => FolderOwner::OtherSession,
     };
-    Meant {
+    ResolvedName {
         name: Some(found.name.clone()),
         asked: asked_for(found, name, owner, kept, is_living),
     }
@@ -251,10 +251,10 @@ mod tests {
         let life = |id| session(id, "", None).life;
         let left = left.map(life);
         let kept = |life: &SessionLife| (Some(life.id.0) == kept).then(|| "first".to_owned());
-        let meant = choose(sessions, left.as_ref(), "work", kept, |mark| {
+        let resolved = choose(sessions, left.as_ref(), "work", kept, |mark| {
             mark.pid % 2 == 1
         });
-        assert_eq!((meant.name.as_deref(), meant.asked.as_str()), told);
+        assert_eq!((resolved.name.as_deref(), resolved.asked.as_str()), told);
     }
 
     #[test]

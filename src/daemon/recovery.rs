@@ -2,26 +2,26 @@
 
 use crate::diff::apply;
 use crate::engine::Memory;
-use crate::feed::{FeedError, Journal, Pending, RecordedLook, load_saved, recover};
+use crate::feed::{FeedError, Journal, PendingEvents, RecordedLook, load_saved, recover};
 use crate::model::{Bookmark, EventKind, Seq, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::wire::{Checkpoint, SavedLife};
 
 /// The initial state of a daemon.
 #[derive(Debug)]
-pub(super) struct Beginning {
+pub(super) struct InitialState {
     pub(super) memory: Memory,
     /// How much of tmux's data had been processed when `memory` was saved.
     pub(super) bookmark: Bookmark,
     pub(super) journal: Journal,
     pub(super) epoch: String,
     /// What the feed leaves open.
-    pub(super) pending: Pending,
+    pub(super) pending: PendingEvents,
 }
 
 /// Reads the state of the last daemon. `fresh` ignores the snapshot, so that the next look is a new
 /// baseline.
-pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> {
+pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedError> {
     let saved = load_saved(&paths.saved());
     let recovered = recover(&paths.feed(), saved.as_ref())?;
     let journal = Journal::open(&paths.feed(), recovered.end)?;
@@ -66,7 +66,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<Beginning, FeedError> 
         owed: recovered.pending.undelivered(),
         last_seq: last_seq.max(recovered.last_seq),
     };
-    Ok(Beginning {
+    Ok(InitialState {
         memory,
         bookmark,
         journal,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::archive::{About, Limits};
+use crate::archive::{Limits, RunInfo};
 use crate::config::LogsConfig;
 use crate::model::{SessionLife, Task};
 use crate::paths::Paths;
@@ -85,7 +85,7 @@ impl RunArchiver {
             return Ok(None);
         }
         let exit = task.exit().cloned().unwrap_or_default();
-        let about = About {
+        let about = RunInfo {
             window_id: task.window.to_string(),
             window_name: task.name.clone(),
             run,

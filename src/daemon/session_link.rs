@@ -74,7 +74,7 @@ pub(super) struct SessionLink {
     /// How the session with our name is asked for, if its state is not ours.
     elsewhere: Option<String>,
     /// Data of the session itself, from the last successful look.
-    about: About,
+    about: SessionInfo,
     /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
     /// The number of the connection: output of an earlier connection may be incomplete.
@@ -97,7 +97,7 @@ enum Link {
 
 /// Data of the session in a look, besides its tasks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct About {
+pub(super) struct SessionInfo {
     /// Its present name.
     pub(super) name: Option<String>,
     /// Its project.
@@ -116,7 +116,7 @@ enum AttachedLook {
 
 /// What to set in tmux after a look.
 #[derive(Debug)]
-pub(super) struct Untidy {
+pub(super) struct OptionUpdates {
     /// New windows.
     fresh: Vec<WindowId>,
     /// Windows whose run number in tmux is wrong.
@@ -153,7 +153,7 @@ impl SessionLink {
             paths,
             claimed,
             elsewhere: None,
-            about: About::default(),
+            about: SessionInfo::default(),
             terminals: TtyPoller::default(),
             connections: 0,
             name,
@@ -164,7 +164,7 @@ impl SessionLink {
         &self.server
     }
 
-    pub(super) fn about(&self) -> &About {
+    pub(super) fn about(&self) -> &SessionInfo {
         &self.about
     }
 
@@ -340,7 +340,7 @@ impl SessionLink {
         &mut self,
         order: &LookOrder,
         quiet: Duration,
-    ) -> Result<Option<(session::Look, Untidy)>, TmuxError> {
+    ) -> Result<Option<(session::Look, OptionUpdates)>, TmuxError> {
         match order.refresh {
             Refresh::No => {}
             // A sweep goes on as it began.
@@ -360,7 +360,7 @@ impl SessionLink {
             None => self.forget_session().await,
             Some(look) => {
                 self.follow_life(&look.session.life);
-                self.about = About {
+                self.about = SessionInfo {
                     name: Some(look.session.name.clone()),
                     root: look.session.root.clone(),
                 };
@@ -380,7 +380,7 @@ impl SessionLink {
         self.alive = alive(&snapshot);
         self.primary = primary(&snapshot);
         self.processes.watch(&snapshot);
-        let untidy = self.untidy(&snapshot, observed.write_runs);
+        let option_updates = self.option_updates(&snapshot, observed.write_runs);
         if let (true, Some(life)) = (observed.nudge, &self.life) {
             tmux::nudge(life.server_pid);
         }
@@ -406,7 +406,7 @@ impl SessionLink {
                 is_any_paused: self.is_any_paused(),
             },
         };
-        Ok(Some((look, untidy)))
+        Ok(Some((look, option_updates)))
     }
 
     /// Returns the state after the last look.
@@ -659,7 +659,7 @@ impl SessionLink {
         self.is_unreachable = false;
         self.claimed = None;
         self.prepared.clear();
-        self.about = About::default();
+        self.about = SessionInfo::default();
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
             clients.close().await;
         }
@@ -720,14 +720,18 @@ impl SessionLink {
         reasons
     }
 
-    fn untidy(&mut self, snapshot: &Snapshot, mut runs: Vec<(WindowId, u32)>) -> Untidy {
+    fn option_updates(
+        &mut self,
+        snapshot: &Snapshot,
+        mut runs: Vec<(WindowId, u32)>,
+    ) -> OptionUpdates {
         // The options of a shell belong to its user.
         let is_ours =
             |window: &WindowId| snapshot.tasks.get(window).is_some_and(|task| !task.shell);
         runs.retain(|(window, _)| is_ours(window));
         let ours = snapshot.tasks.keys().filter(|window| is_ours(window));
         if ours.clone().eq(&self.prepared) {
-            return Untidy {
+            return OptionUpdates {
                 fresh: Vec::new(),
                 runs,
             };
@@ -737,12 +741,12 @@ impl SessionLink {
             .filter(|window| !self.prepared.contains(window))
             .copied()
             .collect();
-        Untidy { fresh, runs }
+        OptionUpdates { fresh, runs }
     }
 
     /// Sets the options of new windows and writes our run numbers.
-    pub(super) async fn tidy(&mut self, untidy: &Untidy) {
-        let Untidy { fresh, runs } = untidy;
+    pub(super) async fn update_options(&mut self, option_updates: &OptionUpdates) {
+        let OptionUpdates { fresh, runs } = option_updates;
         if fresh.is_empty() && runs.is_empty() {
             return;
         }

@@ -39,11 +39,11 @@ impl Signals {
 
 /// The request to stop. Anyone with a clone can make it; it is never withdrawn.
 #[derive(Debug, Clone)]
-pub(super) struct Stopping {
+pub(super) struct StopRequest {
     is_asked: watch::Sender<bool>,
 }
 
-impl Stopping {
+impl StopRequest {
     pub(super) fn new() -> Self {
         Self {
             is_asked: watch::Sender::new(false),

@@ -13,7 +13,7 @@ use crate::feed::{Holdings, LastRead, holdings, last_read, load_consumers};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
-use crate::tmux::{self, Extent, Memory, SessionListed, Target, TmuxError, Unless};
+use crate::tmux::{self, Extent, ListedSession, Memory, Target, TmuxError, Unless};
 use crate::wire::{Request, Response, SavedConsumer};
 
 /// How long another session's daemon may take to report its readers.
@@ -80,7 +80,7 @@ async fn other_sessions(
     link: &mut SessionLink,
     options: &Options,
     root: &str,
-) -> Result<Vec<SessionListed>, TmuxError> {
+) -> Result<Vec<ListedSession>, TmuxError> {
     let ours = link.life().map(|life| life.id);
     let mut listed = tmux::list_sessions(&mut link.connection()).await?;
     // Ours may have been created since the first look: then only its name is known.
@@ -95,7 +95,7 @@ async fn other_sessions(
 }
 
 /// `NAME (TITLE)`
-fn named(session: &SessionListed) -> String {
+fn named(session: &ListedSession) -> String {
     match &session.title {
         Some(title) => format!("{} ({title})", session.name),
         None => session.name.clone(),
@@ -111,7 +111,7 @@ struct Tasks {
 
 impl Tasks {
     /// `- NAME (TITLE): 2 active, 1 dead (api, web, +1 more)`
-    fn report(&self, session: &SessionListed) -> String {
+    fn report(&self, session: &ListedSession) -> String {
         let dead = self.dead.iter().map(|task| &task.name);
         let names: Vec<&str> = self
             .active
@@ -163,15 +163,15 @@ async fn clean(
     link: &mut SessionLink,
     options: &Options,
     archiver: &RunArchiver,
-    session: &SessionListed,
+    session: &ListedSession,
     tasks: &Tasks,
     after: Duration,
 ) -> bool {
     let server = link.server();
-    let Ok(meant) = ownership::meant(server, &session.name).await else {
+    let Ok(resolved) = ownership::resolve_name(server, &session.name).await else {
         return false;
     };
-    let Ok(paths) = ownership::paths_of(server, &meant.asked) else {
+    let Ok(paths) = ownership::paths_of(server, &resolved.asked) else {
         return false;
     };
     let Some(use_of_it) = use_of(session, tasks, &paths) else {
@@ -240,7 +240,7 @@ impl UseOf {
 }
 
 /// Determines its remaining uses; `None` where they are not known.
-fn use_of(session: &SessionListed, tasks: &Tasks, paths: &Paths) -> Option<UseOf> {
+fn use_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<UseOf> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
     if session.has_record && !paths.feed().exists() {
         return None;

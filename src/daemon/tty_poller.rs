@@ -66,7 +66,7 @@ struct Pane {
     /// The last result; `None` while its output moves, and while the result is in doubt.
     known: Option<Known>,
     /// A result that is confirmed when the reader is hidden twice in a row.
-    doubted: Option<Doubted>,
+    doubt: Option<Doubt>,
     /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
     /// When it counts as quiet, or takes part in a round.
@@ -84,7 +84,7 @@ struct ShownCall {
 /// The result for a pane that is quiet.
 #[derive(Debug)]
 struct Known {
-    asked: TtyExamination,
+    examination: TtyExamination,
     at: Instant,
     /// Whether it shows a prompt.
     is_wary: bool,
@@ -101,7 +101,7 @@ struct Known {
 /// The kernel hides the state of another user's threads. It hides that of our own threads for a
 /// moment while they fall asleep, wake up or end.
 #[derive(Debug)]
-struct Doubted {
+struct Doubt {
     /// The evidence meanwhile.
     shown: Arc<TtyEvidence>,
     /// The previous evidence; `None` where its output has just stopped.
@@ -153,7 +153,7 @@ impl TtyPoller {
                 tty: PathBuf::from(tty),
                 screen: task.screen.clone(),
                 known: None,
-                doubted: None,
+                doubt: None,
                 shown: None,
                 next: now + quiet,
             };
@@ -163,15 +163,17 @@ impl TtyPoller {
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
-            let is_told = waits(row.window);
+            let is_reported = waits(row.window);
             let is_due = match &pane.known {
-                None => (is_told && pane.doubted.is_none()) || pane.next <= now,
+                None => (is_reported && pane.doubt.is_none()) || pane.next <= now,
                 // This look has to show whether it still waits, or whether it has waited long
                 // enough.
-                Some(known) => (is_told || known.reads_keys()) && !known.asked.stillness.lasts(),
+                Some(known) => {
+                    (is_reported || known.reads_keys()) && !known.examination.activity.lasts()
+                }
             };
             if is_due {
-                pane.ask(is_told, now);
+                pane.examine(is_reported, now);
             }
             if let Some(evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
                 snapshot.terminals.insert(row.window, evidence);
@@ -217,10 +219,10 @@ impl TtyPoller {
             if is_quiet && !self.asking.has(now) {
                 continue;
             }
-            let is_told = waits(window);
+            let is_reported = waits(window);
             let before = pane.evidence().cloned();
             let began = clock::thread_time();
-            pane.ask(is_told, now);
+            pane.examine(is_reported, now);
             if is_quiet {
                 let cost = clock::thread_time().saturating_sub(began);
                 self.asking.spend(cost, now);
@@ -228,7 +230,7 @@ impl TtyPoller {
             if before.as_ref() != pane.evidence() {
                 let evidence = pane.evidence().map(Arc::as_ref);
                 let judged = prompt::judge(&pane.screen, evidence, user_rules);
-                if judged.found.is_some() != is_told {
+                if judged.found.is_some() != is_reported {
                     changed.insert(window);
                 }
             }
@@ -276,9 +278,9 @@ impl TtyPoller {
 
 impl Pane {
     fn evidence(&self) -> Option<&Arc<TtyEvidence>> {
-        match (&self.known, &self.doubted) {
-            (Some(known), _) => known.asked.evidence.as_ref(),
-            (None, Some(doubted)) => Some(&doubted.shown),
+        match (&self.known, &self.doubt) {
+            (Some(known), _) => known.examination.evidence.as_ref(),
+            (None, Some(doubt)) => Some(&doubt.shown),
             (None, None) => None,
         }
     }
@@ -307,29 +309,29 @@ impl Pane {
     }
 
     /// Examines a terminal completely.
-    fn ask(&mut self, is_told: bool, now: Instant) {
-        let asked = process::ask(self.pid, &self.tty);
-        self.take(asked, is_told, now);
+    fn examine(&mut self, is_reported: bool, now: Instant) {
+        let examination = process::examine(self.pid, &self.tty);
+        self.take(examination, is_reported, now);
     }
 
     /// Stores a result.
-    fn take(&mut self, asked: TtyExamination, is_told: bool, now: Instant) {
-        let was_doubted = self.doubted.is_some();
-        let before = match self.doubted.take() {
-            Some(doubted) => doubted.before,
+    fn take(&mut self, examination: TtyExamination, is_reported: bool, now: Instant) {
+        let was_doubted = self.doubt.is_some();
+        let before = match self.doubt.take() {
+            Some(doubt) => doubt.before,
             None => self.known.take(),
         };
         let was_hidden = match &before {
-            Some(before) => hides_reader(before.asked.evidence.as_deref()),
+            Some(before) => hides_reader(before.examination.evidence.as_deref()),
             // A reported prompt remains until there is evidence against it.
-            None => is_told,
+            None => is_reported,
         };
-        if hides_reader(asked.evidence.as_deref()) && !was_hidden && !was_doubted {
+        if hides_reader(examination.evidence.as_deref()) && !was_hidden && !was_doubted {
             let known = before
                 .as_ref()
-                .and_then(|known| known.asked.evidence.clone());
-            self.doubted = Some(Doubted {
-                shown: known.unwrap_or_else(|| without_reader(asked.evidence.as_deref())),
+                .and_then(|known| known.examination.evidence.clone());
+            self.doubt = Some(Doubt {
+                shown: known.unwrap_or_else(|| without_reader(examination.evidence.as_deref())),
                 before,
             });
             self.next = now + SECOND_PAUSE;
@@ -339,19 +341,19 @@ impl Pane {
             Some(before) => before.is_wary,
             None => prompt::find(&self.screen).is_some(),
         };
-        let longest = if is_wary || is_told {
+        let longest = if is_wary || is_reported {
             WARY_PAUSE
         } else {
             RESTLESS_PAUSE
         };
         let (pause, rest) = match &before {
-            Some(before) if before.asked.evidence == asked.evidence => {
+            Some(before) if before.examination.evidence == examination.evidence => {
                 (before.pause, (before.rest * 2).min(longest))
             }
             Some(_) | None => (FIRST_PAUSE, FIRST_PAUSE),
         };
         self.known = Some(Known {
-            asked,
+            examination,
             at: now,
             is_wary,
             pause,
@@ -377,15 +379,15 @@ fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
 impl Known {
     /// Whether a program was blocked reading keys, which is reported only after a while.
     fn reads_keys(&self) -> bool {
-        let evidence = self.asked.evidence.as_ref();
+        let evidence = self.examination.evidence.as_ref();
         evidence.is_some_and(|evidence| {
             evidence.reader == TtyUse::Reading && evidence.canonical == Some(false)
         })
     }
 
     /// Checks whether its programs have run, and sets the time of the next check.
-    fn take_part(&mut self, is_told: bool, now: Instant) {
-        let longest = if self.is_wary || is_told {
+    fn take_part(&mut self, is_reported: bool, now: Instant) {
+        let longest = if self.is_wary || is_reported {
             WARY_PAUSE
         } else {
             ROUND_PAUSE
@@ -395,7 +397,7 @@ impl Known {
             return;
         }
         let age = now.saturating_duration_since(self.at);
-        if !self.asked.stillness.lasts() {
+        if !self.examination.activity.lasts() {
             if age >= self.rest {
                 self.stale = Some((Why::Ran, now));
             }
@@ -442,30 +444,30 @@ mod tests {
             tty: PathBuf::from("/dev/pts/7"),
             screen: Screen::default(),
             known: None,
-            doubted: None,
+            doubt: None,
             shown: None,
             next: Instant::now(),
         }
     }
 
-    fn asked(reader: TtyUse) -> TtyExamination {
+    fn examination(reader: TtyUse) -> TtyExamination {
         TtyExamination {
             evidence: Some(Arc::new(TtyEvidence {
                 reader,
                 canonical: Some(true),
                 ..TtyEvidence::default()
             })),
-            stillness: Default::default(),
+            activity: Default::default(),
         }
     }
 
     /// The answers of several examinations, and the evidence after each.
     #[track_caller]
-    fn check(is_told: bool, answers: &[(TtyUse, TtyUse)]) {
+    fn check(is_reported: bool, answers: &[(TtyUse, TtyUse)]) {
         let mut pane = pane();
         let mut now = Instant::now();
         for (n, (answer, expected)) in answers.iter().enumerate() {
-            pane.take(asked(*answer), is_told, now);
+            pane.take(examination(*answer), is_reported, now);
             let reader = pane.evidence().map(|evidence| evidence.reader);
             assert_eq!(reader, Some(*expected), "answer {n} of {answers:?}");
             assert!(pane.next > now);
@@ -518,14 +520,14 @@ mod tests {
     fn what_is_hidden_is_soon_asked_again() {
         let mut pane = pane();
         let now = Instant::now();
-        pane.take(asked(TtyUse::Unknown), false, now);
+        pane.take(examination(TtyUse::Unknown), false, now);
         assert_eq!(pane.next, now + SECOND_PAUSE);
-        pane.take(asked(TtyUse::Unknown), false, now + SECOND_PAUSE);
+        pane.take(examination(TtyUse::Unknown), false, now + SECOND_PAUSE);
         assert_eq!(pane.next, now + SECOND_PAUSE + FIRST_PAUSE);
         // Nothing was determined at all.
         let nothing = || TtyExamination {
             evidence: None,
-            ..asked(TtyUse::Unknown)
+            ..examination(TtyUse::Unknown)
         };
         let mut pane = super::tests::pane();
         pane.take(nothing(), false, now);

@@ -133,7 +133,7 @@ impl Gathering {
     }
 
     /// Notes that a command has returned to its caller with an event.
-    pub(super) fn see(&mut self, wait_return: &WaitReturn) {
+    pub(super) fn note_return(&mut self, wait_return: &WaitReturn) {
         for gathered in &mut self.events {
             gathered.is_known_to_owner |= wait_return.is_of(&gathered.delivered.event);
         }

@@ -876,7 +876,7 @@ fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
     driver.step("");
     driver.step("@1#1 a dead 1");
     assert_eq!(driver.step("+60"), [] as [&str; 0]);
-    driver.engine.see(&WaitReturn {
+    driver.engine.note_return(&WaitReturn {
         owner: None,
         window: WindowId(1),
         run: Some(1),

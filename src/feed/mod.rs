@@ -18,7 +18,7 @@ mod saved;
 pub use consumer_files::{load_consumers, remove_consumer, store_consumer, sync_consumers};
 pub use frame::Frame;
 pub use journal::{FeedError, Journal};
-pub use pending::Pending;
+pub use pending::PendingEvents;
 pub use read::{End, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{FeedState, RecordedLook, recover};

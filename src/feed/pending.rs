@@ -9,14 +9,14 @@ use crate::wire::{EventFields, SavedEvent, SavedFeed};
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingEvents {
     /// Events in no notice and no follow-up, by sequence number.
     undelivered: BTreeMap<Seq, Event>,
     /// The `input` events of tasks that wait.
     waiting: BTreeMap<WindowId, Event>,
 }
 
-impl Pending {
+impl PendingEvents {
     /// Processes the next record.
     pub fn apply(&mut self, record: &Record) {
         match &record.body {

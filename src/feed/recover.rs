@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::FeedError;
 use super::find::place_at;
-use super::pending::Pending;
+use super::pending::PendingEvents;
 use super::read::{Line, WholeLines};
 use crate::model::{Event, Seq};
 use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedSession};
@@ -19,7 +19,7 @@ pub struct FeedState {
     /// The offset behind the last complete write. What follows is a partial write left by a crash.
     pub end: u64,
     /// Events without a delivery, and tasks that wait for input.
-    pub pending: Pending,
+    pub pending: PendingEvents,
     /// The looks recorded after the requested sequence number.
     pub since: Vec<RecordedLook>,
 }
@@ -42,7 +42,7 @@ pub struct RecordedLook {
 pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<FeedState, FeedError> {
     let (mut lines, pending) = saved
         .and_then(|saved| resume(path, saved))
-        .unwrap_or_else(|| (WholeLines::new(path), Pending::default()));
+        .unwrap_or_else(|| (WholeLines::new(path), PendingEvents::default()));
     let mut past = Past {
         since: saved.map_or(0, |saved| saved.last_seq),
         pending,
@@ -75,7 +75,7 @@ pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<FeedState, F
 
 /// Returns the lines behind the last record that `saved` includes, and what was pending there;
 /// `None` when the file has another record or none at that position, or `saved` has no position.
-fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, Pending)> {
+fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvents)> {
     let feed = saved.feed.as_ref()?;
     let place = match place_at(path, feed.end) {
         Ok(place) => place,
@@ -97,7 +97,7 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, Pending)> {
         );
         return None;
     };
-    match Pending::from_saved(feed) {
+    match PendingEvents::from_saved(feed) {
         Ok(pending) => Some((WholeLines::behind(path, place), pending)),
         Err(error) => {
             tracing::error!(
@@ -114,7 +114,7 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, Pending)> {
 struct Past {
     /// The number after which events are collected.
     since: Seq,
-    pending: Pending,
+    pending: PendingEvents,
     looks: Vec<RecordedLook>,
     /// The look whose write is being read.
     look: RecordedLook,

@@ -689,7 +689,7 @@ fn reading_from_a_record_on_begins_near_it() {
 }
 
 /// What a daemon saves when the feed is as it is now and `pending` is open.
-fn saved_here(feed: &Feed, pending: &Pending, last_seq: Seq) -> SavedSession {
+fn saved_here(feed: &Feed, pending: &PendingEvents, last_seq: Seq) -> SavedSession {
     let mut saved = saved_at(last_seq);
     saved.feed = Some(pending.to_saved(fs::metadata(&feed.path).unwrap().len()));
     // As it is read back from its file.
@@ -712,7 +712,7 @@ fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
         ),
         number(9, vec![waiting(|prompt| EventKind::Input { prompt })]),
     ];
-    let (mut pending, mut saved) = (Pending::default(), Vec::new());
+    let (mut pending, mut saved) = (PendingEvents::default(), Vec::new());
     for records in writes {
         feed.append(&records);
         records.iter().for_each(|record| pending.apply(record));

@@ -13,7 +13,7 @@ use crate::wire::{EndedTask, Request, Response};
 
 /// A session that is about to be ended.
 #[derive(Debug)]
-pub(crate) struct Doomed {
+pub(crate) struct SessionToKill {
     id: SessionId,
     /// Its tasks.
     pub(crate) tasks: Vec<Arc<Task>>,
@@ -49,12 +49,12 @@ pub(crate) async fn kill(
 }
 
 /// Returns what [`kill_all`] would end.
-pub(crate) async fn doomed(session: &Session) -> Result<Doomed, OpsError> {
+pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, OpsError> {
     let look = session.look().await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Err(session.missing());
     };
-    Ok(Doomed {
+    Ok(SessionToKill {
         id: life.id,
         tasks: look.tasks.into_values().collect(),
     })
@@ -63,7 +63,7 @@ pub(crate) async fn doomed(session: &Session) -> Result<Doomed, OpsError> {
 /// Ends the session.
 pub(crate) async fn kill_all(
     session: &Session,
-    doomed: &Doomed,
+    target: &SessionToKill,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::KillAll {
         owner: owner_of_environment(&lookup),
@@ -72,8 +72,8 @@ pub(crate) async fn kill_all(
         return Ok(ended);
     }
     let _lock = session.lock_server().await?;
-    tmux::kill_session(&mut session.connection(), doomed.id).await?;
-    Ok(doomed.tasks.iter().map(|task| ended(task)).collect())
+    tmux::kill_session(&mut session.connection(), target.id).await?;
+    Ok(target.tasks.iter().map(|task| ended(task)).collect())
 }
 
 /// Removes ended tasks.

@@ -48,7 +48,7 @@ pub(crate) enum LaunchWait {
 
 /// A run that was started.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct StartedRun {
     /// The session's name.
     pub(crate) session_name: String,
     /// The task's name.
@@ -76,7 +76,7 @@ impl RunOptions {
 }
 
 /// Starts a task in its slot, replacing a live run.
-pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started, OpsError> {
+pub(crate) async fn run(session: Session, options: RunOptions) -> Result<StartedRun, OpsError> {
     options.check()?;
     let cwd = directory(options.cwd)?;
     let daemon = match session.daemon().await? {
@@ -112,7 +112,7 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         daemon,
         run,
     } = launch(session, daemon, order, will_wait).await?;
-    Ok(Started {
+    Ok(StartedRun {
         session_name: session.name,
         name: options.name,
         cwd: cwd.display().to_string(),

@@ -13,7 +13,7 @@ use super::error::OpsError;
 use super::{lookup, session_name};
 use crate::client::{Client, ClientError, Start, connect_or_start};
 use crate::clock;
-use crate::daemon::meant;
+use crate::daemon::resolve_name;
 use crate::model::{Snapshot, Task, text};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths, name_in};
@@ -114,13 +114,13 @@ impl Session {
                 learnt
             }
             Err(ClientError::NoDaemon) => {
-                let meant = meant(&self.server, &self.name);
+                let resolved = resolve_name(&self.server, &self.name);
                 // The command itself reports why tmux does not answer.
-                let Ok(Ok(meant)) = timeout(ANSWERS_WITHIN, meant).await else {
+                let Ok(Ok(resolved)) = timeout(ANSWERS_WITHIN, resolved).await else {
                     return Ok(());
                 };
-                self.use_files_of(&meant.asked)?;
-                if let Some(name) = meant.name {
+                self.use_files_of(&resolved.asked)?;
+                if let Some(name) = resolved.name {
                     self.name = name;
                 }
                 Ok(())

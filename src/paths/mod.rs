@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use file_lock::FileLock;
 
-use crate::files::{self, Fault, OPEN_TO_OTHERS, Refused, WRITABLE_BY_OTHERS, our_uid};
+use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 
 /// Looks up an environment variable. Passed in, so that nothing below reads the environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -47,7 +47,7 @@ pub enum PathsError {
     #[error("{refused}; {}", advice(.variable, .path, .refused))]
     NotOurs {
         /// What is wrong.
-        refused: Refused,
+        refused: RefusedFile,
         /// The folder to be used.
         path: PathBuf,
         /// The variable that can select another folder.
@@ -68,7 +68,7 @@ pub enum PathsError {
 }
 
 /// Returns what to do about a folder that cannot be used.
-fn advice(variable: &str, path: &Path, refused: &Refused) -> String {
+fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
     let set = format!("set {variable} to a folder of yours");
     let is_owned = matches!(refused.fault, Fault::Owner(_));
     if is_owned && variable == STATE_DIR && our_uid() == 0 {
@@ -265,7 +265,7 @@ fn check_above(root: &Path) -> io::Result<()> {
         return Ok(());
     }
     let fault = Fault::Owner(owner);
-    Err(Refused { path, fault }.into())
+    Err(RefusedFile { path, fault }.into())
 }
 
 fn key(server_socket: &Path, session: &str) -> String {
@@ -470,7 +470,7 @@ mod tests {
         assert!(matches!(
             error,
             PathsError::NotOurs {
-                refused: Refused {
+                refused: RefusedFile {
                     fault: Fault::Link,
                     ..
                 },

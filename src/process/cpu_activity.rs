@@ -121,21 +121,21 @@ mod tests {
     use super::*;
 
     fn counted(child: &Child) -> CpuActivity {
-        let mut stillness = CpuActivity::default();
-        stillness.count(child.id(), child.id());
-        stillness
+        let mut activity = CpuActivity::default();
+        activity.count(child.id(), child.id());
+        activity
     }
 
     /// Counts until it is at rest.
     fn at_rest(child: &Child) -> CpuActivity {
         let start = Instant::now();
         loop {
-            let stillness = counted(child);
+            let activity = counted(child);
             std::thread::sleep(Duration::from_millis(20));
-            if stillness.lasts() {
-                return stillness;
+            if activity.lasts() {
+                return activity;
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "{stillness:?}");
+            assert!(start.elapsed() < Duration::from_secs(20), "{activity:?}");
         }
     }
 
@@ -146,22 +146,22 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut stillness = at_rest(&child);
-        assert!(stillness.lasts());
+        let mut activity = at_rest(&child);
+        assert!(activity.lasts());
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"one\n").unwrap();
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
-        assert!(!stillness.lasts());
+        assert!(!activity.lasts());
 
         // Without a file that is kept open the result is the same.
-        stillness = at_rest(&child);
-        stillness.counters[0].file = None;
-        assert!(stillness.lasts());
+        activity = at_rest(&child);
+        activity.counters[0].file = None;
+        assert!(activity.lasts());
         stdin.write_all(b"two\n").unwrap();
         stdout.read_line(&mut line).unwrap();
-        assert!(!stillness.lasts());
+        assert!(!activity.lasts());
 
         let gone = at_rest(&child);
         drop(stdin);
@@ -175,11 +175,11 @@ mod tests {
         assert!(!CpuActivity::default().lasts());
         let child = Command::new("cat").stdin(Stdio::piped()).spawn();
         let mut child = child.unwrap();
-        let mut stillness = at_rest(&child);
-        stillness.miss();
-        assert!(!stillness.lasts());
-        stillness.count(child.id(), child.id());
-        assert!(!stillness.lasts());
+        let mut activity = at_rest(&child);
+        activity.miss();
+        assert!(!activity.lasts());
+        activity.count(child.id(), child.id());
+        assert!(!activity.lasts());
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -26,23 +26,23 @@ pub(crate) struct TtyExamination {
     /// The evidence; `None` when nothing is known.
     pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether the programs have run since, so that the evidence may have changed.
-    pub stillness: CpuActivity,
+    pub activity: CpuActivity,
 }
 
 /// Returns the evidence on the terminal `tty`, in which tmux started `pid`; `None` when nothing is
 /// known.
 #[must_use]
 pub(crate) fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
-    ask(pid, tty).evidence.map(Arc::unwrap_or_clone)
+    examine(pid, tty).evidence.map(Arc::unwrap_or_clone)
 }
 
 /// Like [`terminal`], with a cheap test of whether the evidence may have changed.
 #[must_use]
-pub(crate) fn ask(pid: u32, tty: &Path) -> TtyExamination {
-    let (evidence, stillness) = find_out(pid, tty);
+pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
+    let (evidence, activity) = find_out(pid, tty);
     TtyExamination {
         evidence: (evidence != TtyEvidence::default()).then(|| Arc::new(evidence)),
-        stillness,
+        activity,
     }
 }
 
@@ -97,7 +97,7 @@ fn find_out(_pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
 #[cfg(target_os = "linux")]
 fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
     // First of all, so that what happens meanwhile counts as a change.
-    let (processes, stillness) = tree::processes(pid);
+    let (processes, activity) = tree::processes(pid);
     let evidence = match tree::in_front(processes, pid, tty) {
         None => with_modes(TtyEvidence::default(), modes(tty)),
         Some(front) => {
@@ -106,7 +106,7 @@ fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
             with_modes(of_members(&front, takes_keys), modes)
         }
     };
-    (evidence, stillness)
+    (evidence, activity)
 }
 
 /// Combines what the foreground programs do. `takes_keys` is whether their terminal is not in line

@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-pub(crate) use evidence::{TtyExamination, ask, terminal};
+pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use running::Process;
 

@@ -144,27 +144,27 @@ fn path_of(terminal: u32) -> Option<PathBuf> {
 /// they run from now on.
 pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
     let mut processes = Vec::new();
-    let mut stillness = CpuActivity::default();
+    let mut activity = CpuActivity::default();
     let mut waiting = vec![pid];
     let mut n_seen = 0;
     while let Some(pid) = waiting.pop() {
         n_seen += 1;
         if n_seen > MOST_PROCESSES {
-            stillness.miss();
+            activity.miss();
             break;
         }
         // Counted first, so that everything they do from here on is noticed.
         let threads = threads(pid);
         for thread in &threads {
-            stillness.count(pid, *thread);
+            activity.count(pid, *thread);
         }
         let Some(stat) = stat(pid) else {
-            stillness.miss();
+            activity.miss();
             continue;
         };
         // A thread that was created while they were counted is not included.
         if stat.field(20).and_then(|field| field.parse().ok()) != Some(threads.len()) {
-            stillness.miss();
+            activity.miss();
         }
         waiting.extend(children(pid, &threads));
         if stat.field(3) != Some("Z") {
@@ -184,7 +184,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
         }
     }
     processes.sort_by_key(|process| process.pid);
-    (processes, stillness)
+    (processes, activity)
 }
 
 fn children(pid: u32, threads: &[u32]) -> Vec<u32> {

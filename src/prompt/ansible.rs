@@ -2,7 +2,7 @@
 //! recognised by the name of the task: in the banner, and in brackets right below it.
 
 use super::cursor_context::is_blank;
-use super::drawn::{Drawn, text_rows};
+use super::drawn::{DrawnPrompt, text_rows};
 use super::line;
 use super::secret;
 use crate::model::{PromptKind, Screen};
@@ -11,7 +11,7 @@ use crate::model::{PromptKind, Screen};
 const ROWS: usize = 12;
 
 /// Returns the pause at the end of a screen.
-pub(super) fn drawn(screen: &Screen) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
     let (last, text) = text_rows(screen).next()?;
     let text = text.trim();
     // A pause that ends by itself says how, without a colon at the end.
@@ -37,7 +37,7 @@ pub(super) fn drawn(screen: &Screen) -> Option<Drawn> {
         let asked = text.trim_end_matches(':').trim_end();
         line::asks(asked).map_or(PromptKind::Key, |ask| ask.kind)
     };
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind,
         row: last,
         secret: kind == PromptKind::Password,

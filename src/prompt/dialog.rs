@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{is_boxed, unframed};
-use super::drawn::{Drawn, ROWS, text_rows};
+use super::drawn::{DrawnPrompt, ROWS, text_rows};
 use super::pattern::pattern;
 use super::secret;
 use crate::model::{PromptKind, Screen};
 
 /// Returns the dialog at the end of a screen.
-pub(super) fn drawn(screen: &Screen) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
     let (bottom, buttons) = text_rows(screen)
         .take(ROWS)
         .find(|(_, row)| is_boxed(row) && has_buttons(row))?;
@@ -27,7 +27,7 @@ pub(super) fn drawn(screen: &Screen) -> Option<Drawn> {
             let text = unframed(row);
             secret::is_masked(text) || names_secret(text)
         });
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind: PromptKind::Dialog,
         row,
         secret: is_secret,

@@ -13,7 +13,7 @@ pub(super) const ROWS: usize = 24;
 
 /// What a full-screen program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Drawn {
+pub(super) struct DrawnPrompt {
     pub(super) kind: PromptKind,
     /// The row that asks.
     pub(super) row: usize,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
-use super::drawn::{Drawn, asking_above, legend_marks, text_rows};
+use super::drawn::{DrawnPrompt, asking_above, legend_marks, text_rows};
 use super::pattern::pattern;
 use super::{ansible, choices, dialog, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
@@ -14,7 +14,7 @@ use crate::model::{PromptKind, Screen};
 const INPUT_MARK: usize = 24;
 
 /// Returns what a full-screen program waits for.
-pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     editor(screen)
         .or_else(|| pager(screen, context))
         .or_else(|| dialog::drawn(screen))
@@ -28,7 +28,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         .or_else(|| ansible::drawn(screen))
 }
 
-fn pager(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     static PAGER: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
             r"\(END\)$|^--\s?(?:more|man)\s?--|--more--(?:\s?\(.*\))?$|^manual page .*\bline \d+|^lines \d+-\d+",
@@ -41,7 +41,7 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         return None;
     }
     let is_colon = text.trim() == ":" && (screen.alternate == Some(true) || row > 0);
-    (is_colon || PAGER.is_match(text.trim())).then_some(Drawn {
+    (is_colon || PAGER.is_match(text.trim())).then_some(DrawnPrompt {
         kind: PromptKind::Pager,
         row,
         secret: false,
@@ -49,7 +49,7 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     })
 }
 
-fn editor(screen: &Screen) -> Option<Drawn> {
+fn editor(screen: &Screen) -> Option<DrawnPrompt> {
     static STATUS: LazyLock<Regex> = LazyLock::new(|| {
         pattern(concat!(
             r"\d+,\d+(?:-\d+)?\s+(?:all|top|bot|\d+%)$|^-- (?:insert|visual|replace|select)|^press enter or type command to continue$",
@@ -67,7 +67,7 @@ fn editor(screen: &Screen) -> Option<Drawn> {
     let (row, text) = last.next()?;
     let (above, above_text) = last.next().unwrap_or((row, text));
     let is_editor = |rule, row| {
-        Some(Drawn {
+        Some(DrawnPrompt {
             kind: PromptKind::Editor,
             row,
             secret: false,
@@ -95,7 +95,7 @@ fn editor(screen: &Screen) -> Option<Drawn> {
 }
 
 /// A fuzzy finder: the number of matches next to the line in which to type.
-fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+fn finder(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     static COUNT: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"^[\s▌│┃]*(?:[⠀-⣿<>] ?)?\d+/\d+(?:\s\(\d+\))?(?:\s[+-][sST\d/]*)*\s*[─-]*[\s│┃]*$")
     });
@@ -113,7 +113,7 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
         .filter_map(|row| screen.rows.get(row))
         .any(|row| COUNT.is_match(row))
         || OWN_COUNT.is_match(input);
-    (is_input && counted).then_some(Drawn {
+    (is_input && counted).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row: at,
         secret: false,
@@ -122,7 +122,7 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<Drawn> {
 }
 
 /// A question in a frame that is drawn on the left and open at the bottom.
-fn framed_field(screen: &Screen) -> Option<Drawn> {
+fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
     let mut rows = text_rows(screen);
     let (end, text) = rows.next()?;
     if !matches!(text.trim(), "└" | "╰" | "└─" | "╰─") {
@@ -151,7 +151,7 @@ fn framed_field(screen: &Screen) -> Option<Drawn> {
     } else {
         PromptKind::Text
     };
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind,
         row,
         secret: kind == PromptKind::Password,
@@ -160,7 +160,7 @@ fn framed_field(screen: &Screen) -> Option<Drawn> {
 }
 
 /// `● Yes / ○ No` in a closed frame whose title asks.
-fn framed_toggle(screen: &Screen) -> Option<Drawn> {
+fn framed_toggle(screen: &Screen) -> Option<DrawnPrompt> {
     let mut rows = text_rows(screen).skip_while(|(_, row)| legend_marks(row) > 0);
     let (_, bottom) = rows.next()?;
     let (_, body) = rows.next()?;
@@ -168,7 +168,7 @@ fn framed_toggle(screen: &Screen) -> Option<Drawn> {
     let is_frame = bottom.trim().starts_with(['└', '╰', '┗', '╚'])
         && top.trim().ends_with(['┐', '╮', '┓', '╗']);
     let asks = line::asks(unframed(top)).is_some_and(|ask| ask.is_plain);
-    (is_frame && is_toggle(unframed(body)) && asks).then_some(Drawn {
+    (is_frame && is_toggle(unframed(body)) && asks).then_some(DrawnPrompt {
         kind: PromptKind::Confirm,
         row,
         secret: false,
@@ -183,7 +183,7 @@ fn is_toggle(text: &str) -> bool {
 }
 
 /// A field with hints below it and the cursor behind them: `Your name`, `> `, `(enter to confirm)`.
-fn hinted_field(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+fn hinted_field(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     let CursorContext::Behind(last) = context else {
         return None;
     };
@@ -200,7 +200,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     } else {
         PromptKind::Text
     };
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind,
         row,
         secret: is_secret,
@@ -209,7 +209,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<Drawn> {
 }
 
 /// A last row that only names the keys to confirm and to move on.
-fn legend_alone(screen: &Screen) -> Option<Drawn> {
+fn legend_alone(screen: &Screen) -> Option<DrawnPrompt> {
     let (last, text) =
         text_rows(screen).find(|(_, row)| unframed(row).chars().any(char::is_alphanumeric))?;
     if legend_marks(text) < 2 {
@@ -228,7 +228,7 @@ fn legend_alone(screen: &Screen) -> Option<Drawn> {
     } else {
         PromptKind::Menu
     };
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind,
         row,
         secret: false,

@@ -1,7 +1,7 @@
 //! Lists to choose from: one row is marked, or each row has a box.
 
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
-use super::drawn::{Drawn, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
+use super::drawn::{DrawnPrompt, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
 use super::is_numbered;
 use super::line;
 use crate::model::{PromptKind, Screen};
@@ -94,7 +94,7 @@ fn box_end(chars: &[char], column: usize) -> usize {
 }
 
 /// Returns the list at the end of a screen.
-pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     let pointed = text_rows(screen)
         .take(ROWS)
         .find_map(|(row, _)| Some((row, run_of(screen, row)?)));
@@ -150,7 +150,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     };
     let is_confirm = line::asks(&screen.rows[row])
         .is_some_and(|ask| ask.kind == PromptKind::Confirm && ask.rule == line::CHOICES_RULE);
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind: if is_confirm {
             PromptKind::Confirm
         } else {
@@ -164,7 +164,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
 
 /// Choices without any mark but the cursor, which is before one of them: below a question, with
 /// nothing below the last one.
-fn under_cursor(screen: &Screen) -> Option<Drawn> {
+fn under_cursor(screen: &Screen) -> Option<DrawnPrompt> {
     let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
     let (at, x) = (
         usize::try_from(cursor.y).ok()?,
@@ -186,7 +186,7 @@ fn under_cursor(screen: &Screen) -> Option<Drawn> {
         .rev()
         .find(|row| !is_blank(&screen.rows[*row]))
         .filter(|row| row + 3 > first)?;
-    heads_choices(&screen.rows[row]).then_some(Drawn {
+    heads_choices(&screen.rows[row]).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row,
         secret: false,

@@ -5,7 +5,7 @@
 
 use super::choices;
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
-use super::drawn::{Drawn, is_hint, is_marked, legend_marks, text_rows};
+use super::drawn::{DrawnPrompt, is_hint, is_marked, legend_marks, text_rows};
 use super::line;
 use super::list;
 use super::secret;
@@ -18,7 +18,7 @@ const ROWS: usize = 24;
 const WRAPS_FROM: usize = 40;
 
 /// Returns what is asked by the marked question that the cursor is in, or behind the end of.
-pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
+pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     let (end, _) = text_rows(screen).next()?;
     let at = match context {
         CursorContext::Behind(row) | CursorContext::On(row) => row,
@@ -54,7 +54,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<Drawn> {
     } else {
         kind_of_field(&screen.rows[row], asked, &body)
     };
-    Some(Drawn {
+    Some(DrawnPrompt {
         kind,
         row,
         secret: kind == PromptKind::Password,

@@ -486,7 +486,7 @@ impl Session {
                 continue;
             }
             if let Some(wait_return) = &answer.wait_return {
-                self.engine.see(wait_return);
+                self.engine.note_return(wait_return);
             }
             let HeldAnswer { ask, response, .. } = answer;
             self.effects.push(Effect::Answer(ask, response));

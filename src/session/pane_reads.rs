@@ -8,7 +8,7 @@ use super::input::{AskId, Outcome};
 use super::job_queue::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
 use super::listeners::{ActiveWait, EndedWait, n_patterns, verdict_since};
 use super::machine::Session;
-use super::wait_entry::{self, Entry, Reading};
+use super::wait_entry::{self, Entry, EntryRead};
 use super::wait_result;
 use crate::model::{Now, PaneId, Task, WindowId};
 use crate::terminal::PaneOutput;
@@ -55,7 +55,7 @@ impl Session {
             entry: Some(Entry {
                 wait: Wait::begin(spec, task, 0, now),
                 anchor,
-                reading: Reading::default(),
+                reading: EntryRead::default(),
             }),
             tail: wait_result::tail(request.tail),
             owner: request.owner.clone(),

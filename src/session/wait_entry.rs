@@ -23,12 +23,12 @@ pub(crate) struct Entry {
     /// The anchor in the run's output to begin at; without it, the read.
     pub(super) anchor: Option<Anchor>,
     /// The result of the read.
-    pub(super) reading: Reading,
+    pub(super) reading: EntryRead,
 }
 
 /// The result of a pane's read for a wait that begins with it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reading {
+pub(super) struct EntryRead {
     /// Whether one of the texts is there already.
     pub(super) is_text_there: bool,
     /// The output behind the anchor; `None` without an anchor.
@@ -53,7 +53,7 @@ impl Entry {
         let Self { wait, anchor, .. } = self;
         let is_text_there = stands_there(wait.spec(), output);
         let anchor = anchor.as_ref();
-        self.reading = Reading {
+        self.reading = EntryRead {
             is_text_there,
             since: anchor.map(|anchor| give_since(wait, anchor, output)),
         };

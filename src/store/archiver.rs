@@ -9,7 +9,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::archive::{self, About, Limits};
+use crate::archive::{self, Limits, RunInfo};
 
 /// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
 /// does not fill the memory.
@@ -23,7 +23,7 @@ pub(crate) struct KeptRun {
     /// The life of the session.
     pub(crate) life: String,
     /// The run's data.
-    pub(crate) about: About,
+    pub(crate) about: RunInfo,
     /// Its last lines.
     pub(crate) lines: Vec<String>,
     /// How much is stored.

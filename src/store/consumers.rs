@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::outbox::{Ending, Outbox, push_bounded};
+use super::outbox::{Outbox, StreamEnd, push_bounded};
 use super::position::Position;
 use crate::clock;
 use crate::model::{Millis, Seq};
@@ -199,7 +199,7 @@ impl Consumers {
             if !request.take_over {
                 return Err(reader.pid);
             }
-            reader.outbox.end(Ending::Replaced);
+            reader.outbox.end(StreamEnd::Replaced);
         }
         let outbox = Arc::new(Outbox::default());
         consumer.reader = Some(ReaderOf {
@@ -438,7 +438,7 @@ impl Lease {
 
     /// Ends the stream because of what the reader sent.
     pub(crate) fn refuse(&self, refusal: Refusal) {
-        self.outbox.end(Ending::Refused(refusal));
+        self.outbox.end(StreamEnd::Refused(refusal));
     }
 
     /// Marks the records `from` to `to` as sent: one record, or a gap in the feed.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 
-use super::Beginning;
+use super::StoreSetup;
 use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
 use super::stream::{Extent, NEWS_KEPT, News, Subscription};
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Live {
-    pub(super) fn new(beginning: &Beginning, consumers: Arc<Consumers>) -> Self {
+    pub(super) fn new(beginning: &StoreSetup, consumers: Arc<Consumers>) -> Self {
         let journal = &beginning.journal;
         Self {
             path: journal.path().to_owned(),

@@ -31,7 +31,7 @@ pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
 pub(crate) use stream::{StreamError, Subscription, serve};
 
-use crate::feed::{Journal, Pending};
+use crate::feed::{Journal, PendingEvents};
 use crate::model::{Bookmark, Record, Seq, Snapshot, StatusCounts};
 use crate::wire::Context;
 use writer::Writer;
@@ -96,7 +96,7 @@ pub(crate) struct Report {
 
 /// The initial state of a store.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct StoreSetup {
     /// The feed.
     pub(crate) journal: Journal,
     /// The feed's epoch.
@@ -108,7 +108,7 @@ pub(crate) struct Beginning {
     /// The sequence number of its last record.
     pub(crate) last_seq: Seq,
     /// What the feed leaves open.
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingEvents,
     /// The file of the saved snapshot.
     pub(crate) saved: std::path::PathBuf,
     /// The folder with the consumers of the feed.
@@ -121,7 +121,7 @@ impl Store {
     /// # Errors
     ///
     /// When a thread cannot be created.
-    pub(crate) fn start(beginning: Beginning) -> io::Result<Self> {
+    pub(crate) fn start(beginning: StoreSetup) -> io::Result<Self> {
         let consumers = consumer_thread::start(
             beginning.consumers.clone(),
             &beginning.epoch,

@@ -23,12 +23,12 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 struct Contents {
     confirmed: VecDeque<Seq>,
-    end: Option<Ending>,
+    end: Option<StreamEnd>,
 }
 
 /// Why the daemon ends a consumer's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum StreamEnd {
     /// Another reader took the consumer over.
     Replaced,
     /// The reader sent something that is no acknowledgement of a record.
@@ -48,13 +48,13 @@ impl Outbox {
     }
 
     /// Ends the stream; the first reason given is the one that is sent.
-    pub(super) fn end(&self, ending: Ending) {
+    pub(super) fn end(&self, ending: StreamEnd) {
         self.contents().end.get_or_insert(ending);
         self.changed.notify_one();
     }
 
     /// Takes what is to be sent.
-    pub(super) fn take(&self) -> (VecDeque<Seq>, Option<Ending>) {
+    pub(super) fn take(&self) -> (VecDeque<Seq>, Option<StreamEnd>) {
         let mut contents = self.contents();
         (
             std::mem::take(&mut contents.confirmed),
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn the_first_reason_to_end_is_kept() {
         let outbox = Outbox::default();
-        outbox.end(Ending::Replaced);
+        outbox.end(StreamEnd::Replaced);
         let refusal = Refusal::new(crate::wire::RefusalKind::Usage, "no");
-        outbox.end(Ending::Refused(refusal));
-        assert_eq!(outbox.take().1, Some(Ending::Replaced));
-        assert_eq!(outbox.take().1, Some(Ending::Replaced));
+        outbox.end(StreamEnd::Refused(refusal));
+        assert_eq!(outbox.take().1, Some(StreamEnd::Replaced));
+        assert_eq!(outbox.take().1, Some(StreamEnd::Replaced));
     }
 }

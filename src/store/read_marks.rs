@@ -27,16 +27,16 @@ pub(crate) struct Readers {
 
 /// One reader. Dropping it decreases the number of readers.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ReaderGuard {
     readers: Arc<Readers>,
 }
 
 impl Readers {
     /// Counts one more reader.
-    pub(super) fn begin(self: &Arc<Self>) -> Reading {
+    pub(super) fn begin(self: &Arc<Self>) -> ReaderGuard {
         self.n.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_one();
-        Reading {
+        ReaderGuard {
             readers: Arc::clone(self),
         }
     }
@@ -47,7 +47,7 @@ impl Readers {
     }
 }
 
-impl Reading {
+impl ReaderGuard {
     /// Notes that all follow-ups up to this one were written to this reader.
     pub(super) fn has_read(&self, follow_up: Seq) {
         let last = &self.readers.last_follow_up;
@@ -57,7 +57,7 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
         self.readers.n.fetch_sub(1, Ordering::Relaxed);
     }

@@ -11,8 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::coop::consume_budget;
 
 use super::consumers::Lease;
-use super::outbox::Ending;
-use super::read_marks::Reading;
+use super::outbox::StreamEnd;
+use super::read_marks::ReaderGuard;
 use super::task_changes::TaskChanges;
 use crate::feed::{FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
@@ -73,7 +73,7 @@ pub(crate) struct Subscription {
     /// Whether the filter left out a follow-up, which therefore still needs another reader.
     pub(super) has_skipped: bool,
     /// Counts this reader.
-    pub(super) reading: Reading,
+    pub(super) reading: ReaderGuard,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
 }
@@ -216,7 +216,7 @@ async fn outbox_changed(consumer: Option<&Lease>) {
 /// Adds the confirmations that wait for a consumer's reader, and the last line if its stream ends.
 async fn outbox<W: AsyncWrite + Unpin>(
     consumer: Option<&Lease>,
-    reading: &Reading,
+    reading: &ReaderGuard,
     lines: &mut Lines<'_, W>,
 ) -> Result<ControlFlow<()>, StreamError> {
     let Some(consumer) = consumer else {
@@ -230,8 +230,8 @@ async fn outbox<W: AsyncWrite + Unpin>(
         lines.add(&LiveRecord::Acked { acked }).await?;
     }
     match end {
-        Some(Ending::Replaced) => lines.add(&LiveRecord::Replaced).await?,
-        Some(Ending::Refused(refusal)) => lines.add(&Response::Refused(refusal)).await?,
+        Some(StreamEnd::Replaced) => lines.add(&LiveRecord::Replaced).await?,
+        Some(StreamEnd::Refused(refusal)) => lines.add(&Response::Refused(refusal)).await?,
         None => return Ok(ControlFlow::Continue(())),
     }
     lines.write().await?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use super::live::Live;
 use super::stream::News;
 use super::*;
-use crate::archive::{self, About, Limits};
+use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
 use crate::feed::{load_saved, recover};
 use crate::model::test_notation::snapshot;
@@ -54,9 +54,9 @@ impl Desk {
         self.jobs.push(Job::Status(counts));
     }
 
-    fn beginning(&self, journal: Journal) -> Beginning {
+    fn beginning(&self, journal: Journal) -> StoreSetup {
         let recovered = recover(&self.feed, self.load().as_ref()).unwrap();
-        Beginning {
+        StoreSetup {
             journal,
             epoch: "e1".to_owned(),
             asked: "work".to_owned(),
@@ -286,7 +286,7 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
     KeptRun {
         folder: folder.to_owned(),
         life: "a".to_owned(),
-        about: About {
+        about: RunInfo {
             window_id: "@1".to_owned(),
             window_name: "api".to_owned(),
             run,

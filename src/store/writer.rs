@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use super::live::Live;
 use super::stream::Extent;
-use super::{Beginning, Job, Report, SavedLook};
-use crate::feed::{FeedError, Journal, Pending, store_saved};
+use super::{Job, Report, SavedLook, StoreSetup};
+use crate::feed::{FeedError, Journal, PendingEvents, store_saved};
 use crate::model::{Record, Seq, StatusCounts};
 use crate::wire::{Context, LiveRecord, SavedSession};
 
@@ -32,7 +32,7 @@ pub(super) struct Writer {
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
     /// What the queued records leave open.
-    pending: Pending,
+    pending: PendingEvents,
     /// The sequence number of the last queued record.
     queued: Seq,
     /// The sequence number of the last record that is on the disk.
@@ -77,7 +77,7 @@ impl Place {
 
 impl Writer {
     pub(super) fn new(
-        beginning: Beginning,
+        beginning: StoreSetup,
         live: Arc<Live>,
         reporter: watch::Sender<Report>,
         n_unsaved: Arc<AtomicUsize>,

@@ -24,7 +24,7 @@ pub(super) struct Grid {
     pub(super) modes: Modes,
     pub(super) charsets: Charsets,
     /// What `ESC 7` saved.
-    pub(super) saved: Saved,
+    pub(super) saved: SavedCursor,
     pub(super) screen: ActiveScreen,
     /// Where mode 1049 puts the cursor when the alternate screen is left.
     pub(super) cursor_of_main: Option<(usize, usize)>,
@@ -82,7 +82,7 @@ impl Modes {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Saved {
+pub(super) struct SavedCursor {
     pub(super) column: usize,
     pub(super) row: usize,
     pub(super) origin: bool,
@@ -117,7 +117,7 @@ impl Grid {
             tabs: usual_tabs(width),
             modes: Modes::NEW,
             charsets: Charsets::default(),
-            saved: Saved::default(),
+            saved: SavedCursor::default(),
             screen: ActiveScreen::Main,
             cursor_of_main: None,
             scrolled: 0,

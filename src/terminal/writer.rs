@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::LINE_LIMIT;
 use super::buffer::Buffer;
 use super::charset::Charsets;
-use super::grid::{ActiveScreen, Grid, Head, Modes, Saved, blank_rows, usual_tabs};
+use super::grid::{ActiveScreen, Grid, Head, Modes, SavedCursor, blank_rows, usual_tabs};
 use super::line::{Line, Stamp};
 use super::row::{Wrap, width_of};
 
@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
     pub(super) fn save_cursor(&mut self) {
         let (column, row) = self.grid.cursor();
         let origin = self.grid.modes.origin;
-        self.grid.saved = Saved {
+        self.grid.saved = SavedCursor {
             column,
             row,
             origin,
@@ -569,9 +569,9 @@ impl<'a> Writer<'a> {
         self.set_region(0, self.grid.height - 1);
         self.grid.modes = Modes::NEW;
         self.grid.charsets = Charsets::default();
-        self.grid.saved = Saved {
+        self.grid.saved = SavedCursor {
             origin: self.grid.saved.origin,
-            ..Saved::default()
+            ..SavedCursor::default()
         };
         self.erase_screen();
         self.set_cursor(0, 0);

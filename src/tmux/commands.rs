@@ -22,7 +22,7 @@ pub struct ClientRow {
 
 /// A session of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionListed {
+pub struct ListedSession {
     /// Its id.
     pub id: SessionId,
     /// When it was created, in seconds since 1970.
@@ -154,7 +154,7 @@ pub async fn list_clients(
 /// When tmux fails.
 pub async fn list_sessions(
     connection: &mut Connection<'_>,
-) -> Result<Vec<SessionListed>, TmuxError> {
+) -> Result<Vec<ListedSession>, TmuxError> {
     // `=` removes control characters, so that no text can form rows or fields.
     let list = Command::new("list-sessions").args([
         "-F",
@@ -172,7 +172,7 @@ pub async fn list_sessions(
         .collect())
 }
 
-fn read_session(line: &str) -> Option<SessionListed> {
+fn read_session(line: &str) -> Option<ListedSession> {
     let mut numbers = line.splitn(5, ' ');
     let id = numbers.next()?.parse().ok()?;
     let created = numbers.next()?.parse().ok()?;
@@ -184,7 +184,7 @@ fn read_session(line: &str) -> Option<SessionListed> {
         let text = text::one_line(texts.next().unwrap_or_default().as_bytes(), 4096);
         (!text.is_empty()).then_some(text)
     };
-    Some(SessionListed {
+    Some(ListedSession {
         id,
         created,
         daemon,

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::error::TmuxError;
-use super::one_shot::{Leaving, TIME_LIMIT};
+use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::{ControlItem, Parser};
@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct ControlClient {
     /// `None` once it is leaving.
-    running: Option<Running>,
+    running: Option<ClientProcess>,
 }
 
 /// What a control client receives of the output of the session's panes.
@@ -49,10 +49,10 @@ pub enum Output {
 }
 
 #[derive(Debug)]
-struct Running {
+struct ClientProcess {
     /// Terminated on drop, for when there is no time to read it to its end, as when the daemon
     /// leaves a server that hangs. A client that stayed would keep its server from ending.
-    child: Leaving,
+    child: TerminateOnDrop,
     stdin: ChildStdin,
     stdout: ChildStdout,
     parser: Parser,
@@ -79,12 +79,12 @@ impl Server {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = Leaving(self.spawn(&mut process)?);
+        let mut child = TerminateOnDrop(self.spawn(&mut process)?);
         let stdin = child.0.stdin.take().expect("stdin is piped");
         let stdout = child.0.stdout.take().expect("stdout is piped");
         let parser = Parser::default();
         Ok(ControlClient {
-            running: Some(Running {
+            running: Some(ClientProcess {
                 child,
                 stdin,
                 stdout,
@@ -159,7 +159,7 @@ impl ControlClient {
         lines: &str,
         mut take: impl FnMut(ControlItem) -> Option<T>,
     ) -> Result<(T, usize), TmuxError> {
-        let Running {
+        let ClientProcess {
             stdin,
             stdout,
             parser,
@@ -205,7 +205,7 @@ impl ControlClient {
     }
 }
 
-impl Running {
+impl ClientProcess {
     async fn next(&mut self) -> Result<Option<ControlItem>, TmuxError> {
         next(&mut self.stdout, &mut self.parser).await
     }

@@ -205,7 +205,7 @@ impl Memory {
     fn missing(
         &self,
         answer: &Answer,
-        unanswered: &BTreeMap<WindowId, Wanted>,
+        unanswered: &BTreeMap<WindowId, Detail>,
         is_whole: bool,
     ) -> Question {
         let life = answer.session.as_ref().map(|session| &session.life);
@@ -236,12 +236,12 @@ impl Memory {
         }
         for (window, wanted) in unanswered {
             match wanted {
-                Wanted::Everything => {
+                Detail::Everything => {
                     question
                         .rows
                         .insert(*window, self.capture(*window, answer, is_same_life));
                 }
-                Wanted::Sign => {
+                Detail::Sign => {
                     question.signs.insert(*window);
                 }
             }
@@ -388,11 +388,11 @@ impl Memory {
         window: WindowId,
         sign: String,
         found: WindowDetails,
-        captured: Option<Captured>,
+        captured: Option<CapturedScreen>,
     ) {
         let (mut row, shape) = (found.window, found.shape);
         if let Some(pane) = &mut row.pane {
-            if let Some(Captured { time, asked, lines }) = captured {
+            if let Some(CapturedScreen { time, asked, lines }) = captured {
                 let banner = &found.banner;
                 self.captures
                     .remember(pane.pane, time, shape, &asked, &lines, banner);
@@ -425,7 +425,7 @@ impl Memory {
 
 /// How much is wanted of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Detail {
     Everything,
     Sign,
 }
@@ -444,7 +444,7 @@ pub(super) struct Inquiry {
     /// What is still to be asked.
     question: Question,
     /// What was asked for and got no answer, because something in its line was not there.
-    unanswered: BTreeMap<WindowId, Wanted>,
+    unanswered: BTreeMap<WindowId, Detail>,
     /// Whether something that was named was not there, so that it is to be asked which windows are.
     has_failed: bool,
     rounds_left: usize,
@@ -460,7 +460,7 @@ struct Answer {
     /// All windows of the session; `None` where that was not asked.
     present: Option<BTreeMap<WindowId, IndexedWindow>>,
     windows: BTreeMap<WindowId, ListedWindow>,
-    captured: BTreeMap<PaneId, Captured>,
+    captured: BTreeMap<PaneId, CapturedScreen>,
     /// The record of deaths at the end of the last line.
     record: String,
     deaths: Arc<[Death]>,
@@ -471,7 +471,7 @@ struct Answer {
 
 /// A screen that was captured.
 #[derive(Debug)]
-struct Captured {
+struct CapturedScreen {
     /// The server's second.
     time: i64,
     /// The shape that it was asked for with.
@@ -487,9 +487,9 @@ impl Inquiry {
             let everything = question.rows.into_keys();
             let signs = question.signs.into_iter();
             self.unanswered
-                .extend(signs.map(|window| (window, Wanted::Sign)));
+                .extend(signs.map(|window| (window, Detail::Sign)));
             self.unanswered
-                .extend(everything.map(|window| (window, Wanted::Everything)));
+                .extend(everything.map(|window| (window, Detail::Everything)));
             self.question.index = true;
         }
         if self.question.is_empty() {
@@ -605,7 +605,7 @@ impl Inquiry {
                     .filter(|listed| listed.is_only)
                     .map(|listed| (listed.pane, Shape::default()));
                 if let Some((pane, asked)) = asked.or(of_new) {
-                    let captured = Captured {
+                    let captured = CapturedScreen {
                         time: frame.time,
                         asked,
                         lines: frame.body,
@@ -646,8 +646,8 @@ impl Inquiry {
         });
         let signs = line.signs.iter();
         let signs = signs.filter(|window| !windows.contains_key(window) && is_there(window));
-        let signs = signs.map(|window| (*window, Wanted::Sign));
-        let rows = rows.map(|window| (*window, Wanted::Everything));
+        let signs = signs.map(|window| (*window, Detail::Sign));
+        let rows = rows.map(|window| (*window, Detail::Everything));
         self.unanswered.extend(signs.chain(rows));
     }
 

@@ -36,7 +36,7 @@ mod version;
 
 pub use client::{Client, Connection, ReceivedItem};
 pub use commands::{
-    ClientRow, NOTICE_OPTION, SessionListed, existing_panes, kill_session, kill_window,
+    ClientRow, ListedSession, NOTICE_OPTION, existing_panes, kill_session, kill_window,
     list_clients, list_sessions, set_session_option, show_notice, signal_channel, wait_for,
     where_is, write_runs,
 };
@@ -51,7 +51,7 @@ pub use launch::{Launch, PreparedLaunch, find_launched, launch, launch_in, launc
 pub use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub use look::{SessionIndex, Target, list_index, look};
 pub use look_memory::{Extent, Memory};
-pub use output::{History, Log, Pending, Style, follow_output, read_log, read_output};
+pub use output::{History, Log, Style, UnsentOutput, follow_output, read_log, read_output};
 pub use ownership::{Mark, MarkedSession, claim, list_marks};
 pub use probe::Probe;
 pub use script::CommandWords;

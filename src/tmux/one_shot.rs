@@ -21,9 +21,9 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// A client that gets SIGTERM when this is dropped before the client has ended, which is safe for
 /// tmux at any time.
 #[derive(Debug)]
-pub(super) struct Leaving(pub(super) Child);
+pub(super) struct TerminateOnDrop(pub(super) Child);
 
-impl Drop for Leaving {
+impl Drop for TerminateOnDrop {
     fn drop(&mut self) {
         terminate(&self.0);
     }
@@ -139,7 +139,7 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // Terminated when it takes too long or the future is dropped. tokio reaps it.
-        let mut leaving = Leaving(self.spawn(&mut process)?);
+        let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
         match tokio::time::timeout(TIME_LIMIT, talk(&mut leaving.0, input)).await {
             Ok(output) => self.frames(&output?, &nonce, commands.len(), time),
             Err(_) => Err(TmuxError::TimedOut),
@@ -166,7 +166,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut leaving = Leaving(self.spawn(&mut process)?);
+        let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
         let output = talk(&mut leaving.0, None).await?;
         match String::from_utf8_lossy(&output.out).trim_end() {
             "" => {}

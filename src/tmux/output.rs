@@ -29,7 +29,7 @@ pub enum History {
 
 /// What happens to output that tmux has not sent yet when the pane is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pending {
+pub enum UnsentOutput {
     /// It arrives before the answer.
     Kept,
     /// tmux discards it, so that a pane that prints faster than its output is read does not delay
@@ -63,12 +63,12 @@ pub async fn follow_output(
     client: &mut Client,
     pane: PaneId,
     history: History,
-    pending: Pending,
+    pending: UnsentOutput,
 ) -> Result<PaneOutput, TmuxError> {
     // A line runs without interruption: the pane prints nothing between these two.
     let pause = match pending {
-        Pending::Kept => None,
-        Pending::Dropped => Some(pause_command(pane)),
+        UnsentOutput::Kept => None,
+        UnsentOutput::Dropped => Some(pause_command(pane)),
     };
     let n_before = pause.iter().len();
     let mut commands: Vec<Command> = pause.into_iter().collect();

@@ -81,7 +81,7 @@ fn check(
 ) {
     let mut gathering = Gathering::new(Instant::now(), events);
     for wait_return in wait_returns {
-        gathering.see(wait_return);
+        gathering.note_return(wait_return);
     }
     let bodies = gathering.deliver(&UserRules::default(), shells);
     let told: Vec<String> = bodies.iter().map(describe).collect();

@@ -114,7 +114,7 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
     let second = consumers.lease(&taking_over("a"), Some(22), 20).await;
     let second = second.unwrap();
     assert_eq!(second.cursor(), 11);
-    assert_eq!(first.outbox().take().1, Some(Ending::Replaced));
+    assert_eq!(first.outbox().take().1, Some(StreamEnd::Replaced));
     first.acknowledge(15);
     first.left_out(16, false);
     drop(first);
