@@ -15,7 +15,7 @@ use crate::support::{Output, Running, World, has_ended};
 fn with_feed(n: u64, size: usize) -> World {
     let world = World::new();
     world.run("api", "exit 3");
-    world.until_deliveries(1);
+    world.until_delivered("exited", "api");
     let records = world.finish();
     let mut notice = records[0].clone();
     for name in ["type", "task", "rerun", "checkpoint", "more"] {
@@ -368,7 +368,7 @@ fn a_consumer_starts_where_it_is_told_and_moves_by_itself_if_it_is_told() {
     kill(now);
     kill(auto);
     world.run("web", "exec sleep 1000");
-    world.until_deliveries(3);
+    world.until_delivered("started", "web");
     // It has a cursor: where new ones start is of no matter.
     let now = consume(&world, "now", &["--from", "now"]);
     let seqs = until_live(&now);

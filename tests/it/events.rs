@@ -385,7 +385,7 @@ fn a_question_is_a_follow_up_and_its_answer_only_a_record() {
 fn a_password_is_a_secret() {
     let world = World::new();
     world.run("sudo", "printf 'Password: '; read -rs _");
-    let records = world.until_deliveries(2);
+    let records = world.until_delivered("input", "sudo");
     let input = event(&records, "input", "sudo");
     assert_eq!(input["prompt"], "Password:");
     assert_eq!(input["secret"], true);

@@ -17,7 +17,12 @@ fn with_tasks() -> (World, Gate, Vec<Value>) {
     world.run("on", "exec sleep 1000");
     world.run("over", "exit 3");
     let records = world.until("all of it", |records| {
-        codes(records, "over").len() == 1 && all_told(records) && story(records).len() >= 5
+        let story = story(records);
+        let has = |line: &str| story.iter().any(|told| told == line);
+        codes(records, "over").len() == 1
+            && has("started waits")
+            && has("started on")
+            && all_told(records)
     });
     world.look();
     (world, gate, records)

@@ -701,7 +701,8 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
         "--timeout",
         "100ms",
     ];
-    assert_eq!(world.task(args).code, 4);
+    let output = world.task(args);
+    assert_eq!(output.code, 4, "{output}");
     let ended = wait(&world, &["api", "--since", after, "--text", "more"]);
     ends_with(&ended, 0, "matched");
     let on_row = ended.1["cursor"].as_str().unwrap();
@@ -719,7 +720,8 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
         "--timeout",
         "100ms",
     ];
-    assert_eq!(world.task(args).code, 4);
+    let output = world.task(args);
+    assert_eq!(output.code, 4, "{output}");
 }
 
 #[test]

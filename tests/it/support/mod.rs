@@ -295,6 +295,17 @@ impl World {
         })
     }
 
+    /// Waits until the task has an event of this type, and all events are delivered. How many
+    /// deliveries that takes depends on the speed of the machine: events within 50 ms share one.
+    #[track_caller]
+    pub(crate) fn until_delivered(&self, event_type: &str, name: &str) -> Vec<Value> {
+        self.until(&format!("{event_type} of {name}"), |records| {
+            let is_meant =
+                |event: &&Value| event["type"] == event_type && event["task"]["windowName"] == name;
+            events(records).iter().any(is_meant) && all_told(records)
+        })
+    }
+
     #[track_caller]
     pub(crate) fn until_true(&self, what: &str, is_true: impl Fn() -> bool) {
         let deadline = Instant::now() + DEADLINE;
