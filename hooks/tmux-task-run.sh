@@ -469,11 +469,14 @@ list_windows() {
     # shellcheck disable=SC2016 # tmux expands it
     local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{==:#{pane_start_command},"#{default-command}"}}}'
     session_id='' windows='' primary='' dead='' named=''
-    if ! ask list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} +$NAMED #{session_name}"; then
+    # `list-commands` would start a server, which -N forbids.
+    if ! ask -N list-panes -s -t "=$session:" -F \
+        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} +$NAMED #{session_name}" \; \
+        list-commands -F "$INHERITED" list-commands; then
         if nothing_there || [[ $reply == *'No such file or directory'* ]]; then return; fi
         fail 1 "could not look at session \`$session\`: ${reply##*$'\n'}"
     fi
+    refuse_inherited
     while read -r id window pane same is_task is_dead seen name; do
         # Where no session has the name, tmux takes the client of that name.
         [ "$name" = "$session" ] || continue
@@ -501,6 +504,19 @@ list_windows() {
     done <<END
 $(sort_panes <<<"$reply")
 END
+}
+
+# refuse_inherited: fails when options that mark a window as a task's are set for more
+# than one window: any shell would count as a task then, and be replaced.
+refuse_inherited() {
+    local name
+    case $reply in
+        *$'\n'"inherited @"*) ;;
+        *) return 0 ;;
+    esac
+    name=${reply##*$'\n'inherited }
+    fail 1 "$name is set for all windows: any shell would count as a task" \
+        "\`tmux set-option -gu $name\` unsets it (-gwu or -su, where it was set so)"
 }
 
 # Puts the panes of each window in the order of their ids: the first is the primary.
@@ -785,6 +801,9 @@ find_owner
 # What tmux knows of the windows of the task's name: as long as that is the same, so
 # are they.
 NAMED="#{W:#{?#{==:#{window_name},$task},#{window_id}+,}}"
+# Options that no window may inherit. A format finds them also where they are set for
+# all windows; that of `list-commands` is expanded for no window, and finds only those.
+INHERITED="#{?#{!=:#{@tmux_task_command},},inherited @tmux_task_command,#{?#{!=:#{@pi_task_command},},inherited @pi_task_command,}}"
 # What tmux says when the task runs; 1 at the end where the server is about to end.
 STARTED="started-$mark #{window_id} #{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}"
 write_environment

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::inherited::print_inherited;
 use super::server::Server;
 use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
@@ -162,14 +163,26 @@ pub async fn list_sessions(
          #{?@tmux_task_death_count,1,0} #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t\
          #{=200:@tmux_task_name}",
     ]);
-    let frames = match connection.run(&[list]).await {
+    // A root that is set for all sessions marks none of them as ours.
+    let inherited = print_inherited("#{=4096:@tmux_task_root}");
+    let frames = match connection.run(&[inherited, list]).await {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         answer => answer?,
     };
-    Ok(last_text(&frames)
-        .lines()
-        .filter_map(read_session)
-        .collect())
+    let inherited = frames.first().map(Frame::text).unwrap_or_default();
+    let inherited = some_line(&inherited);
+    let listed = last_text(&frames);
+    let listed = listed.lines().filter_map(read_session);
+    let own_root = |mut session: ListedSession| {
+        session.root = session.root.filter(|root| Some(root) != inherited.as_ref());
+        session
+    };
+    Ok(listed.map(own_root).collect())
+}
+
+fn some_line(text: &str) -> Option<String> {
+    let line = text::one_line(text.as_bytes(), 4096);
+    (!line.is_empty()).then_some(line)
 }
 
 fn read_session(line: &str) -> Option<ListedSession> {
@@ -180,10 +193,7 @@ fn read_session(line: &str) -> Option<ListedSession> {
     let has_record = numbers.next()? == "1";
     let mut texts = numbers.next()?.split('\t');
     let name = texts.next()?;
-    let mut some = || {
-        let text = text::one_line(texts.next().unwrap_or_default().as_bytes(), 4096);
-        (!text.is_empty()).then_some(text)
-    };
+    let mut some = || some_line(texts.next().unwrap_or_default());
     Some(ListedSession {
         id,
         created,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::inherited::{names_format, print_inherited};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
 use super::rows::{IS_BARE, STAND_IN};
@@ -25,6 +26,8 @@ struct Windows {
     control_clients: Vec<String>,
     /// Whether a hook of the user runs when a window is created.
     has_hook: bool,
+    /// Those of [`OWN`] that windows inherit, in words.
+    inherited: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,6 +59,10 @@ pub(super) struct LaunchLines<'a> {
 
 const MARK: &str = "@tmux_task_launch";
 
+/// Options that a window may not inherit when a task is launched: with the first two any shell would
+/// count as a task, and be replaced; the last one would hide which window this launch has created.
+const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
+
 /// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
@@ -80,10 +87,14 @@ impl<'a> LaunchLines<'a> {
             named,
             control_clients,
             has_hook,
+            inherited,
         } = match self.find_windows(connection).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
+        if let Some(names) = inherited {
+            return Err(LaunchError::Inherited(names));
+        }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named, has_hook).await?,
             [slot] if self.plan.only_if_absent && !slot.is_dead => {
@@ -155,6 +166,7 @@ impl<'a> LaunchLines<'a> {
             list,
             Command::new("show-hooks").args(["-g", HOOK]),
             Command::new("show-hooks").args(["-t", &pane_target, HOOK]),
+            print_inherited(&names_format(&OWN)),
         ];
         match connection.run(&ask).await {
             Err(error) if error.is_missing() => Ok(None),
@@ -171,6 +183,7 @@ impl<'a> LaunchLines<'a> {
                         .collect(),
                     control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
                     has_hook: frames.iter().any(is_hook_set),
+                    inherited: frames.last().and_then(read_inherited),
                 }))
             }
         }
@@ -505,6 +518,17 @@ fn is_hook_set(frame: &Frame) -> bool {
             .is_some_and(|rest| rest.starts_with('['))
     };
     frame.text().lines().any(is_set)
+}
+
+/// Returns the options that are inherited: `@a is` or `@a, @b are`.
+fn read_inherited(frame: &Frame) -> Option<String> {
+    let text = frame.text();
+    let names: Vec<&str> = text.split_whitespace().collect();
+    match &names[..] {
+        [] => None,
+        [name] => Some(format!("{name} is")),
+        names => Some(format!("{} are", names.join(", "))),
+    }
 }
 
 enum Count {

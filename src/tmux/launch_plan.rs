@@ -98,6 +98,10 @@ pub enum LaunchError {
         /// Its window.
         window: WindowId,
     },
+    /// Options that mark a window as a task's are set for more than one window: shells and tasks
+    /// could not be told apart.
+    #[error("{0} set for all windows: any shell would count as a task")]
+    Inherited(String),
     /// The token is not valid.
     #[error("the launch has a token that tmux cannot be asked for")]
     Token,
@@ -130,6 +134,9 @@ impl LaunchError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Running { .. } => Some("without --if-absent, the live run is replaced"),
+            Self::Inherited(_) => Some(
+                "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
+            ),
             Self::ServerEnds(_) => Some("`tmux set-option -s exit-unattached off` lets it run"),
             Self::Name(_)
             | Self::Session(_)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::inherited::{Inherited, presence_command, values_command};
 use super::look_lines::Limit;
 use super::look_memory::{Extent, Inquiry, Memory, confused};
 use super::rows::{
@@ -15,8 +16,8 @@ use super::rows::{
     session_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
-use crate::protocol::Command;
 use crate::protocol::rows::Look;
+use crate::protocol::{Command, Frame};
 
 /// How many windows are asked at once for a count of bells that Pi's helper has left.
 const COUNTS_AT_ONCE: usize = 50;
@@ -67,33 +68,61 @@ pub async fn look(
         Connection::OneShot(_) => Limit::None,
     };
     let mut inquiry = memory.inquire(extent, limit);
-    match ask(connection, target, memory, &mut inquiry).await {
+    let inherited = match ask(connection, target, memory, &mut inquiry).await {
         Err(error) if error.is_missing() => return Ok(None),
         answer => answer?,
+    };
+    if let Some(inherited) = &inherited {
+        inquiry.remove_inherited(inherited);
     }
     add_bells_of_pi(connection, &mut inquiry).await?;
-    let look = memory.settle(inquiry);
-    look.map(Some).ok_or_else(|| confused("no session"))
+    let mut look = memory
+        .settle(inquiry)
+        .ok_or_else(|| confused("no session"))?;
+    for death in &mut look.deaths {
+        if let Some(inherited) = &inherited {
+            inherited.remove_from_death(death);
+        }
+    }
+    Ok(Some(look))
 }
 
+/// Asks everything. Returns the options that windows inherit, if there are any.
 async fn ask(
     connection: &mut Connection<'_>,
     target: &Target,
     memory: &Memory,
     inquiry: &mut Inquiry,
-) -> Result<(), TmuxError> {
+) -> Result<Option<Inherited>, TmuxError> {
     let (session, formats) = (target.pane(), target.formats());
+    let mut is_inherited = false;
     // tmux serves others between two lines: the next one is sent when the answer has come.
     while let Some(line) = inquiry.next_line(memory) {
         let commands = line.commands(&session, formats);
-        let words: Vec<Command> = commands
-            .iter()
-            .map(|(_, command)| command.clone())
-            .collect();
-        let frames = connection.frames(&words).await?;
+        // Their options are read in the same line as what all windows inherit.
+        let presence = (!line.rows.is_empty()).then(presence_command);
+        let words = commands.iter().map(|(_, command)| command.clone());
+        let words: Vec<Command> = presence.clone().into_iter().chain(words).collect();
+        let mut frames = connection.frames(&words).await?;
+        if let Some(presence) = presence {
+            if frames.is_empty() {
+                return Err(confused("no frame"));
+            }
+            let frame = frames.remove(0);
+            if !frame.ok {
+                return Err(TmuxError::from_reply(presence.name(), &frame.text()));
+            }
+            is_inherited |= !frame.text().trim().is_empty();
+        }
         inquiry.take(&line, &commands, frames)?;
     }
-    Ok(())
+    if !is_inherited {
+        return Ok(None);
+    }
+    let frames = connection.run(&[values_command()]).await?;
+    let text = frames.last().map(Frame::text).unwrap_or_default();
+    let inherited = Inherited::parse(&text).ok_or_else(|| confused("a row cannot be read"))?;
+    Ok(Some(inherited))
 }
 
 /// Which windows a session has.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::capture::{Captures, Shape};
 use super::error::TmuxError;
+use super::inherited::Inherited;
 use super::look_lines::{Capture, Limit, Line, Part, Question};
 use super::rows::{
     IndexedWindow, ListedWindow, WindowDetails, read_index, read_lists, read_session,
@@ -658,6 +659,15 @@ impl Inquiry {
             .filter_map(|(window, listed)| Some((*window, listed.details.as_mut()?)))
             .filter(|(_, found)| found.may_have_bells_of_pi)
             .collect()
+    }
+
+    /// Removes the options that windows only inherit.
+    pub(super) fn remove_inherited(&mut self, inherited: &Inherited) {
+        for listed in self.answer.windows.values_mut() {
+            if let Some(found) = &mut listed.details {
+                inherited.remove_from(&mut found.window);
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod gate;
 mod hook_wakeups;
 mod hooks;
 mod idle;
+mod inherited;
 mod keys;
 mod launch;
 mod launch_lines;

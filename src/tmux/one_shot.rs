@@ -108,6 +108,8 @@ impl Server {
             .map_or(0, |since| {
                 i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
             });
+        // `list-commands` would start a server as well.
+        let may_start = commands.first().map(Command::name) == Some("new-session");
         // It is on a command line while the client runs, so it is used for this call only.
         let nonce = nonce();
         let marked: Vec<Command> = commands
@@ -123,13 +125,16 @@ impl Server {
             CommandInput::ArgvWith(given) => (argv(&marked), Some(given)),
             CommandInput::Stdin => {
                 let mut read = vec![Command::new("source-file").arg("-")];
-                if commands.first().map(Command::name) == Some("new-session") {
+                if may_start {
                     read.insert(0, Command::new("start-server"));
                 }
                 (argv(&read), Some(format!("{}\n", control_line(&marked))))
             }
         };
         let mut process = self.client_process();
+        if !may_start {
+            process.arg("-N");
+        }
         process
             .args(words)
             .stdin(match input {

@@ -15,8 +15,12 @@ const END: char = '>';
 /// Returns a format that prints a row of these fields. Fields with free text must be made by
 /// [`quoted`], [`bounded`], [`first_of`], [`counter`] or [`expanded`].
 pub(super) fn row_format(fields: &[&str]) -> String {
-    let fields = fields.join(&FIELD.to_string());
-    format!("{BEGIN}{fields}{END}")
+    format!("{BEGIN}{}{END}", join_fields(fields))
+}
+
+/// Returns a format for several fields of a row.
+pub(super) fn join_fields(fields: &[&str]) -> String {
+    fields.join(&FIELD.to_string())
 }
 
 /// Returns a format for the text of a variable or option.

@@ -11,7 +11,9 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
-use super::quoted::{Fields, bounded, counter, expanded, first_of, quoted, read_rows, row_format};
+use super::quoted::{
+    Fields, bounded, counter, expanded, first_of, join_fields, quoted, read_rows, row_format,
+};
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
@@ -264,6 +266,65 @@ pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
 /// replaces it.
 pub(super) const STAND_IN: &str = "tmux-task-stand-in";
 
+/// The options that describe a task.
+pub(super) const OPTION_NAMES: [&str; 8] = [
+    "@tmux_task_run",
+    "@tmux_task_started",
+    "@tmux_task_replaced",
+    "@tmux_task_owner",
+    "@tmux_task_command",
+    "@pi_task_command",
+    "@tmux_task_cwd",
+    "@pi_task_cwd",
+];
+
+static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
+    let [
+        run,
+        started,
+        replaced,
+        owner,
+        command,
+        of_pi,
+        cwd,
+        cwd_of_pi,
+    ] = OPTION_NAMES;
+    join_fields(&[
+        &counter(run),
+        &counter(started),
+        &counter(replaced),
+        &bounded(owner),
+        &first_of(command, of_pi),
+        &first_of(cwd, cwd_of_pi),
+    ])
+});
+
+/// A row with the options that describe a task.
+pub(super) static OPTIONS_FORMAT: LazyLock<String> =
+    LazyLock::new(|| row_format(&[&OPTION_FIELDS]));
+
+/// The values of these options, as in [`WindowRow`].
+#[derive(Debug)]
+pub(super) struct WindowOptions {
+    pub(super) run: Option<u32>,
+    pub(super) started: Option<Millis>,
+    pub(super) replaced: Option<u32>,
+    pub(super) owner: Option<String>,
+    pub(super) command: Option<String>,
+    pub(super) cwd: Option<String>,
+}
+
+pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
+    Some(WindowOptions {
+        run: fields.maybe()?,
+        started: fields.maybe()?,
+        replaced: fields.maybe()?,
+        owner: fields.some_text()?,
+        command: fields.some_text()?,
+        cwd: fields.some_text()?,
+    })
+}
+
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
@@ -273,15 +334,10 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{window_activity}",
         &counter(BELLS),
         &counter(BELLS_OF_PI),
-        &counter("@tmux_task_run"),
-        &counter("@tmux_task_started"),
-        &counter("@tmux_task_replaced"),
-        &bounded("@tmux_task_owner"),
+        &OPTION_FIELDS,
         IS_BARE,
         &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
         &quoted("window_name"),
-        &first_of("@tmux_task_command", "@pi_task_command"),
-        &first_of("@tmux_task_cwd", "@pi_task_cwd"),
         "#{pane_pid}",
         "#{pane_dead}",
         "#{pane_dead_status}",
@@ -310,20 +366,21 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     let activity = fields.maybe()?.unwrap_or_default();
     let bell_count = own_count(window, &fields.raw()?);
     let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
+    let options = read_options(fields)?;
     let mut window = WindowRow {
         window,
         bell,
         activity,
         bell_count,
-        run: fields.maybe()?,
-        started: fields.maybe::<Millis>()?,
-        replaced: fields.maybe()?,
-        owner: fields.some_text()?,
+        run: options.run,
+        started: options.started,
+        replaced: options.replaced,
+        owner: options.owner,
         is_bare: fields.flag()?,
         is_stand_in: fields.flag()?,
         name: fields.text()?,
-        command: fields.some_text()?,
-        cwd: fields.some_text()?,
+        command: options.command,
+        cwd: options.cwd,
         pane: None,
     };
     let pid = fields.maybe()?;
@@ -405,7 +462,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "1", "0", name, "", "",
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "1", "0", name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

@@ -18,6 +18,7 @@ mod helper;
 mod hooks;
 mod hostile;
 mod house;
+mod inherited;
 mod launching;
 mod logs;
 #[cfg(feature = "notice")]

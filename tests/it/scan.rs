@@ -132,6 +132,25 @@ fn other_projects_and_other_sessions_are_left_alone() {
 }
 
 #[test]
+fn a_root_that_is_set_for_all_sessions_makes_no_session_ours() {
+    for scope in ["-g", "-gw", "-s"] {
+        let world = quiet();
+        let users = ["new-session", "-d", "-s", "users", "-n", "x"];
+        world.tmux([&users[..], &["exec sleep 1000"]].concat());
+        world.tmux(["set-option", "-w", "-t", "=users:", "remain-on-exit", "on"]);
+        world.tmux(["respawn-window", "-k", "-t", "=users:", "exit 0"]);
+        world.until_ended("=users:");
+        live(&world, "work", "mine");
+        let project = world.project().display().to_string();
+        world.tmux(["set-option", scope, "@tmux_task_root", &project]);
+        world.daemon();
+        world.look();
+        assert_eq!(sessions(&world), ["users", "work"], "{scope}");
+        assert_eq!(story(&world.finish()), [""; 0], "{scope}");
+    }
+}
+
+#[test]
 fn a_session_on_a_terminal_is_never_cleaned() {
     let world = quiet();
     dead(&world, "old", "a");

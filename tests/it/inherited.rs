@@ -1,0 +1,138 @@
+//! Options of ours that are set for all windows, all sessions or the server: no window or session
+//! has them because of that.
+
+use serde_json::Value;
+
+use crate::support::{Output, World, event};
+
+/// Where an option is set for more than one window.
+const SCOPES: [&str; 3] = ["-g", "-gw", "-s"];
+
+fn owner_of<'a>(look: &'a Value, name: &str) -> &'a Value {
+    let tasks = look["tasks"].as_array().unwrap();
+    let task = tasks.iter().find(|task| task["windowName"] == name);
+    &task.unwrap()["owner"]
+}
+
+#[test]
+fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
+    for scope in SCOPES {
+        let mut world = World::new();
+        world.run("before", "exec sleep 1000");
+        let set = |option: &str, value: &str| world.tmux(["set-option", scope, option, value]);
+        set("@tmux_task_owner", "pi:9");
+        set("@tmux_task_run", "7");
+        set("@tmux_task_cwd", "/nowhere");
+        world.run("mine", "exec sleep 1000");
+        world.tmux([
+            "new-window",
+            "-d",
+            "-t",
+            "=work:",
+            "-n",
+            "other",
+            "sleep 1000",
+        ]);
+        let look = world.look();
+        for name in ["before", "mine", "other"] {
+            assert_eq!(
+                owner_of(&look, name),
+                &Value::Null,
+                "{scope} {name}: {look}"
+            );
+        }
+        for task in look["tasks"].as_array().unwrap() {
+            assert_eq!(task["run"], 1, "{scope}: {task}");
+            assert_ne!(task["taskCwd"], "/nowhere", "{scope}: {task}");
+        }
+        // The server's option would hide the window's own.
+        if scope != "-s" {
+            world.set("TMUX_TASK_OWNER", "pi:1");
+            world.run("agents", "exec sleep 1000");
+            let records = world.until_delivered("started", "agents");
+            assert_eq!(
+                event(&records, "started", "agents")["task"]["owner"],
+                "pi:1"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_run_that_no_look_showed_has_no_owner_of_all_windows() {
+    for scope in SCOPES {
+        let mut world = World::new();
+        world.run("stays", "exec sleep 1000");
+        world.until_delivered("started", "stays");
+        // A daemon that was killed has left its hooks.
+        world.kill_daemon();
+        world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        world.tmux(["set-option", scope, "@tmux_task_owner", "pi:9"]);
+        let window = world.run("gone", "exit 3");
+        world.until_ended(&window);
+        world.tmux(["kill-window", "-t", &window]);
+        world.daemon();
+        let records = world.until_delivered("exited", "gone");
+        let owner = &event(&records, "exited", "gone")["task"]["owner"];
+        assert_eq!(owner, &Value::Null, "{scope}");
+    }
+}
+
+#[test]
+fn a_shell_stays_one_where_all_windows_have_a_command() {
+    for scope in SCOPES {
+        let world = World::new();
+        world.run("api", "exec sleep 1000");
+        world.tmux(["set-option", scope, "@tmux_task_command", "make"]);
+        world.tmux(["new-window", "-d", "-t", "=work:", "-n", "mine"]);
+        let records = world.until_delivered("started", "mine");
+        assert_eq!(
+            event(&records, "started", "mine")["task"]["shell"],
+            true,
+            "{scope}"
+        );
+    }
+}
+
+#[test]
+fn neither_launcher_takes_a_shell_for_a_task_because_of_an_option_for_all_windows() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
+    let pid = || world.tmux(["display-message", "-p", "-t", "work:", "#{pane_pid}"]);
+    let shell = pid();
+    let launch = |is_program: bool| {
+        let mut command = if is_program {
+            world.command(World::program())
+        } else {
+            world.command(World::helper())
+        };
+        if is_program {
+            command.arg("run");
+        }
+        command.args(["node", "--", "touch run"]);
+        Output::of(command)
+    };
+    for scope in SCOPES {
+        for option in ["@tmux_task_command", "@pi_task_command"] {
+            world.tmux(["set-option", scope, option, "x"]);
+            for is_program in [true, false] {
+                let output = launch(is_program);
+                assert_eq!(output.code, 1, "{output}");
+                let said = format!("{option} is set for all windows");
+                assert!(output.err.contains(&said), "{output}");
+                assert!(output.err.contains("set-option -gu"), "{output}");
+            }
+            world.tmux(["set-option", "-u", scope, option]);
+        }
+    }
+    // This would hide the program's own mark, by which it knows what it has launched.
+    world.tmux(["set-option", "-s", "@tmux_task_launch", "x"]);
+    let output = launch(true);
+    assert_eq!(output.code, 1, "{output}");
+    assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
+    assert_eq!(pid(), shell);
+    assert!(!world.project().join("run").exists());
+    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
+    assert_eq!(windows, "node");
+}
