@@ -117,7 +117,11 @@ pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
     if ready.trim() == READY {
         return Ok(reason);
     }
-    let reason = reason.strip_prefix("tmux-task: ").unwrap_or(&reason);
+    let reason = ["tmux-task: ", "daemon: "]
+        .into_iter()
+        .fold(reason.as_str(), |rest, frame| {
+            rest.strip_prefix(frame).unwrap_or(rest)
+        });
     let reason = reason
         .lines()
         .next()

@@ -144,7 +144,15 @@ pub(super) async fn occupant(
 }
 
 fn saved_life(paths: &Paths) -> Option<SessionLife> {
-    life_of(&load_saved(&paths.saved())?)
+    life_of(&load(&paths.saved())?)
+}
+
+/// Returns the snapshot saved in this file; `None` where there is none or it cannot be used.
+fn load(file: &Path) -> Option<SavedSession> {
+    load_saved(file).unwrap_or_else(|damaged| {
+        tracing::debug!(%damaged, "not used");
+        None
+    })
 }
 
 fn life_of(saved: &SavedSession) -> Option<SessionLife> {
@@ -159,7 +167,7 @@ pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Opt
     let files = paths.all_saved().into_iter();
     let recent = files.filter(|file| changed_at(file).is_some_and(|at| at >= earliest));
     let found = recent.filter_map(|file| {
-        let saved = load_saved(&file).filter(|saved| life_of(saved).as_ref() == Some(life))?;
+        let saved = load(&file).filter(|saved| life_of(saved).as_ref() == Some(life))?;
         let asked = saved.asked.unwrap_or(saved.snapshot.session_name);
         // Neither a copy of another folder nor one created by an earlier version for another name.
         let is_at_home = paths_of(server, &asked).is_ok_and(|paths| paths.saved() == file);

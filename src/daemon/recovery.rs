@@ -4,8 +4,8 @@ use crate::diff::apply;
 use crate::engine::Memory;
 use crate::feed::{FeedError, Journal, PendingEvents, RecordedLook, load_saved, recover};
 use crate::model::{Bookmark, EventKind, Seq, Snapshot};
-use crate::paths::{Paths, hex};
-use crate::wire::{Checkpoint, SavedLife};
+use crate::paths::{Paths, hex, name_in};
+use crate::wire::{Checkpoint, SavedLife, SavedSession};
 
 /// The initial state of a daemon.
 #[derive(Debug)]
@@ -19,11 +19,12 @@ pub(super) struct InitialState {
     pub(super) pending: PendingEvents,
 }
 
-/// Reads the state of the last daemon. `fresh` ignores the snapshot, so that the next look is a new
+/// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new
 /// baseline.
 pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedError> {
-    let saved = load_saved(&paths.saved());
-    let recovered = recover(&paths.feed(), saved.as_ref())?;
+    let saved = load(paths);
+    let mut replay = Replay::of(saved.as_ref(), name_in(&paths.asked));
+    let recovered = recover(&paths.feed(), saved.as_ref(), |look| replay.carry_on(&look))?;
     let journal = Journal::open(&paths.feed(), recovered.end)?;
     let epoch = epoch(
         recovered.epoch,
@@ -33,8 +34,8 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     );
 
     // A feed that was cut: the numbers lost with its end were used.
-    let told = saved.as_ref().filter(|saved| saved.epoch == epoch);
-    let last_seq = told.map_or(0, |saved| saved.last_seq);
+    let same_feed = saved.as_ref().filter(|saved| saved.epoch == epoch);
+    let last_seq = same_feed.map_or(0, |saved| saved.last_seq);
     if last_seq > recovered.last_seq {
         tracing::error!(
             from = recovered.last_seq + 1,
@@ -42,24 +43,15 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
             "records are gone"
         );
     }
-
-    let mut before = None;
-    let mut bookmark = Bookmark::default();
-    if let Some(saved) = saved.filter(|_| !fresh) {
-        match saved.to_snapshot() {
-            Ok(mut snapshot) => {
-                bookmark = saved.bookmark();
-                // Events that were recorded after saving have been reported.
-                if saved.epoch == epoch {
-                    for look in &recovered.since {
-                        carry_on(&mut snapshot, &mut bookmark, look);
-                    }
-                }
-                before = Some(snapshot);
-            }
-            Err(error) => tracing::error!(error, "the saved snapshot reads badly"),
-        }
+    // Looks of another feed did not follow the saved one.
+    if let Some(saved) = saved.as_ref().filter(|saved| saved.epoch != epoch) {
+        replay = Replay::of(Some(saved), &replay.snapshot.session);
     }
+    let (before, bookmark) = if fresh {
+        (None, Bookmark::default())
+    } else {
+        replay.into_state()
+    };
     let memory = Memory {
         before,
         waiting: recovered.pending.waiting(),
@@ -73,6 +65,67 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
         epoch,
         pending: recovered.pending,
     })
+}
+
+/// Returns the saved snapshot. One that cannot be used is kept under another name.
+fn load(paths: &Paths) -> Option<SavedSession> {
+    let damaged = match load_saved(&paths.saved()) {
+        Ok(saved) => return saved,
+        Err(damaged) => damaged,
+    };
+    match damaged.set_aside() {
+        Ok(kept) => {
+            tracing::error!(%damaged, kept = %kept.display(), "continuing from the feed alone")
+        }
+        Err(error) => tracing::error!(%damaged, %error, "continuing from the feed alone"),
+    }
+    None
+}
+
+/// The session as the last daemon knew it: the saved snapshot, with the looks applied that were
+/// recorded later. Without a saved snapshot, what the feed says of its tasks; windows that it does
+/// not mention are new then.
+struct Replay {
+    snapshot: Snapshot,
+    bookmark: Bookmark,
+    /// Whether there was a snapshot, or a look that says which life of the session it saw.
+    is_known: bool,
+}
+
+impl Replay {
+    fn of(saved: Option<&SavedSession>, session: &str) -> Self {
+        let nothing = Self {
+            snapshot: Snapshot::missing(session, 0),
+            bookmark: Bookmark::default(),
+            is_known: false,
+        };
+        let Some(saved) = saved else { return nothing };
+        match saved.to_snapshot() {
+            Ok(snapshot) => Self {
+                snapshot,
+                bookmark: saved.bookmark(),
+                is_known: true,
+            },
+            Err(error) => {
+                tracing::error!(error, "the saved snapshot reads badly");
+                nothing
+            }
+        }
+    }
+
+    /// Applies a look that was recorded later.
+    fn carry_on(&mut self, look: &RecordedLook) {
+        self.is_known |= look.checkpoint.is_some();
+        carry_on(&mut self.snapshot, &mut self.bookmark, look);
+    }
+
+    fn into_state(self) -> (Option<Snapshot>, Bookmark) {
+        if self.is_known {
+            (Some(self.snapshot), self.bookmark)
+        } else {
+            (None, Bookmark::default())
+        }
+    }
 }
 
 /// Applies a look that was recorded later to the saved state.

@@ -47,7 +47,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the feed and cuts off what is behind `end`: a partial write left by a crash.
+    /// Opens the feed and cuts off what is behind `end`: a partial write left by a crash. A file
+    /// without a complete write, where `end` is 0, is kept under another name.
     ///
     /// # Errors
     ///
@@ -64,6 +65,11 @@ impl Journal {
             tracing::warn!(%error, "could not sync the feed's folder");
         }
         let length = file.metadata().map_err(failed("open"))?.len();
+        if length > 0 && end == 0 {
+            // No complete write of ours. It may be anything, so nothing of it is lost.
+            put_aside(path)?;
+            return Self::open(path, end);
+        }
         if length > end {
             file.set_len(end)
                 .and_then(|()| file.sync_all())
@@ -249,9 +255,7 @@ impl Journal {
             let there = fs::symlink_metadata(&self.path);
             let is_something = there.is_ok_and(|there| there.len() > 0 || !there.is_file());
             if is_something {
-                let aside = self.path.with_extension("jsonl.other");
-                fs::rename(&self.path, &aside).map_err(failed("put aside"))?;
-                tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
+                put_aside(&self.path)?;
             }
         }
         let reopened = Self::open(&self.path, end)?;
@@ -259,6 +263,18 @@ impl Journal {
         self.changes += 1;
         Ok(())
     }
+}
+
+/// Keeps a file that is not of this feed under another name.
+fn put_aside(path: &Path) -> Result<(), FeedError> {
+    let aside = path.with_extension("jsonl.other");
+    fs::rename(path, &aside).map_err(|source| FeedError::Io {
+        what: "put aside",
+        path: path.to_owned(),
+        source,
+    })?;
+    tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
+    Ok(())
 }
 
 /// Makes a new file's name durable: a synced file without a synced folder entry is lost in a power

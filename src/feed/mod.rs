@@ -22,7 +22,7 @@ pub use pending::PendingEvents;
 pub use read::{End, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{FeedState, RecordedLook, recover};
-pub use saved::{load_saved, store_saved};
+pub use saved::{DamagedSnapshot, load_saved, store_saved};
 
 #[cfg(test)]
 mod tests;

@@ -20,8 +20,6 @@ pub struct FeedState {
     pub end: u64,
     /// Events without a delivery, and tasks that wait for input.
     pub pending: PendingEvents,
-    /// The looks recorded after the requested sequence number.
-    pub since: Vec<RecordedLook>,
 }
 
 /// The events of one look, recorded by one write.
@@ -34,19 +32,25 @@ pub struct RecordedLook {
 }
 
 /// Reads the feed, from the last record that `saved` includes if that record is still at its
-/// position, otherwise all of it. [`FeedState::since`] has the looks recorded after it.
+/// position, otherwise all of it. Passes on the looks recorded after that record, in order; without
+/// `saved`, all of them.
 ///
 /// # Errors
 ///
 /// When the file cannot be read. A missing file is an empty feed.
-pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<FeedState, FeedError> {
+pub fn recover(
+    path: &Path,
+    saved: Option<&SavedSession>,
+    each_look: impl FnMut(RecordedLook),
+) -> Result<FeedState, FeedError> {
     let (mut lines, pending) = saved
         .and_then(|saved| resume(path, saved))
         .unwrap_or_else(|| (WholeLines::new(path), PendingEvents::default()));
     let mut past = Past {
         since: saved.map_or(0, |saved| saved.last_seq),
         pending,
-        ..Past::default()
+        look: RecordedLook::default(),
+        each_look,
     };
     let mut epoch = lines.epoch().map(ToOwned::to_owned);
     while let Some(line) = lines.next_line()? {
@@ -69,7 +73,6 @@ pub fn recover(path: &Path, saved: Option<&SavedSession>) -> Result<FeedState, F
         last_seq: end.last_seq,
         end: end.at,
         pending: past.pending,
-        since: past.looks,
     })
 }
 
@@ -110,17 +113,16 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvent
 }
 
 /// The result of the records read so far.
-#[derive(Default)]
-struct Past {
-    /// The number after which events are collected.
+struct Past<F> {
+    /// The number after which looks are passed on.
     since: Seq,
     pending: PendingEvents,
-    looks: Vec<RecordedLook>,
     /// The look whose write is being read.
     look: RecordedLook,
+    each_look: F,
 }
 
-impl Past {
+impl<F: FnMut(RecordedLook)> Past<F> {
     fn read(&mut self, record: DurableRecord) -> Result<(), String> {
         let seq = record.seq;
         let is_last_of_write = record.more == 0;
@@ -140,7 +142,7 @@ impl Past {
             }
         }
         if is_last_of_write && self.look != RecordedLook::default() {
-            self.looks.push(std::mem::take(&mut self.look));
+            (self.each_look)(std::mem::take(&mut self.look));
         }
         Ok(())
     }

@@ -1,30 +1,64 @@
 //! The saved snapshot, which avoids reading the whole feed.
 
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::files;
-use crate::wire::SavedSession;
+use crate::wire::{SavedSession, VERSION};
 
-/// Returns the state saved by the last daemon; `None` when there is none. A file that cannot be
-/// read is logged and ignored.
-#[must_use]
-pub fn load_saved(path: &Path) -> Option<SavedSession> {
+/// A saved snapshot that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the saved snapshot {} cannot be read: {why}", .path.display())]
+pub struct DamagedSnapshot {
+    /// Its file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl DamagedSnapshot {
+    /// Keeps the file under another name, so that the next one does not replace it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be renamed.
+    pub fn set_aside(&self) -> io::Result<PathBuf> {
+        let aside = self.path.with_extension("json.damaged");
+        fs::rename(&self.path, &aside)?;
+        Ok(aside)
+    }
+}
+
+/// Returns the state saved by the last daemon; `None` when there is none.
+///
+/// # Errors
+///
+/// When the file cannot be read, or is of another version.
+pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> {
+    let damaged = |why: String| DamagedSnapshot {
+        path: path.to_owned(),
+        why,
+    };
     let bytes = match files::read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => {
-            tracing::error!(%error, path = %path.display(), "could not read the saved snapshot");
-            return None;
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(damaged(error.to_string())),
     };
-    match serde_json::from_slice(&bytes) {
-        Ok(saved) => Some(saved),
-        Err(error) => {
-            tracing::error!(%error, path = %path.display(), "the saved snapshot is damaged");
-            None
-        }
+    // The version first: a later one may have other fields.
+    let version: FileVersion =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if version.v != VERSION {
+        return Err(damaged(format!("it has version {}", version.v)));
     }
+    let saved = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(saved))
+}
+
+/// What every version of the file has.
+#[derive(serde::Deserialize)]
+struct FileVersion {
+    v: u32,
 }
 
 /// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server

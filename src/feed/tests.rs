@@ -52,7 +52,7 @@ impl Feed {
 
     /// Writes as a daemon that has just come.
     fn append(&self, records: &[Record]) {
-        let recovered = recover(&self.path, None).unwrap();
+        let recovered = self.recover();
         let mut journal = Journal::open(&self.path, recovered.end).unwrap();
         journal.append(records, &context()).unwrap();
         assert_eq!(journal.end(), fs::metadata(&self.path).unwrap().len());
@@ -65,7 +65,14 @@ impl Feed {
     }
 
     fn recover(&self) -> FeedState {
-        recover(&self.path, None).unwrap()
+        self.recover_from(None).0
+    }
+
+    /// What a daemon finds that has this saved, and the looks that were recorded later.
+    fn recover_from(&self, saved: Option<&SavedSession>) -> (FeedState, Vec<RecordedLook>) {
+        let mut looks = Vec::new();
+        let recovered = recover(&self.path, saved, |look| looks.push(look)).unwrap();
+        (recovered, looks)
     }
 }
 
@@ -202,7 +209,7 @@ fn a_torn_write_is_there_whole_or_not_at_all() {
             (vec![1], whole)
         };
         assert_eq!(feed.seqs(0), seqs, "cut at {cut}");
-        let recovered = feed.recover();
+        let (recovered, looks) = feed.recover_from(None);
         assert_eq!(recovered.last_seq, seqs.len() as Seq, "cut at {cut}");
         assert_eq!(recovered.end, end as u64, "cut at {cut}");
         assert_eq!(
@@ -210,8 +217,8 @@ fn a_torn_write_is_there_whole_or_not_at_all() {
             seqs.len(),
             "cut at {cut}"
         );
-        let since = recovered.since.iter().map(|look| look.events.len());
-        assert_eq!(since.sum::<usize>(), seqs.len(), "cut at {cut}");
+        let recorded = looks.iter().map(|look| look.events.len());
+        assert_eq!(recorded.sum::<usize>(), seqs.len(), "cut at {cut}");
         // The next daemon goes on with the next number, on a line of its own. Each waits for the
         // disk, so not after every cut.
         if cut % 10 != 0 && bytes.len() - cut > 2 {
@@ -372,9 +379,9 @@ fn the_events_after_a_number_are_returned() {
     feed.append(&[notice(3, &[1, 2])]);
     feed.append(&events(4, "@1 a running", ""));
     let since = |seq| -> Vec<String> {
-        let recovered = recover(&feed.path, Some(&saved_at(seq))).unwrap();
-        let looks = recovered.since.iter();
+        let (_, looks) = feed.recover_from(Some(&saved_at(seq)));
         looks
+            .iter()
             .flat_map(|look| look.events.iter().map(describe))
             .collect()
     };
@@ -453,7 +460,8 @@ fn what_waits_for_a_full_disk_is_bounded() {
 fn a_saved_snapshot_is_read_back() {
     let feed = Feed::new();
     let path = feed.path.with_file_name("session.json");
-    assert_eq!(load_saved(&path), None);
+    let load = || load_saved(&path).map_err(|damaged| damaged.why);
+    assert_eq!(load(), Ok(None));
     let look = snapshot("life 3; @1#2 a running bells=1 : x; @2 b dead SIGKILL");
     let bookmark = Bookmark {
         deaths_read: Some(7),
@@ -461,18 +469,34 @@ fn a_saved_snapshot_is_read_back() {
     };
     let saved = SavedSession::new("work", &look, &bookmark, "e1", 9);
     store_saved(&path, &saved).unwrap();
-    assert_eq!(load_saved(&path), Some(saved.clone()));
+    assert_eq!(load(), Ok(Some(saved.clone())));
     assert_eq!(saved.to_snapshot(), Ok(look));
     assert_eq!(saved.bookmark(), bookmark);
-    fs::write(&path, "{\"v\":1").unwrap();
-    assert_eq!(load_saved(&path), None);
     store_saved(&path, &saved).unwrap();
-    assert_eq!(load_saved(&path), Some(saved));
-    let names: Vec<_> = fs::read_dir(path.parent().unwrap())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    assert_eq!(names, ["session.json"]);
+    assert_eq!(load(), Ok(Some(saved)));
+    let names = || {
+        let entries = fs::read_dir(path.parent().unwrap()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["session.json"]);
+    // A later version may have other fields.
+    for (text, why) in [
+        ("", "EOF while parsing"),
+        ("{\"v\":1", "EOF while parsing"),
+        ("{\"v\":1}", "missing field `epoch`"),
+        ("{\"v\":2,\"other\":[]}", "it has version 2"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let damaged = load_saved(&path).unwrap_err();
+        assert!(damaged.why.starts_with(why), "{damaged}");
+        damaged.set_aside().unwrap();
+        assert_eq!(names(), ["session.json.damaged"]);
+        let kept = fs::read_to_string(path.with_extension("json.damaged"));
+        assert_eq!(kept.unwrap(), text);
+        assert_eq!(load(), Ok(None));
+    }
 }
 
 /// A daemon's engine, its records written to a feed.
@@ -485,10 +509,10 @@ struct Daemon<'a> {
 impl Daemon<'_> {
     /// Returns a daemon that carries on from a saved look and what the feed tells of later.
     fn back(feed: &Feed, saved: Option<Snapshot>) -> Daemon<'_> {
-        let past = feed.recover();
+        let (past, looks) = feed.recover_from(None);
         let mut before = saved;
         if let Some(before) = &mut before {
-            for event in past.since.iter().flat_map(|look| &look.events) {
+            for event in looks.iter().flat_map(|look| &look.events) {
                 apply(before, event);
             }
         }
@@ -728,7 +752,7 @@ fn recovery_from_any_saved_place_finds_what_the_whole_feed_says() {
     assert_eq!(whole.pending.undelivered().len(), 2);
     assert_eq!(whole.pending.waiting().len(), 1);
     for saved in &saved {
-        let recovered = recover(&feed.path, Some(saved)).unwrap();
+        let (recovered, looks) = feed.recover_from(Some(saved));
         assert_eq!(recovered.pending, whole.pending, "from {}", saved.last_seq);
         assert_eq!(
             (
@@ -738,8 +762,8 @@ fn recovery_from_any_saved_place_finds_what_the_whole_feed_says() {
             ),
             (whole.last_seq, whole.end, Some("e1"))
         );
-        let plain = recover(&feed.path, Some(&saved_at(saved.last_seq))).unwrap();
-        assert_eq!(recovered.since, plain.since);
+        let (_, all_read) = feed.recover_from(Some(&saved_at(saved.last_seq)));
+        assert_eq!(looks, all_read);
     }
 }
 
@@ -752,7 +776,7 @@ fn recovery_reads_only_what_is_behind_the_saved_place() {
     let last = text.trim_end().rfind('\n').unwrap() + 1;
     let garbled = "x".repeat(last - 1) + "\n" + &text[last..];
     fs::write(&feed.path, garbled).unwrap();
-    let recovered = recover(&feed.path, saved.last()).unwrap();
+    let (recovered, _) = feed.recover_from(saved.last());
     assert_eq!(recovered.pending, whole.pending);
     assert_ne!(feed.recover().pending, whole.pending);
 }
@@ -765,7 +789,7 @@ fn a_feed_that_has_changed_is_read_from_its_beginning() {
     let saved = saved.last().unwrap();
     let check = |changed: &str| {
         fs::write(&feed.path, changed).unwrap();
-        let recovered = recover(&feed.path, Some(saved)).unwrap();
+        let (recovered, _) = feed.recover_from(Some(saved));
         let whole = feed.recover();
         assert_eq!(recovered.pending, whole.pending);
         assert_eq!(
@@ -782,7 +806,7 @@ fn a_feed_that_has_changed_is_read_from_its_beginning() {
     check(&text.replace("\"seq\":9", "\"seq\":8"));
     check(&(text.clone() + lines[0]));
     fs::remove_file(&feed.path).unwrap();
-    assert_eq!(recover(&feed.path, Some(saved)).unwrap().last_seq, 0);
+    assert_eq!(feed.recover_from(Some(saved)).0.last_seq, 0);
 }
 
 #[test]

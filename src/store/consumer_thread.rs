@@ -15,6 +15,9 @@ use crate::wire::SavedConsumer;
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// What becomes of a consumer whose file cannot be read.
+const STARTS_AGAIN: &str = "the consumer's position is lost: it starts again at the first record";
+
 /// Loads the consumers of a feed from their folder and starts the thread that saves them.
 ///
 /// # Errors
@@ -42,9 +45,9 @@ fn load(folder: &Path) -> Vec<SavedConsumer> {
             Ok(consumer) => consumers.push(consumer),
             Err(damaged) => match damaged.set_aside(folder) {
                 Ok(aside) => {
-                    tracing::error!(%damaged, kept = %aside.display(), "a consumer is lost")
+                    tracing::error!(%damaged, kept = %aside.display(), "{STARTS_AGAIN}")
                 }
-                Err(error) => tracing::error!(%damaged, %error, "a consumer is lost"),
+                Err(error) => tracing::error!(%damaged, %error, "{STARTS_AGAIN}"),
             },
         }
     }

@@ -34,7 +34,7 @@ impl Desk {
     }
 
     fn load(&self) -> Option<SavedSession> {
-        load_saved(&self.saved())
+        load_saved(&self.saved()).unwrap()
     }
 
     fn append(&mut self, records: Vec<Record>) {
@@ -55,7 +55,7 @@ impl Desk {
     }
 
     fn beginning(&self, journal: Journal) -> StoreSetup {
-        let recovered = recover(&self.feed, self.load().as_ref()).unwrap();
+        let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
         StoreSetup {
             journal,
             epoch: "e1".to_owned(),
@@ -71,7 +71,7 @@ impl Desk {
     /// Does the jobs as a daemon that has just started; returns what was published and the last
     /// report.
     fn work(&mut self) -> (Vec<String>, Report) {
-        let recovered = recover(&self.feed, self.load().as_ref()).unwrap();
+        let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
         let journal = Journal::open(&self.feed, recovered.end).unwrap();
         self.work_with(journal)
     }
@@ -167,7 +167,7 @@ fn what_waits_is_written_together_and_the_counts_are_published_in_their_place() 
         report.counts,
         Some(snapshot("@1 a running; @2 b running").counts(|_| false))
     );
-    assert_eq!(recover(&desk.feed, None).unwrap().last_seq, 4);
+    assert_eq!(recover(&desk.feed, None, drop).unwrap().last_seq, 4);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_snapshot_is_saved_with_what_the_feed_leaves_open_there() {
     let feed = desk.load().unwrap().feed.unwrap();
     assert!(covered < feed.end && feed.end < length(&desk.feed));
     assert_eq!(feed.undelivered.len(), 2);
-    let recovered = recover(&desk.feed, desk.load().as_ref()).unwrap();
+    let recovered = recover(&desk.feed, desk.load().as_ref(), drop).unwrap();
     assert_eq!(recovered.last_seq, 5);
     assert_eq!(recovered.pending.undelivered(), []);
     assert_eq!(recovered.end, length(&desk.feed));

@@ -13,6 +13,7 @@ mod daemon;
 mod descriptors;
 mod environment;
 mod events;
+mod faults;
 mod feed;
 mod helper;
 mod hooks;
