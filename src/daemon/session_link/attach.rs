@@ -1,0 +1,155 @@
+//! Finds the session, marks it as ours and attaches to it.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::super::control_clients::ControlClients;
+use super::super::ownership::{self, Claim};
+use super::{ATTACH_PAUSE, Link, SessionInfo, SessionLink, apart};
+use crate::model::{SessionLife, text};
+use crate::protocol::rows::Look;
+use crate::tmux::{self, Connection, Extent, SessionIndex, Target, TmuxError};
+use crate::wire::Whereabouts;
+
+impl SessionLink {
+    /// Finds the session with a new process, and attaches when it is time to. If that fails, looks
+    /// with new processes.
+    pub(super) async fn look_apart(&mut self) -> Result<Option<Look>, TmuxError> {
+        if !self.server_listens() {
+            return self.without_server().await;
+        }
+        let found = self.find().await?;
+        self.elsewhere = None;
+        let Some(index) = found else {
+            // The server may have closed its socket just now.
+            return match self.server_listens() {
+                true => Ok(None),
+                false => self.without_server().await,
+            };
+        };
+        if !self.claim(&index.life).await? {
+            return Ok(None);
+        }
+        if let Link::Apart { attach_at, pause } = self.link
+            && attach_at <= Instant::now()
+        {
+            match self.attach(&index).await {
+                Ok(whole) => return Ok(whole),
+                Err(error) => {
+                    tracing::warn!(%error, "could not attach; looking with a process each time");
+                    let (_, most) = ATTACH_PAUSE;
+                    self.link = Link::Apart {
+                        attach_at: Instant::now() + pause,
+                        pause: (pause * 2).min(most),
+                    };
+                }
+            }
+        }
+        let mut connection = Connection::OneShot(&self.server);
+        let target = Target::Id(index.life.id);
+        tmux::look(&mut connection, &target, &mut self.memory, Extent::Whole).await
+    }
+
+    /// Finds the session that we follow, or else the one that has its name.
+    async fn find(&self) -> Result<Option<SessionIndex>, TmuxError> {
+        let mut connection = Connection::OneShot(&self.server);
+        if let Some(life) = &self.life {
+            let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
+            if let Some(index) = found.filter(|index| index.life == *life) {
+                return Ok(Some(index));
+            }
+        }
+        let target = Target::Name(self.name.clone());
+        tmux::list_index(&mut connection, &target).await
+    }
+
+    /// Marks the session as ours. Returns whether it is: a session that another daemon follows or
+    /// followed, by its former name, is not, because its state is elsewhere.
+    async fn claim(&mut self, life: &SessionLife) -> Result<bool, TmuxError> {
+        if self.claimed.as_ref() == Some(life) {
+            return Ok(true);
+        }
+        if self.life.as_ref() != Some(life) {
+            let kept = ownership::kept_as(&self.server, &self.paths, life);
+            if let Some(asked) = kept.filter(|asked| *asked != self.paths.asked) {
+                tracing::info!(asked, "its state is kept elsewhere");
+                self.elsewhere = Some(asked);
+                return Ok(false);
+            }
+        }
+        match ownership::claim(&self.server, life, &self.paths.asked).await? {
+            Claim::Ours => {
+                self.claimed = Some(life.clone());
+                Ok(true)
+            }
+            Claim::Theirs(mark) => {
+                tracing::info!(by = mark.name, pid = mark.pid, "another daemon has it");
+                self.elsewhere = Some(mark.name);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Attaches, sets the hooks and looks: from here on nothing is missed.
+    async fn attach(&mut self, index: &SessionIndex) -> Result<Option<Look>, TmuxError> {
+        let id = index.life.id;
+        // Attaching clears the bell flag of the current window: bells are counted before it, and a
+        // flag that was set is kept.
+        let mut apart = Connection::OneShot(&self.server);
+        tmux::install(&mut apart, id, index.panes(), std::process::id()).await?;
+        let rang = tmux::list_index(&mut apart, &Target::Id(id)).await?;
+        let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
+        let mut connection = Connection::Attached(&mut clients.main);
+        let target = Target::Own(id);
+        let memory = &mut self.memory;
+        let mut whole = tmux::look(&mut connection, &target, memory, Extent::Whole).await?;
+        for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
+            if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
+                Arc::make_mut(row).bell = true;
+            }
+        }
+        self.all_asked = Some(Instant::now());
+        tracing::info!(session = %id, name = index.name, "attached");
+        self.connections += 1;
+        self.link = Link::Attached(Box::new(clients));
+        Ok(whole)
+    }
+
+    /// Returns the whereabouts of this session, for a client that only knows a name.
+    pub(in crate::daemon) async fn whereabouts(&mut self) -> Whereabouts {
+        let mut name = self.about.name.clone();
+        let mut elsewhere = self.elsewhere.clone();
+        let asked = text::one_line(self.name.as_bytes(), 4096);
+        if let (Some(life), true) = (
+            self.life.clone(),
+            name.as_ref().is_some_and(|name| *name != asked),
+        ) {
+            match tmux::list_marks(&mut self.connection()).await {
+                Ok(all) => {
+                    // The last look may be older than a rename.
+                    let ours = all.iter().find(|session| session.life == life);
+                    name = ours.map(|ours| ours.name.clone()).or(name);
+                    let mut others = all.iter().filter(|session| session.life != life);
+                    if let Some(other) = others.find(|session| session.name == self.name) {
+                        elsewhere = Some(ownership::asked_of(&self.server, &self.paths, other));
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "could not ask who has the name"),
+            }
+        }
+        Whereabouts { name, elsewhere }
+    }
+
+    pub(super) async fn forget_session(&mut self) {
+        self.life = None;
+        self.server_process = None;
+        self.is_unreachable = false;
+        self.claimed = None;
+        self.prepared.clear();
+        self.about = SessionInfo::default();
+        if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
+            clients.close().await;
+        }
+    }
+}

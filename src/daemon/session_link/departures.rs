@@ -1,0 +1,80 @@
+//! Finds out where windows and panes went that a look does not have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::SessionLink;
+use crate::model::{GoneReason, PaneId, Snapshot, WindowId};
+use crate::protocol::rows::Look;
+use crate::tmux;
+
+impl SessionLink {
+    /// Returns the panes that were primary in the last look, are not in this one, and still exist.
+    pub(super) async fn moved_panes(&mut self, look: Option<&Look>) -> BTreeSet<PaneId> {
+        let rows = look.into_iter().flat_map(|look| &look.windows);
+        let replaced = rows.filter_map(|row| {
+            let (was, is) = (self.primary.get(&row.window)?, row.pane.as_ref()?.pane);
+            (*was != is).then_some(*was)
+        });
+        let replaced: BTreeSet<PaneId> = replaced.collect();
+        if replaced.is_empty() {
+            return replaced;
+        }
+        match tmux::existing_panes(&mut self.connection(), &replaced).await {
+            Ok(existing) => existing,
+            Err(error) => {
+                tracing::warn!(%error, "could not ask where panes went");
+                replaced
+            }
+        }
+    }
+
+    /// Returns why windows are gone, where we or tmux know.
+    pub(super) async fn gone(
+        &mut self,
+        look: Option<&Look>,
+        killed: &BTreeMap<WindowId, GoneReason>,
+        ended: &BTreeSet<u32>,
+    ) -> BTreeMap<WindowId, GoneReason> {
+        // Both are sorted.
+        let rows = look.map_or(&[][..], |look| &look.windows);
+        let mut present = rows.iter().map(|row| row.window).peekable();
+        let gone = self.alive.iter().filter(|(window, _)| {
+            while present.next_if(|present| present < window).is_some() {}
+            present.peek() != Some(window)
+        });
+        let mut reasons = BTreeMap::new();
+        let mut theirs = Vec::new();
+        for (window, pid) in gone {
+            match killed.get(window) {
+                Some(reason) => drop(reasons.insert(*window, *reason)),
+                // A pane whose process has ended was not moved.
+                None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
+                None => theirs.push(*window),
+            }
+        }
+        if !theirs.is_empty() && self.server_listens() {
+            match tmux::where_is(&mut self.connection(), &theirs).await {
+                Ok(found) => {
+                    reasons.extend(found.into_keys().map(|window| (window, GoneReason::Moved)));
+                }
+                Err(error) => tracing::debug!(%error, "could not ask where windows went"),
+            }
+        }
+        reasons
+    }
+}
+
+pub(super) fn alive(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
+    look.tasks
+        .values()
+        .filter(|task| task.is_alive())
+        .map(|task| (task.window, task.pid))
+        .collect()
+}
+
+pub(super) fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
+    let panes = look.tasks.values();
+    panes
+        .filter_map(|task| Some((task.window, task.pane?)))
+        .collect()
+}

@@ -1,0 +1,214 @@
+//! Looks at the session, with everything else that is known of it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::control_clients::ControlClients;
+use super::departures::{alive, primary};
+use super::window_options::OptionUpdates;
+use super::{Link, SessionInfo, SessionLink, apart};
+use crate::clock::now;
+use crate::observe::Evidence;
+use crate::protocol::rows::Look;
+use crate::session::{self, Coverage, LinkState, LookOrder, Refresh, Scope};
+use crate::tmux::{self, Connection, Extent, Target, TmuxError};
+use crate::wire::{Checkpoint, SavedLife};
+
+/// How often a safety look queries everything, at most.
+const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
+
+/// The same for each window: what it costs tmux does not grow with the windows.
+const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_millis(500);
+
+/// The result of a look through the control client.
+enum AttachedLook {
+    /// The look, `None` when the session is gone; and whether it had a trigger just then.
+    Taken(Option<Look>, bool),
+    /// Nothing was reported to look at.
+    NotNeeded,
+    /// There is no control client any more.
+    NotAttached,
+}
+
+impl SessionLink {
+    /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input. Returns
+    /// the look and what to set in tmux; `None` when nothing was reported to look at.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is known of the session; then the last look remains valid.
+    pub(in crate::daemon) async fn look(
+        &mut self,
+        order: &LookOrder,
+        quiet: Duration,
+    ) -> Result<Option<(session::Look, OptionUpdates)>, TmuxError> {
+        match order.refresh {
+            Refresh::No => {}
+            // A sweep goes on as it began.
+            Refresh::IfOld if self.memory.is_sweeping() => {}
+            Refresh::IfOld => self.ask_for_all_again(),
+            Refresh::Yes => self.ask_for_all(),
+        }
+        let (look, mut was_called_for) = match self.attached_look(order).await {
+            AttachedLook::Taken(look, was_called_for) => (look, was_called_for),
+            AttachedLook::NotNeeded => return Ok(None),
+            AttachedLook::NotAttached => (self.look_apart().await?, false),
+        };
+        // Attaching can take long; the look is of its end.
+        let now = now();
+        let mut evidence = Evidence::default();
+        match &look {
+            None => self.forget_session().await,
+            Some(look) => {
+                self.follow_life(&look.session.life);
+                self.about = SessionInfo {
+                    name: Some(look.session.name.clone()),
+                    root: look.session.root.clone(),
+                };
+                evidence.started_at = self.processes.starts(look);
+            }
+        }
+        evidence.moved_panes = self.moved_panes(look.as_ref()).await;
+        was_called_for |= self.processes.learn_ends(&mut evidence);
+        evidence.gone = self
+            .gone(look.as_ref(), &order.killed, &evidence.ended)
+            .await;
+        let observed = self.observer.observe(look.as_ref(), &evidence, now);
+        let mut snapshot = observed.snapshot;
+        let waits = |window| order.waiting.contains(&window);
+        self.terminals
+            .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
+        self.alive = alive(&snapshot);
+        self.primary = primary(&snapshot);
+        self.processes.watch(&snapshot);
+        let option_updates = self.option_updates(&snapshot, observed.write_runs);
+        if let (true, Some(life)) = (observed.nudge, &self.life) {
+            tmux::nudge(life.server_pid);
+        }
+        let look = session::Look {
+            at: now,
+            snapshot,
+            coverage: match &look {
+                Some(look) if look.is_whole => Coverage::Whole,
+                Some(_) if self.is_connected() && self.memory.is_sweeping() => Coverage::Sweeping,
+                Some(_) => Coverage::Reported,
+                None => Coverage::Whole,
+            },
+            was_called_for,
+            is_unsettled: observed.unsettled,
+            death_record: look.map(|look| look.death_record).unwrap_or_default(),
+            link: LinkState {
+                life: self.life.clone(),
+                session_name: self.about.name.clone(),
+                bookmark: self.observer.bookmark(),
+                checkpoint: self.checkpoint(),
+                is_connected: self.is_connected(),
+                connection: self.connections,
+                is_any_paused: self.is_any_paused(),
+            },
+        };
+        Ok(Some((look, option_updates)))
+    }
+
+    /// Looks through the control client.
+    async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
+        let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
+            return AttachedLook::NotAttached;
+        };
+        let mut synced = Ok(());
+        if order.is_barrier {
+            synced = clients.main.sync().await;
+        }
+        // The look includes whatever triggers it.
+        let mut was_called_for = clients.catch_up().await.is_some();
+        was_called_for |= self.processes.catch_up();
+        let is_named = !order.windows.is_empty() || !order.killed.is_empty();
+        let has_reports = clients.activity.is_any_reported() || self.processes.has_ended();
+        if synced.is_ok() && order.scope == Scope::Reported && !is_named && !has_reports {
+            return AttachedLook::NotNeeded;
+        }
+        let continued = clients.continue_quiet().await;
+        let target = Target::Own(life.id);
+        let ControlClients { main, activity, .. } = &mut **clients;
+        let is_any_changed = activity.take_any_changed();
+        let extent = if self.processes.take_hung_up() || is_any_changed {
+            Extent::Whole
+        } else {
+            extent_of(order.scope)
+        };
+        let mut changed = activity.take_changed();
+        changed.extend(&order.windows);
+        self.memory.expect(
+            activity.printed(),
+            &self.processes.ended_in_place(),
+            changed,
+        );
+        self.memory.forget_windows(order.killed.keys());
+        let mut connection = Connection::Attached(main);
+        let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
+        match synced.and(continued).and(look) {
+            Ok(look) => {
+                // Each look queries the windows of paused panes.
+                activity.record_look(look.iter().flat_map(Look::quietness));
+                AttachedLook::Taken(look, was_called_for)
+            }
+            Err(error) => {
+                tracing::info!(%error, "lost the control client");
+                self.link = apart();
+                AttachedLook::NotAttached
+            }
+        }
+    }
+
+    /// Makes the next look query everything, including changes that are never reported: options,
+    /// and the foreground program of a task that we did not start.
+    fn ask_for_all(&mut self) {
+        self.all_asked = Some(Instant::now());
+        self.memory.ask_for_all();
+    }
+
+    /// The same if that was long ago.
+    fn ask_for_all_again(&mut self) {
+        if self
+            .all_asked
+            .is_none_or(|at| at.elapsed() >= ask_for_all_pause(self.primary.len()))
+        {
+            self.ask_for_all();
+        }
+    }
+
+    /// Returns the state after the last look.
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            life: self.life.as_ref().map(SavedLife::from),
+            deaths_read: self.observer.deaths_read(),
+        }
+    }
+}
+
+/// Returns how long a session with this many windows is not queried in full for safety.
+fn ask_for_all_pause(n_windows: usize) -> Duration {
+    let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
+    ASK_FOR_ALL_EVERY.max(ASK_FOR_ALL_PER_WINDOW.saturating_mul(n_windows))
+}
+
+fn extent_of(scope: Scope) -> Extent {
+    match scope {
+        Scope::Reported | Scope::Sure => Extent::Reported,
+        Scope::Part => Extent::Part,
+        Scope::Whole => Extent::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_windows_are_queried_in_full_more_seldom() {
+        for (n_windows, secs) in [(0, 5), (10, 5), (100, 50), (300, 150)] {
+            assert_eq!(ask_for_all_pause(n_windows).as_secs(), secs, "{n_windows}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Decides whether the server has ended, when nothing listens on its socket.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::SessionLink;
+use crate::model::SessionLife;
+use crate::process::{self, Process};
+use crate::protocol::rows::Look;
+use crate::tmux::{Probe, TmuxError};
+
+/// How long a server may take to end after it has closed its socket.
+const EXIT_TIME: Duration = Duration::from_millis(500);
+
+/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads
+/// its clock after the process has begun, and the clock may have been set since.
+const START_TOLERANCE_SECS: i64 = 2;
+
+impl SessionLink {
+    /// Decides what it means that nothing listens on the server's socket: the server and the
+    /// session are gone, unless the server runs and only its socket is missing.
+    pub(super) async fn without_server(&mut self) -> Result<Option<Look>, TmuxError> {
+        // A server that ends closes its socket a little earlier.
+        let deadline = Instant::now() + EXIT_TIME;
+        while self.server_runs() && !self.is_unreachable {
+            if Instant::now() >= deadline {
+                self.is_unreachable = true;
+                break;
+            }
+            tokio::time::sleep(EXIT_TIME / 100).await;
+        }
+        match &self.life {
+            Some(life) if self.is_unreachable && self.server_runs() => {
+                Err(TmuxError::Unreachable {
+                    socket: self.server.socket().to_owned(),
+                    pid: life.server_pid,
+                })
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Whether the server that we followed still runs. A server can take for ever to end, but the
+    /// tasks in it do not.
+    /// the tasks in it.
+    fn server_runs(&self) -> bool {
+        let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
+        let mut tasks = self
+            .alive
+            .iter()
+            .filter_map(|(_, pid)| pid.as_ref())
+            .peekable();
+        self.server_process
+            .as_ref()
+            .is_some_and(Process::is_running)
+            && (tasks.peek().is_none() || tasks.any(runs))
+    }
+
+    /// Whether a server may have its socket, checked without starting a process. Only if the kernel
+    /// reports that nothing listens, the server is gone.
+    pub(super) fn server_listens(&self) -> bool {
+        self.server.probe() != Probe::Absent
+    }
+
+    /// Notes the life of the session in a look.
+    pub(super) fn follow_life(&mut self, life: &SessionLife) {
+        self.is_unreachable = false;
+        if self.life.as_ref() != Some(life) || self.server_process.is_none() {
+            self.server_process = Process::open(life.server_pid);
+            self.life = Some(life.clone());
+        }
+    }
+}
+
+/// Returns the process of a saved look's server, if it still runs.
+pub(super) fn server_of(life: &SessionLife) -> Option<Process> {
+    let process = Process::open(life.server_pid)?;
+    // Another process may have its pid by now.
+    let started = process::started_at(life.server_pid)? / 1000;
+    let is_same = (started - life.server_started).abs() <= START_TOLERANCE_SECS;
+    is_same.then_some(process)
+}
