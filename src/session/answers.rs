@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::effect::Effect;
+use super::held_answers::HeldAnswer;
 use super::input::{AskId, Outcome};
-use super::job_queue::EndRead;
 use super::listeners::EndedWait;
-use super::machine::{HeldAnswer, Session};
+use super::machine::Session;
+use super::queue_items::EndRead;
 use super::wait_result;
 use crate::model::{Now, Task};
 use crate::terminal::PaneOutput;

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use super::effect::{History, Job, LookOrder, Scope};
 use super::input::AskId;
 use super::listeners::EndedWait;
+use super::queue_items::{
+    Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
+};
 use super::wait_entry::Entry;
-use crate::model::{GoneReason, PaneId, Task, WindowId};
+use crate::model::{PaneId, Task, WindowId};
 use crate::wait::Spec;
-use crate::wire::{Explanation, Request, Response, RunRequest, SendRequest};
 
 /// Queued jobs, and the running one.
 #[derive(Debug, Default)]
@@ -27,145 +29,6 @@ pub(super) struct JobQueue {
     reads: VecDeque<PaneRead>,
     chores: VecDeque<Chore>,
     archives: VecDeque<Arc<Task>>,
-}
-
-/// Steps that come before everything else, in order.
-#[derive(Debug)]
-pub(super) enum Urgent {
-    /// Let all output that tmux has arrive.
-    Drain,
-    /// Read the last output of the ended run of this pane.
-    LastOutput(PaneId, Arc<Task>, History),
-    /// All output before the last look has been processed: judge waits by it.
-    Judge,
-}
-
-/// A look to take, and what to do after it.
-#[derive(Debug)]
-pub(super) struct QueuedLook {
-    pub(super) order: LookOrder,
-    /// Whether it is a safety look.
-    pub(super) is_safety: bool,
-    /// Whether to look at all windows if it finds nothing.
-    pub(super) then_all: bool,
-    pub(super) then: Vec<AfterLook>,
-}
-
-/// What to do after a look.
-#[derive(Debug)]
-pub(super) enum AfterLook {
-    /// Answer a request about the present state.
-    Answer(AskId, Request),
-    /// A command of ours has ended these tasks.
-    Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
-    /// The same for the whole session.
-    SessionKilled(AskId, Vec<Arc<Task>>),
-    /// Send the answer of a command that has changed a window.
-    Answered(AskId, Response),
-    /// Windows of ended tasks were removed.
-    Pruned(AskId, Vec<Arc<Task>>),
-    /// Read a pane that was paused, with the number of attempts so far.
-    TakeUp(PaneId, usize),
-    /// The session was ended if possible, and the daemon stops.
-    Leave(AskId),
-}
-
-/// A command, as opposed to a query.
-#[derive(Debug)]
-pub(super) enum Command {
-    Launch(AskId, Box<RunRequest>),
-    Type(AskId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
-    Kill(AskId, Vec<Arc<Task>>, GoneReason),
-    KillSession(AskId, GoneReason),
-    Prune(AskId, Vec<Arc<Task>>),
-    Cleanup(AskId),
-    Whereabouts(AskId),
-    /// Archive the output of this run before the next command.
-    Archive(Arc<Task>),
-    /// Everything before it is done.
-    Answer(AskId, Response),
-}
-
-/// The read of a pane that is followed from there on.
-#[derive(Debug)]
-pub(super) struct PaneRead {
-    pub(super) pane: PaneId,
-    pub(super) history: History,
-    pub(super) why: ReadReason,
-}
-
-#[derive(Debug)]
-pub(super) enum ReadReason {
-    /// Waits and followers begin with it.
-    Begin {
-        entries: Vec<Begin>,
-        readers: Vec<ReaderEntry>,
-    },
-    /// It was paused; with the number of attempts so far, and its task.
-    TakeUp(usize, Option<Arc<Task>>),
-    /// It may have been resized.
-    Resize,
-}
-
-/// A wait that begins.
-#[derive(Debug)]
-pub(super) struct Begin {
-    pub(super) ask: AskId,
-    /// `None` while the link has it.
-    pub(super) entry: Option<Entry>,
-    pub(super) tail: usize,
-    pub(super) owner: Option<String>,
-}
-
-/// A follower of output that begins.
-#[derive(Debug)]
-pub(super) struct ReaderEntry {
-    pub(super) ask: AskId,
-    pub(super) task: Arc<Task>,
-    pub(super) raw: bool,
-}
-
-/// The read of the end of a pane's output, and the requests that need it.
-#[derive(Debug)]
-pub(super) struct EndRead {
-    pub(super) pane: PaneId,
-    pub(super) rows: usize,
-    pub(super) task: Arc<Task>,
-    pub(super) waits: Vec<EndedWait>,
-    pub(super) cursors: Vec<AskId>,
-}
-
-/// Jobs that can be delayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chore {
-    /// Recorded deaths can be cleared.
-    ForgetDeaths(String),
-    /// A scan for other sessions of the project.
-    ScanOthers,
-}
-
-/// The purpose of the running job.
-#[derive(Debug)]
-pub(super) enum Purpose {
-    Look(QueuedLook),
-    LastOutput(PaneId, Arc<Task>, History),
-    Drain,
-    End(EndRead),
-    Read(PaneRead),
-    Command(Command),
-    Chore,
-    Archive,
-}
-
-/// The next step.
-#[derive(Debug)]
-pub(super) enum Next {
-    /// A job for the link, and its purpose.
-    Run(Job, Purpose),
-    /// Judge waits by the last look.
-    Judge,
-    /// Answer a request.
-    Answer(AskId, Response),
 }
 
 impl JobQueue {

@@ -4,29 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::deadlines::SAVE_WITHIN;
+use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
+use super::held_answers::HeldAnswer;
 use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
-use super::job_queue::{AfterLook, Chore, JobQueue, Next, Purpose};
+use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece};
-use super::look_schedule::{Due, LookSchedule};
-use super::wait_result;
-use crate::engine::{self, Engine, WaitReturn};
+use super::look_schedule::LookSchedule;
+use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
+use crate::engine::{self, Engine};
 use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
-use crate::wire::Response;
-
-/// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
-/// once needs this: only the end of the next run is reported, and tmux can lose the signal for that
-/// end while it is still starting the run (3.3a).
-const NUDGE_EVERY: Duration = Duration::from_millis(15);
-const NUDGE_FOR: Duration = Duration::from_millis(500);
-
-/// How many windows whose runs ended last a look soon after a change queries.
-const JUST_ENDED: usize = 8;
-
-/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
-/// a write.
-pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One task session.
 #[derive(Debug)]
@@ -54,11 +42,11 @@ pub(crate) struct Session {
     /// Waits that are about to begin.
     pub(super) beginning: BTreeSet<AskId>,
     /// Answers that wait for records to be written.
-    held: Vec<HeldAnswer>,
+    pub(super) held: Vec<HeldAnswer>,
     /// When tmux is nudged next, and until when nudging continues.
-    nudges: Option<(Instant, Instant)>,
+    pub(super) nudges: Option<(Instant, Instant)>,
     /// When the last look is saved; `None` when it is saved, or would be the same.
-    save_at: Option<Instant>,
+    pub(super) save_at: Option<Instant>,
     /// tmux's death record, and the sequence number that has to be on the disk before it is
     /// cleared.
     pub(super) death_record: Option<(Seq, String)>,
@@ -77,23 +65,6 @@ pub(super) struct Doubts {
     pub(super) is_follower_lost: bool,
     /// Whether terminal models of followed panes may differ from the panes.
     pub(super) are_sizes_unknown: bool,
-}
-
-/// An answer that waits for records to be written.
-#[derive(Debug)]
-pub(super) struct HeldAnswer {
-    /// The sequence number of the last of them; 0 when it contains none.
-    pub(super) rests_on: Seq,
-    pub(super) ask: AskId,
-    pub(super) response: Response,
-    /// The event that the client learns from it.
-    pub(super) wait_return: Option<WaitReturn>,
-}
-
-impl HeldAnswer {
-    fn is_of_wait(&self) -> bool {
-        matches!(self.response, Response::Waited(_))
-    }
 }
 
 /// The initial state of a session.
@@ -208,25 +179,6 @@ impl Session {
         self.go_on(now)
     }
 
-    /// Returns when [`Input::Due`] is due, if ever.
-    #[must_use]
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let look_at = (!self.jobs.has_look()).then(|| {
-            let at = self.schedule.next_look();
-            self.look_at().map_or(at, |prompt| prompt.min(at))
-        });
-        [
-            look_at,
-            self.deliver_at(),
-            self.save_at.filter(|_| self.engine.before().is_some()),
-            self.nudges.map(|(next, _)| next),
-            self.listeners.next_deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
     /// Returns the counts of tasks; `None` before the first look.
     #[must_use]
     pub(crate) fn status(&self) -> Option<StatusCounts> {
@@ -331,7 +283,7 @@ impl Session {
     }
 
     /// Orders a look with a trigger.
-    pub(super) fn order(&mut self, order: LookOrder) -> &mut super::job_queue::QueuedLook {
+    pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.jobs.order(order);
         look.is_safety = false;
         look.order.waiting.clone_from(&self.waiting);
@@ -341,65 +293,6 @@ impl Session {
     /// Orders a look, and what to do after it.
     pub(super) fn order_then(&mut self, order: LookOrder, then: AfterLook) {
         self.order(order).then.push(then);
-    }
-
-    fn due(&mut self, now: Now) {
-        if self.deliver_at().is_some_and(|due| due <= now.mono) {
-            let effects = self.engine.deliver_due(now);
-            self.perform(effects);
-        }
-        self.save_if_due(now);
-        self.nudge_if_due(now);
-        let ended = self.listeners.tick(now);
-        self.finish(ended, now);
-        if self.jobs.has_look() {
-            return;
-        }
-        let is_prompt_due = self.look_at().is_some_and(|due| due <= now.mono);
-        let order = match self.schedule.due(now.mono) {
-            _ if is_prompt_due => LookOrder::new(Scope::Sure),
-            None => return,
-            Some(Due::Ended | Due::Part) if !self.link.is_connected => LookOrder::new(Scope::Sure),
-            Some(Due::Called) => LookOrder::new(Scope::Sure),
-            Some(due @ (Due::Ended | Due::Part)) => return self.order_safety(due),
-        };
-        self.order(order);
-    }
-
-    /// Orders a look that nothing calls for.
-    fn order_safety(&mut self, due: Due) {
-        let order = match due {
-            Due::Part => LookOrder {
-                refresh: Refresh::IfOld,
-                ..LookOrder::new(Scope::Part)
-            },
-            Due::Called | Due::Ended => LookOrder::of(self.just_ended()),
-        };
-        self.order(order).is_safety = true;
-    }
-
-    /// Returns the windows whose runs ended last.
-    fn just_ended(&self) -> Vec<WindowId> {
-        let mut ended = self.tasks();
-        ended.retain(|task| !task.is_alive());
-        ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
-        let windows = ended.iter().map(|task| task.window);
-        windows.take(JUST_ENDED).collect()
-    }
-
-    /// Returns when the engine wants a look. None is taken while the disk is too far behind.
-    fn look_at(&self) -> Option<Instant> {
-        self.engine.look_at().filter(|_| !self.store.is_full)
-    }
-
-    /// Returns when gathered events are to be delivered: not while answers are pending that tell
-    /// their owner the same.
-    fn deliver_at(&self) -> Option<Instant> {
-        let at = self.engine.deliver_at()?;
-        let is_answering = self
-            .jobs
-            .is_answering(|ended| wait_result::wait_return(ended).is_some());
-        (!is_answering).then_some(at)
     }
 
     fn leave(&mut self, ask: AskId) {
@@ -463,48 +356,6 @@ impl Session {
         }
     }
 
-    /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
-    /// that refuses delays no answer.
-    pub(super) fn answer_when_stored(&mut self, ask: AskId, response: Response) {
-        self.hold(HeldAnswer {
-            rests_on: self.engine.last_seq(),
-            ask,
-            response,
-            wait_return: None,
-        });
-    }
-
-    /// Keeps an answer until the disk has accepted or refused its records.
-    pub(super) fn hold(&mut self, answer: HeldAnswer) {
-        self.held.push(answer);
-    }
-
-    fn release_held(&mut self) {
-        for answer in std::mem::take(&mut self.held) {
-            if answer.rests_on > self.store.tried {
-                self.held.push(answer);
-                continue;
-            }
-            if let Some(wait_return) = &answer.wait_return {
-                self.engine.note_return(wait_return);
-            }
-            let HeldAnswer { ask, response, .. } = answer;
-            self.effects.push(Effect::Answer(ask, response));
-        }
-    }
-
-    /// Notes how far the feed is on the disk. Answers are sent before deliveries: events in an
-    /// answer are not delivered as follow-ups.
-    fn stored(&mut self, store: StoreState, now: Now) {
-        self.store = store;
-        self.release_held();
-        self.engine.tried(store.tried);
-        if self.deliver_at().is_some_and(|due| due <= now.mono) {
-            let effects = self.engine.deliver_due(now);
-            self.perform(effects);
-        }
-    }
-
     /// Makes tmux clear the deaths that are recorded by now.
     fn forget_deaths(&mut self) {
         let written = self.store.written;
@@ -534,45 +385,6 @@ impl Session {
             self.waiting.clone_from(&waiting);
             self.effects.push(Effect::Waiting(waiting));
         }
-    }
-
-    /// Saves the last look, from which the next daemon continues.
-    fn save(&mut self) {
-        let Some(look) = self.engine.before() else {
-            return;
-        };
-        self.save_at = None;
-        let (look, bookmark) = (Box::new(look.clone()), self.link.bookmark.clone());
-        let first_undelivered = self.engine.first_undelivered();
-        self.effects
-            .push(Effect::Save(look, bookmark, first_undelivered));
-    }
-
-    /// Notes that the saved state is out of date.
-    pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
-        let at = now.mono + pause;
-        self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
-    }
-
-    pub(super) fn save_if_due(&mut self, now: Now) {
-        if self.save_at.is_some_and(|at| at <= now.mono) {
-            self.save();
-        }
-    }
-
-    /// Nudges tmux for a while: a run has ended, and another may follow at once.
-    pub(super) fn nudge_for_a_while(&mut self, now: Now) {
-        self.nudges = Some((now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR));
-    }
-
-    fn nudge_if_due(&mut self, now: Now) {
-        let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) else {
-            return;
-        };
-        if let Some(life) = &self.link.life {
-            self.effects.push(Effect::Nudge(life.clone()));
-        }
-        self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
     }
 
     /// Returns all tasks of the last look.

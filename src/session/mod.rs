@@ -9,8 +9,11 @@
 //! What tmux reports during a job arrives before its [`Outcome`].
 
 mod answers;
+mod commands;
+mod deadlines;
 mod effect;
 mod ended_runs;
+mod held_answers;
 mod input;
 mod job_queue;
 mod listeners;
@@ -19,7 +22,9 @@ mod looks;
 mod machine;
 mod pane_reads;
 mod pane_stream;
+mod queue_items;
 mod requests;
+mod task_views;
 mod wait_entry;
 mod wait_result;
 

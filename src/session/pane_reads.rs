@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::effect::{Effect, History, LookOrder, Scope};
 use super::input::{AskId, Outcome};
-use super::job_queue::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
 use super::listeners::{ActiveWait, EndedWait, n_patterns, verdict_since};
 use super::machine::Session;
+use super::queue_items::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
 use super::wait_entry::{self, Entry, EntryRead};
 use super::wait_result;
 use crate::model::{Now, PaneId, Task, WindowId};

@@ -1,0 +1,221 @@
+//! Commands: how each is carried out, and what follows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::effect::{Effect, LookOrder, Scope};
+use super::input::{AskId, Outcome};
+use super::machine::Session;
+use super::queue_items::{AfterLook, Command};
+use crate::engine::ExpectedWait;
+use crate::model::{GoneReason, Level, Now, Task, WindowId};
+use crate::wire::{EndedTask, Refusal, RefusalKind, Response, RunRequest, SendRequest};
+
+/// The maximum time between a launch and the wait that the launching command begins.
+const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
+
+impl Session {
+    /// Starts a task, or runs it again in its slot.
+    pub(super) fn run(&mut self, ask: AskId, request: RunRequest, now: Now) {
+        if self.link.life.is_none() || !self.link.is_connected {
+            return self.effects.push(Effect::Answer(ask, Response::Unattached));
+        }
+        if request.will_wait {
+            self.expect_wait(request.name.clone(), request.owner.clone(), now);
+        }
+        self.keep_replaced(&request.name, !request.if_absent);
+        self.jobs
+            .push_command(Command::Launch(ask, Box::new(request)));
+    }
+
+    /// Types into a task.
+    pub(super) fn send(&mut self, ask: AskId, request: SendRequest, now: Now) {
+        let task = match self.find_task(&request.task) {
+            Ok(task) => task,
+            Err(refusal) => {
+                let refused = Response::Refused(refusal);
+                return self.effects.push(Effect::Answer(ask, refused));
+            }
+        };
+        let explanation = request
+            .if_prompt
+            .is_some()
+            .then(|| Box::new(self.explain(&task, now)));
+        self.jobs
+            .push_command(Command::Type(ask, task, explanation, request));
+    }
+
+    /// Ends tasks; none of them if one of the names is not a task's.
+    pub(super) fn kill(&mut self, ask: AskId, names: &[String], reason: GoneReason) {
+        let found: Result<Vec<Arc<Task>>, Refusal> =
+            names.iter().map(|name| self.find_task(name)).collect();
+        let mut tasks = match found {
+            Ok(tasks) => tasks,
+            Err(refusal) => {
+                let refused = Response::Refused(refusal);
+                return self.effects.push(Effect::Answer(ask, refused));
+            }
+        };
+        let mut windows = BTreeSet::new();
+        tasks.retain(|task| windows.insert(task.window));
+        let is_killed = |window| tasks.iter().any(|task| task.window == window);
+        self.jobs.archive_first(is_killed);
+        self.jobs.push_command(Command::Kill(ask, tasks, reason));
+    }
+
+    /// Handles the first look of a command that is about to launch a task of this name.
+    pub(super) fn prepare_launch(
+        &mut self,
+        name: &str,
+        will_wait: bool,
+        owner: Option<String>,
+        now: Now,
+    ) {
+        if will_wait {
+            self.expect_wait(name.to_owned(), owner, now);
+        }
+        self.keep_replaced(name, true);
+    }
+
+    /// Notes that a command that launches this task will wait for it.
+    fn expect_wait(&mut self, task: String, owner: Option<String>, now: Now) {
+        let expected = ExpectedWait {
+            task,
+            owner,
+            until: now.mono + WAIT_BEGINS_WITHIN,
+        };
+        self.engine.expect_wait(expected, now);
+    }
+
+    /// Archives the output of the runs of this name before the next command, which may replace
+    /// them; that of live ones only if they are replaced as well.
+    fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
+        let mut replaced = self.tasks();
+        replaced.retain(|task| task.name == name);
+        let is_replaced = |window| replaced.iter().any(|task| task.window == window);
+        self.jobs.archive_first(is_replaced);
+        if replaces_live {
+            for task in replaced.into_iter().filter(|task| task.is_alive()) {
+                self.jobs.push_command(Command::Archive(task));
+            }
+        }
+    }
+
+    /// Processes the result of a command.
+    pub(super) fn command_done(&mut self, command: Command, outcome: Result<Outcome, String>) {
+        match (command, outcome) {
+            (Command::Archive(_) | Command::Answer(..), _) => {}
+            (Command::Kill(ask, tasks, reason), Ok(Outcome::Killed(killed, done))) => {
+                let order = LookOrder {
+                    killed: killed.iter().map(|window| (*window, reason)).collect(),
+                    ..LookOrder::of(killed)
+                };
+                self.order_then(order, AfterLook::Killed(ask, tasks, done));
+            }
+            (Command::KillSession(ask, reason), Ok(_)) => {
+                let tasks = self.tasks();
+                let killed: BTreeMap<WindowId, GoneReason> =
+                    tasks.iter().map(|task| (task.window, reason)).collect();
+                let order = LookOrder {
+                    killed,
+                    ..LookOrder::new(Scope::Whole)
+                };
+                self.order_then(order, AfterLook::SessionKilled(ask, tasks));
+            }
+            (Command::Prune(ask, dead), Ok(_)) => {
+                self.order_then(LookOrder::new(Scope::Whole), AfterLook::Pruned(ask, dead));
+            }
+            (Command::Cleanup(ask), done) => {
+                if let Err(error) = done {
+                    tracing::error!(error, "could not end the session");
+                }
+                self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(ask));
+            }
+            (Command::Launch(ask, _), Ok(Outcome::Answered(response, Some(window)))) => {
+                self.order_then(LookOrder::of([window]), AfterLook::Answered(ask, *response));
+            }
+            (
+                Command::Launch(ask, _) | Command::Type(ask, ..),
+                Ok(Outcome::Answered(response, _)),
+            ) => self.effects.push(Effect::Answer(ask, *response)),
+            (Command::Whereabouts(ask), Ok(Outcome::Whereabouts(whereabouts))) => {
+                self.effects
+                    .push(Effect::Answer(ask, Response::Whereabouts(whereabouts)));
+            }
+            (
+                Command::Launch(ask, _)
+                | Command::Type(ask, ..)
+                | Command::Kill(ask, ..)
+                | Command::KillSession(ask, _)
+                | Command::Prune(ask, _)
+                | Command::Whereabouts(ask),
+                failed,
+            ) => {
+                let message = failed
+                    .err()
+                    .unwrap_or_else(|| "a command brought something else".to_owned());
+                self.refuse(ask, RefusalKind::Failed, message);
+            }
+        }
+    }
+
+    /// Continues after a look.
+    pub(super) fn after_look(&mut self, then: AfterLook, now: Now) {
+        match then {
+            AfterLook::Answer(ask, request) => self.respond(ask, request, now),
+            AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
+            AfterLook::Answered(ask, response) => self.answer_when_stored(ask, response),
+            AfterLook::Leave(ask) => {
+                self.effects.push(Effect::Answer(ask, Response::Done));
+                self.effects.push(Effect::Leave);
+            }
+            AfterLook::Killed(ask, tasks, Ok(())) => {
+                let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
+                let text = format!("killed {}", list_of_tasks(&names));
+                self.notice(Level::Info, text, now);
+                self.answer_when_stored(ask, ended(&tasks));
+            }
+            AfterLook::Killed(ask, _, Err(error)) => self.refuse(ask, RefusalKind::Failed, error),
+            AfterLook::SessionKilled(ask, tasks) => {
+                let n = tasks.len();
+                let text = format!("ended the session with {n} task{}", plural(n));
+                self.notice(Level::Info, text, now);
+                self.answer_when_stored(ask, ended(&tasks));
+            }
+            AfterLook::Pruned(ask, dead) => {
+                // A task that was run again meanwhile still exists.
+                let is_gone = |task: &Arc<Task>| self.task(task.window).is_none();
+                let gone: Vec<Arc<Task>> = dead.into_iter().filter(is_gone).collect();
+                if !gone.is_empty() {
+                    let names: Vec<String> = gone.iter().map(|task| label(task)).collect();
+                    let text = format!("pruned {}", list_of_tasks(&names));
+                    self.notice(Level::Info, text, now);
+                }
+                self.answer_when_stored(ask, ended(&gone));
+            }
+        }
+    }
+}
+
+fn label(task: &Task) -> String {
+    format!("{} ({})", task.window, task.name)
+}
+
+fn list_of_tasks(names: &[String]) -> String {
+    format!("task{} {}", plural(names.len()), names.join(", "))
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+fn ended(tasks: &[Arc<Task>]) -> Response {
+    let of = |task: &Arc<Task>| EndedTask {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+    };
+    Response::Ended {
+        tasks: tasks.iter().map(of).collect(),
+    }
+}

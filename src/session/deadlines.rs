@@ -1,0 +1,141 @@
+//! What is due without an input: looks, deliveries, saving, and nudges of tmux.
+
+use std::time::{Duration, Instant};
+
+use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::look_schedule::Due;
+use super::machine::Session;
+use super::wait_result;
+use crate::model::{Now, WindowId};
+
+/// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
+/// once needs this: only the end of the next run is reported, and tmux can lose the signal for that
+/// end while it is still starting the run (3.3a).
+const NUDGE_EVERY: Duration = Duration::from_millis(15);
+const NUDGE_FOR: Duration = Duration::from_millis(500);
+
+/// How many windows whose runs ended last a look soon after a change queries.
+const JUST_ENDED: usize = 8;
+
+/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
+/// a write.
+pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Returns when [`Input::Due`] is due, if ever.
+    #[must_use]
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let look_at = (!self.jobs.has_look()).then(|| {
+            let at = self.schedule.next_look();
+            self.look_at().map_or(at, |prompt| prompt.min(at))
+        });
+        [
+            look_at,
+            self.deliver_at(),
+            self.save_at.filter(|_| self.engine.before().is_some()),
+            self.nudges.map(|(next, _)| next),
+            self.listeners.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    pub(super) fn due(&mut self, now: Now) {
+        if self.deliver_at().is_some_and(|due| due <= now.mono) {
+            let effects = self.engine.deliver_due(now);
+            self.perform(effects);
+        }
+        self.save_if_due(now);
+        self.nudge_if_due(now);
+        let ended = self.listeners.tick(now);
+        self.finish(ended, now);
+        if self.jobs.has_look() {
+            return;
+        }
+        let is_prompt_due = self.look_at().is_some_and(|due| due <= now.mono);
+        let order = match self.schedule.due(now.mono) {
+            _ if is_prompt_due => LookOrder::new(Scope::Sure),
+            None => return,
+            Some(Due::Ended | Due::Part) if !self.link.is_connected => LookOrder::new(Scope::Sure),
+            Some(Due::Called) => LookOrder::new(Scope::Sure),
+            Some(due @ (Due::Ended | Due::Part)) => return self.order_safety(due),
+        };
+        self.order(order);
+    }
+
+    /// Orders a look that nothing calls for.
+    fn order_safety(&mut self, due: Due) {
+        let order = match due {
+            Due::Part => LookOrder {
+                refresh: Refresh::IfOld,
+                ..LookOrder::new(Scope::Part)
+            },
+            Due::Called | Due::Ended => LookOrder::of(self.just_ended()),
+        };
+        self.order(order).is_safety = true;
+    }
+
+    /// Returns the windows whose runs ended last.
+    fn just_ended(&self) -> Vec<WindowId> {
+        let mut ended = self.tasks();
+        ended.retain(|task| !task.is_alive());
+        ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
+        let windows = ended.iter().map(|task| task.window);
+        windows.take(JUST_ENDED).collect()
+    }
+
+    /// Returns when the engine wants a look. None is taken while the disk is too far behind.
+    fn look_at(&self) -> Option<Instant> {
+        self.engine.look_at().filter(|_| !self.store.is_full)
+    }
+
+    /// Returns when gathered events are to be delivered: not while answers are pending that tell
+    /// their owner the same.
+    pub(super) fn deliver_at(&self) -> Option<Instant> {
+        let at = self.engine.deliver_at()?;
+        let is_answering = self
+            .jobs
+            .is_answering(|ended| wait_result::wait_return(ended).is_some());
+        (!is_answering).then_some(at)
+    }
+
+    /// Notes that the saved state is out of date.
+    pub(super) fn save_within(&mut self, pause: Duration, now: Now) {
+        let at = now.mono + pause;
+        self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
+    }
+
+    pub(super) fn save_if_due(&mut self, now: Now) {
+        if self.save_at.is_some_and(|at| at <= now.mono) {
+            self.save();
+        }
+    }
+
+    /// Saves the last look, from which the next daemon continues.
+    pub(super) fn save(&mut self) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        self.save_at = None;
+        let (look, bookmark) = (Box::new(look.clone()), self.link.bookmark.clone());
+        let first_undelivered = self.engine.first_undelivered();
+        self.effects
+            .push(Effect::Save(look, bookmark, first_undelivered));
+    }
+
+    /// Nudges tmux for a while: a run has ended, and another may follow at once.
+    pub(super) fn nudge_for_a_while(&mut self, now: Now) {
+        self.nudges = Some((now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR));
+    }
+
+    fn nudge_if_due(&mut self, now: Now) {
+        let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) else {
+            return;
+        };
+        if let Some(life) = &self.link.life {
+            self.effects.push(Effect::Nudge(life.clone()));
+        }
+        self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
+    }
+}

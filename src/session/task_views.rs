@@ -1,0 +1,73 @@
+//! Tasks as answers and subscribers show them.
+
+use std::sync::Arc;
+
+use super::effect::Effect;
+use super::machine::Session;
+use crate::model::{BoardTask, Now, Task, TaskBoard, WindowId};
+use crate::wire::{ExplainedState, Explanation, LsTask, LsView, SnapshotLine, TaskFields};
+
+impl Session {
+    /// Publishes the tasks of the last look.
+    pub(super) fn publish_tasks(&mut self, now: Now) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        let task = |(window, task): (&WindowId, &Arc<Task>)| {
+            let stalled = self.engine.stalled_for(*window, now);
+            let prompt = self.engine.prompt_of(*window);
+            let task = BoardTask {
+                task: Arc::clone(task),
+                waiting_for: prompt.map(|prompt| prompt.text.clone()),
+                stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
+            };
+            (*window, task)
+        };
+        let board = TaskBoard {
+            exists: look.exists,
+            tasks: look.tasks.iter().map(task).collect(),
+        };
+        self.effects.push(Effect::Tasks(board));
+    }
+
+    pub(super) fn view(&self, now: Now) -> LsView {
+        let look = self.engine.before().cloned().unwrap_or_default();
+        LsView::new(SnapshotLine::from(&look), |task| self.listed(task, now))
+    }
+
+    /// Returns a task with what is known of it besides.
+    pub(super) fn listed(&self, task: TaskFields, now: Now) -> LsTask {
+        let window: Option<WindowId> = task.window_id.parse().ok();
+        let prompt = window.and_then(|window| self.engine.prompt_of(window));
+        let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
+        let waiting_for = prompt.map(|prompt| prompt.text.clone());
+        let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
+        LsTask::new(task, waiting_for, stalled_ms)
+    }
+
+    /// Explains why a task is or is not judged to wait for a person.
+    pub(super) fn explain(&self, task: &Task, now: Now) -> Explanation {
+        let engine = &self.engine;
+        let look = engine.before();
+        let terminal = look
+            .and_then(|look| look.terminals.get(&task.window))
+            .map(Arc::as_ref);
+        let judged = engine.judgement_of(task.window);
+        let mut explanation = Explanation::new(task, judged.map(|(judged, ..)| judged), terminal);
+        if let Some((judged, since, reported)) = judged {
+            let found = judged.found.as_ref();
+            if found.is_some_and(|found| engine.user_rules().mutes(task, &found.prompt)) {
+                explanation.state = ExplainedState::Muted;
+            }
+            explanation.waiting_since = reported.map(|now| now.wall);
+            let quiet = now.mono.saturating_duration_since(since);
+            explanation.quiet_ms = u64::try_from(quiet.as_millis()).ok();
+        }
+        if engine.prompt_of(task.window).is_some() {
+            explanation.state = ExplainedState::Waiting;
+        } else if engine.stalled_for(task.window, now).is_some() {
+            explanation.state = ExplainedState::Stalled;
+        }
+        explanation
+    }
+}
