@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Prune(Json),
     /// Print the status line; nothing when the session is missing
     Status(Json),
+    /// Check everything that tmux-task depends on, and say what to do
+    Doctor(Json),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
     /// Used by the program itself when a task starts.

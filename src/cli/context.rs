@@ -60,17 +60,21 @@ impl Context {
 
     /// Returns the task session as it was named, without asking the daemon or tmux.
     pub(super) fn given(&self, what: &str) -> Result<Session, Failure> {
-        let choice = SessionChoice {
+        let session = Session::named(&self.choice()).or_fail(what)?;
+        self.asks(what, &session);
+        Ok(session)
+    }
+
+    /// Returns what the command line says of session and server.
+    pub(super) fn choice(&self) -> SessionChoice {
+        SessionChoice {
             session: self.global.session.clone(),
             server: ServerChoice {
                 socket_name: self.global.socket_name.clone().map(Into::into),
                 socket_path: self.global.socket_path.clone(),
                 program: self.global.tmux.clone(),
             },
-        };
-        let session = Session::named(&choice).or_fail(what)?;
-        self.asks(what, &session);
-        Ok(session)
+        }
     }
 
     fn asks(&self, what: &str, session: &Session) {

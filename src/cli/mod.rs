@@ -5,6 +5,7 @@ mod consume;
 mod consumer;
 mod context;
 mod daemon;
+mod doctor;
 mod explain;
 mod failure;
 mod feed;
@@ -100,6 +101,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::KillAll(args) => kill::kill_all(context, args).await,
         Command::Prune(args) => kill::prune(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::Doctor(args) => doctor::run(context, args).await,
         Command::SetEnvironment(args) => set_environment::run(args),
         Command::Replay(args) => {
             context.limit.lift();

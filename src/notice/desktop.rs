@@ -96,11 +96,27 @@ impl Desktop {
     }
 }
 
+/// Returns the name of the notification service of the desktop that this process's environment
+/// names. Asking starts it where the bus does so.
+///
+/// # Errors
+///
+/// When there is no bus or no service, or no answer within two seconds.
+pub async fn notifier() -> Result<String, DesktopError> {
+    if !is_bus_in_environment() {
+        return Err(DesktopError::NoBus);
+    }
+    // The D-Bus client's function blocks.
+    let asked = tokio::task::spawn_blocking(notify_rust::get_server_information);
+    match tokio::time::timeout(LIMIT, asked).await {
+        Ok(Ok(Ok(service))) => Ok(render_title(&service.name)),
+        Ok(Ok(Err(source))) => Err(classify(source)),
+        Ok(Err(_)) | Err(_) => Err(DesktopError::TimedOut { limit: LIMIT }),
+    }
+}
+
 async fn send(level: Level, title: &str, body: &str) -> Result<(), DesktopError> {
-    if !is_bus_named(
-        std::env::var_os("DBUS_SESSION_BUS_ADDRESS").as_deref(),
-        std::env::var_os("XDG_RUNTIME_DIR").as_deref(),
-    ) {
+    if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);
     }
     let mut notification = Notification::new();
@@ -114,6 +130,13 @@ async fn send(level: Level, title: &str, body: &str) -> Result<(), DesktopError>
         Ok(Err(source)) => Err(classify(source)),
         Err(_elapsed) => Err(DesktopError::TimedOut { limit: LIMIT }),
     }
+}
+
+fn is_bus_in_environment() -> bool {
+    is_bus_named(
+        std::env::var_os("DBUS_SESSION_BUS_ADDRESS").as_deref(),
+        std::env::var_os("XDG_RUNTIME_DIR").as_deref(),
+    )
 }
 
 /// Whether the environment names a bus. An address that is set but empty names none, as for the

@@ -5,6 +5,7 @@
 
 mod consumers;
 mod daemon;
+mod doctor;
 mod error;
 mod explain;
 mod kill;
@@ -20,6 +21,7 @@ mod wait;
 
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
+pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
 pub(crate) use error::{ErrorKind, OpsError};
 pub(crate) use explain::explain;
 pub(crate) use kill::{SessionToKill, kill, kill_all, prune, session_to_kill};

@@ -23,7 +23,7 @@ use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target};
 use crate::wire::{Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
-const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
+pub(super) const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 
 /// How long a daemon or tmux may take to say which session is meant. What is found on the disk
 /// needs neither, and any other request will time out again and report which one does not answer.

@@ -240,6 +240,32 @@ impl Paths {
     }
 }
 
+/// Checks the folder that contains the state of all sessions, which may not exist yet. Changes
+/// nothing.
+///
+/// # Errors
+///
+/// When no state can be created below it because another user could change it.
+pub(crate) fn check_state(env: Env<'_>) -> Result<(), PathsError> {
+    let root = state_root(env)?;
+    check_above(&root).map_err(|error| place_error(&root, STATE_DIR, error))
+}
+
+/// Checks the folder of sockets and locks, which may not exist yet. Changes nothing.
+///
+/// # Errors
+///
+/// When it is not ours, or another user can change its contents.
+pub(crate) fn check_runtime(env: Env<'_>) -> Result<(), PathsError> {
+    let root = runtime_root(env)?;
+    match files::check_folder(&root) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(place_error(&root, RUNTIME_DIR, error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 fn place_error(path: &Path, variable: &'static str, source: io::Error) -> PathsError {
     let path = path.to_owned();
     let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
@@ -322,7 +348,12 @@ fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
+/// Returns the folder that contains a folder for each task session.
+///
+/// # Errors
+///
+/// When the environment names none, or names one by a relative path.
+pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
@@ -333,8 +364,13 @@ fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     Ok(home.join(".local/state/tmux-task"))
 }
 
-/// `XDG_RUNTIME_DIR` of another user, which `su` leaves set, is ignored.
-fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
+/// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set,
+/// is ignored.
+///
+/// # Errors
+///
+/// When the environment names one by a relative path.
+pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);
     }

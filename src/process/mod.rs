@@ -16,6 +16,7 @@ mod exit_watch;
 mod facts;
 #[cfg(target_os = "linux")]
 mod idle;
+mod resources;
 mod running;
 #[cfg(target_os = "linux")]
 mod tree;
@@ -27,6 +28,7 @@ use std::os::unix::fs::MetadataExt;
 
 pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
+pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use running::Process;
 
 #[cfg(target_os = "linux")]

@@ -24,9 +24,9 @@ const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// A session option with the control clients of the session's daemon, for its successor in case it
 /// is killed.
 const CLIENTS: &str = "@tmux_task_clients";
-const BELL_HOOK: &str = "alert-bell[9010]";
-const DEATH_HOOK: &str = "pane-died[9011]";
-const LINK_HOOK: &str = "window-linked[9012]";
+pub(super) const BELL_HOOK: &str = "alert-bell[9010]";
+pub(super) const DEATH_HOOK: &str = "pane-died[9011]";
+pub(super) const LINK_HOOK: &str = "window-linked[9012]";
 /// From tmux 3.8 on. It also runs when a pane is respawned.
 const SPAWN_HOOK: &str = "pane-created[9013]";
 /// A global option with the version of the installed hooks.

@@ -7,6 +7,7 @@ mod commands;
 mod control_client;
 mod error;
 mod gate;
+mod hook_check;
 mod hook_wakeups;
 mod hooks;
 mod idle;
@@ -44,6 +45,7 @@ pub use commands::{
 pub use control_client::Output;
 pub use error::TmuxError;
 pub use gate::Gate;
+pub use hook_check::{HookFault, check_hooks, server_version};
 pub use hook_wakeups::{Callers, HookWakeups};
 pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
 pub use idle::{Unless, end_idle_session, prune_windows};

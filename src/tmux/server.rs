@@ -98,9 +98,17 @@ impl Server {
     /// # Errors
     ///
     /// When the program cannot be run.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the program is killed.
     pub async fn version(&self) -> Result<Version, TmuxError> {
-        let output = self.process().arg("-V").stdin(Stdio::null()).output();
-        let output = output.await.map_err(|source| self.not_started(source))?;
+        let mut process = self.process();
+        process.arg("-V").stdin(Stdio::null()).kill_on_drop(true);
+        let output = process
+            .output()
+            .await
+            .map_err(|source| self.not_started(source))?;
         Ok(Version::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 

@@ -29,6 +29,12 @@ impl Version {
         }
     }
 
+    /// Whether the output contained a version at all.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.text.is_empty()
+    }
+
     /// Whether it is supported. 3.2 is the first with the required flags of `attach-session`. A
     /// version without a number was built from newer source.
     #[must_use]

@@ -6,6 +6,7 @@
 mod cloudevents;
 mod command;
 mod consumer;
+mod doctor;
 mod explain;
 mod listing;
 mod protocol;
@@ -25,6 +26,7 @@ pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SavedConsumer,
     check_consumer_name,
 };
+pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use listing::{LsTask, LsView, TaskStateName};
 pub use protocol::{PROTOCOL, parse_request, request_line};

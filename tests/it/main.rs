@@ -11,6 +11,7 @@ mod consumers;
 mod crashes;
 mod daemon;
 mod descriptors;
+mod doctor;
 mod environment;
 mod events;
 mod faults;

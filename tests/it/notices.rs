@@ -18,6 +18,8 @@ use tempfile::TempDir;
 use tmux_task::model::Level;
 use tmux_task::notice::{Desktop, DesktopError};
 
+use crate::support::World;
+
 /// The notices that the child is to tell: a JSON list of `[level, title, body]`.
 const STORY: &str = "TMUX_TASK_IT_NOTICES";
 
@@ -113,6 +115,36 @@ fn a_bus_without_a_notification_server_is_distinguished() {
     );
     assert_eq!(report.outcomes, ["no notifier", "no notifier"], "{report}");
     assert_eq!(report.n_warnings(), 1, "{report}");
+}
+
+/// What `doctor` says of the desktop whose bus has this address.
+#[track_caller]
+fn check_doctor(address: &str, result: &str, words: &str) {
+    let mut world = World::new();
+    world.set("DBUS_SESSION_BUS_ADDRESS", address);
+    let output = world.task(["doctor", "--json"]);
+    let report: Value = serde_json::from_str(output.ok()).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["check"] == "desktop");
+    let found = found.expect("the desktop is checked");
+    assert_eq!(found["result"], result, "{found}");
+    assert!(
+        found["message"].as_str().unwrap().contains(words),
+        "{found}"
+    );
+}
+
+#[test]
+fn doctor_says_whether_notices_reach_the_desktop() {
+    let desk = Desk::start();
+    check_doctor(&desk.address, "ok", "dunst");
+    let paths = tempfile::tempdir().unwrap();
+    let (_bus, address) = start_bus(&paths);
+    check_doctor(&address, "warn", "no notifier is running");
+    let stuck = paths.path().join("stuck");
+    let _listener = UnixListener::bind(&stuck).unwrap();
+    let address = format!("unix:path={}", stuck.display());
+    check_doctor(&address, "warn", "did not answer within");
 }
 
 #[test]

@@ -1,0 +1,406 @@
+//! What a check has found, and how bad it is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::tmux::HookFault;
+
+/// What a check is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// This program.
+    Program,
+    /// The tmux program.
+    Tmux,
+    /// The tmux server.
+    Server,
+    /// The character set of the locale.
+    Locale,
+    /// The configuration file.
+    Configuration,
+    /// The folder of state.
+    State,
+    /// The folder of sockets and locks.
+    Runtime,
+    /// Notifications on the desktop.
+    Desktop,
+    /// What the kernel reports of other processes.
+    Ptrace,
+    /// The limits on open descriptors.
+    Descriptors,
+    /// What happens at the end of the login.
+    Logout,
+    /// The task session.
+    Session,
+    /// The session's daemon.
+    Daemon,
+    /// The hooks in the tmux server.
+    Hooks,
+    /// The consumers of the session's feed.
+    Consumers,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// As it should be.
+    Ok,
+    /// Something is missing or late, and the rest works.
+    Warn,
+    /// tmux-task, or a part of it, does not work.
+    Fail,
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// What was checked.
+    pub(crate) subject: Subject,
+    /// What was found.
+    pub(crate) finding: Finding,
+}
+
+/// Which `tmux-task` a shell finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OnPath {
+    /// This program.
+    This,
+    /// Another one, which may be of another version.
+    Other(PathBuf),
+    /// None.
+    None,
+}
+
+/// Why a process does not survive the end of the login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndsWith {
+    /// systemd ends all processes of a login (`KillUserProcesses`).
+    Login,
+    /// The user's systemd ends when the last login does, and all its services with it.
+    LastLogin,
+}
+
+/// A process that has to outlive the login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Survivor {
+    /// The tmux server, with all tasks.
+    Server,
+    /// The daemon.
+    Daemon,
+    /// Whatever is started from here.
+    Next,
+}
+
+/// What a check has found. The variants are in the order of the subjects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// No answer came in time; for files and folders: the disk hangs.
+    NoAnswer {
+        /// The time limit.
+        within: Duration,
+    },
+    /// The program that runs, and the one that a shell finds.
+    Program {
+        /// Where it is.
+        path: PathBuf,
+        /// Which one a shell finds.
+        on_path: OnPath,
+    },
+    /// A supported tmux.
+    Tmux {
+        /// Its version.
+        version: String,
+    },
+    /// The program cannot be started.
+    TmuxMissing {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The program is no tmux: it prints no version.
+    NotTmux {
+        /// The program.
+        program: PathBuf,
+    },
+    /// The program is too old.
+    TmuxTooOld {
+        /// Its version.
+        version: String,
+    },
+    /// A server that answers.
+    Server {
+        /// Its pid, where the kernel reports it.
+        pid: Option<u32>,
+        /// Its version; `None` while it has no session.
+        version: Option<String>,
+    },
+    /// A server of another version than the program.
+    ServerOfOtherVersion {
+        /// The server's version.
+        server: String,
+        /// The program's version.
+        program: String,
+    },
+    /// No server runs: normal before the first task.
+    NoServer {
+        /// Where it would listen.
+        socket: PathBuf,
+    },
+    /// The server does not answer.
+    ServerSilent {
+        /// Its pid, where the kernel reports it.
+        pid: Option<u32>,
+        /// Whether it is stopped.
+        is_stopped: bool,
+    },
+    /// The server cannot be asked.
+    ServerRefuses {
+        /// Why.
+        why: String,
+    },
+    /// A locale of UTF-8.
+    Utf8Locale {
+        /// The variable that sets it.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A locale of another character set; `None` where no variable sets one.
+    OtherLocale(Option<(&'static str, String)>),
+    /// A valid configuration; `None` where there is no file.
+    Configuration(Option<PathBuf>),
+    /// The configuration cannot be used.
+    BadConfiguration {
+        /// Why: file, line and key.
+        why: String,
+    },
+    /// A folder that can be used.
+    Folder {
+        /// The folder, which may not exist yet.
+        path: PathBuf,
+        /// The space that is left on its disk, in bytes.
+        free: u64,
+    },
+    /// A folder that cannot be used.
+    BadFolder {
+        /// Why, including the folder.
+        why: String,
+    },
+    /// A folder, or the one that it would be created in, cannot be written to.
+    ReadOnly {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The disk of a folder has little or no space left.
+    DiskFull {
+        /// The folder.
+        path: PathBuf,
+        /// The space that is left, in bytes.
+        free: u64,
+        /// Whether nothing more can be written.
+        is_full: bool,
+    },
+    /// A notification service answers.
+    Desktop {
+        /// Its name.
+        service: String,
+    },
+    /// The configuration does not show notices on the desktop.
+    DesktopOff,
+    /// Notices cannot be shown on the desktop.
+    NoDesktop {
+        /// Why.
+        why: String,
+    },
+    /// What the kernel reports is enough: the value of `ptrace_scope`, where there is one.
+    Ptrace(Option<u32>),
+    /// The kernel hides from us what processes do.
+    PtraceHidden(u32),
+    /// Enough descriptors.
+    Descriptors {
+        /// The soft limit; `None` is unlimited.
+        soft: Option<u64>,
+        /// The hard limit, to which a daemon raises its own.
+        hard: Option<u64>,
+    },
+    /// The hard limit is low.
+    FewDescriptors {
+        /// The hard limit.
+        hard: u64,
+    },
+    /// The tmux server has used up most of its descriptors.
+    ServerDescriptors {
+        /// How many it has open.
+        open: u64,
+        /// Its soft limit.
+        limit: u64,
+    },
+    /// Tasks and daemon survive the end of the login, or nothing here ends processes.
+    SurvivesLogout,
+    /// A process ends with the login.
+    EndsWithLogin {
+        /// The process.
+        survivor: Survivor,
+        /// Why.
+        with: EndsWith,
+    },
+    /// The session exists.
+    Session {
+        /// Its name.
+        name: String,
+    },
+    /// The session does not exist: normal before the first task.
+    NoSession {
+        /// Its name.
+        name: String,
+    },
+    /// It cannot be said which session is meant.
+    SessionUnknown {
+        /// Why.
+        why: String,
+    },
+    /// A daemon that works.
+    Daemon {
+        /// Its pid.
+        pid: u32,
+    },
+    /// No daemon is needed: the session does not exist.
+    NoDaemonNeeded,
+    /// The session exists and no daemon runs.
+    NoDaemon {
+        /// Whether a variable forbids commands to start one.
+        is_forbidden: bool,
+    },
+    /// A daemon was killed and left its socket.
+    StaleSocket {
+        /// The socket.
+        path: PathBuf,
+        /// Whether the session exists.
+        is_needed: bool,
+    },
+    /// A daemon has the lock and does not listen.
+    DaemonUnreachable {
+        /// Where it should listen.
+        socket: PathBuf,
+    },
+    /// The daemon does not answer.
+    DaemonSilent {
+        /// Its pid, where the kernel reports it.
+        pid: Option<u32>,
+        /// Whether it is stopped.
+        is_stopped: bool,
+    },
+    /// The daemon cannot be asked.
+    DaemonRefuses {
+        /// Why.
+        why: String,
+    },
+    /// The daemon is of another version.
+    DaemonOfOtherVersion {
+        /// Its version; `None` where its answer cannot be read.
+        version: Option<String>,
+    },
+    /// A problem that the daemon reports itself.
+    DaemonProblem(String),
+    /// The hooks are in place.
+    Hooks,
+    /// A fault of the hooks.
+    HookFault(HookFault),
+    /// How many consumers there are; each of them reads or has little to read.
+    Consumers {
+        /// Their number.
+        number: usize,
+    },
+    /// A consumer that nobody has used for long, with records that it has not acknowledged.
+    ForgottenConsumer {
+        /// Its name.
+        name: String,
+        /// How many records it is behind.
+        lag: u64,
+        /// For how long it was not used.
+        unused: Duration,
+    },
+    /// The consumers cannot be read.
+    BadConsumers {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Finding {
+    /// Returns how bad it is.
+    pub(crate) fn severity(&self) -> Severity {
+        match self {
+            Self::Program {
+                on_path: OnPath::This,
+                ..
+            }
+            | Self::Tmux { .. }
+            | Self::Server { .. }
+            | Self::NoServer { .. }
+            | Self::Utf8Locale { .. }
+            | Self::Configuration(_)
+            | Self::Folder { .. }
+            | Self::Desktop { .. }
+            | Self::DesktopOff
+            | Self::Ptrace(_)
+            | Self::Descriptors { .. }
+            | Self::SurvivesLogout
+            | Self::Session { .. }
+            | Self::NoSession { .. }
+            | Self::Daemon { .. }
+            | Self::NoDaemonNeeded
+            | Self::StaleSocket {
+                is_needed: false, ..
+            }
+            | Self::Hooks
+            | Self::Consumers { .. } => Severity::Ok,
+            Self::Program {
+                on_path: OnPath::Other(_) | OnPath::None,
+                ..
+            }
+            | Self::ServerOfOtherVersion { .. }
+            | Self::OtherLocale(_)
+            | Self::DiskFull { is_full: false, .. }
+            | Self::NoDesktop { .. }
+            | Self::PtraceHidden(_)
+            | Self::FewDescriptors { .. }
+            | Self::ServerDescriptors { .. }
+            | Self::EndsWithLogin { .. }
+            | Self::NoDaemon { .. }
+            | Self::StaleSocket {
+                is_needed: true, ..
+            }
+            | Self::DaemonOfOtherVersion { .. }
+            | Self::HookFault(_)
+            | Self::ForgottenConsumer { .. } => Severity::Warn,
+            Self::NoAnswer { .. }
+            | Self::TmuxMissing { .. }
+            | Self::NotTmux { .. }
+            | Self::TmuxTooOld { .. }
+            | Self::ServerSilent { .. }
+            | Self::ServerRefuses { .. }
+            | Self::BadConfiguration { .. }
+            | Self::BadFolder { .. }
+            | Self::ReadOnly { .. }
+            | Self::DiskFull { is_full: true, .. }
+            | Self::SessionUnknown { .. }
+            | Self::DaemonUnreachable { .. }
+            | Self::DaemonSilent { .. }
+            | Self::DaemonRefuses { .. }
+            | Self::DaemonProblem(_)
+            | Self::BadConsumers { .. } => Severity::Fail,
+        }
+    }
+
+    /// Returns it as the result of a check of `subject`.
+    pub(super) fn of(self, subject: Subject) -> Check {
+        Check {
+            subject,
+            finding: self,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Checks everything that tmux-task depends on.
+//!
+//! It is called when things are broken: each check has a time limit and stands for itself, and none
+//! starts a tmux server or a daemon.
+
+mod finding;
+mod folders;
+mod login;
+mod machine;
+mod supervision;
+mod tmux;
+
+use std::future::Future;
+use std::time::Duration;
+
+pub(crate) use finding::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor};
+
+use super::error::{ErrorKind, OpsError};
+use super::lookup;
+use super::session::{Session, SessionChoice};
+use crate::tmux::Server;
+
+/// How long a check may take. All checks together take little longer than the slowest.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// Runs all checks.
+///
+/// # Errors
+///
+/// Only when the choice is invalid, as a session name with a dot is.
+pub(crate) async fn examine(choice: &SessionChoice) -> Result<Vec<Check>, OpsError> {
+    let session = match Session::named(choice) {
+        Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+        session => session,
+    };
+    let server = match &session {
+        Ok(session) => Ok(session.server.clone()),
+        // Everything but the server may be the cause.
+        Err(_) => Server::locate(&choice.server, &lookup),
+    };
+    let (machine, of_tmux, of_session) = tokio::join!(
+        machine::examine(),
+        tmux::examine(server.as_ref().ok()),
+        supervision::examine(session)
+    );
+    let mut checks = machine.before_tmux;
+    checks.extend(of_tmux);
+    if let Err(error) = server {
+        let why = cause(&error);
+        checks.push(Finding::ServerRefuses { why }.of(Subject::Server));
+    }
+    checks.extend(machine.after_tmux);
+    checks.extend(of_session);
+    Ok(checks)
+}
+
+/// Returns the result of a check, or that it did not end in time.
+async fn within<T>(limit: Duration, check: impl Future<Output = T>) -> Result<T, Finding> {
+    let result = tokio::time::timeout(limit, check).await;
+    result.map_err(|_elapsed| Finding::NoAnswer { within: limit })
+}
+
+/// Returns the result of a check that touches the disk, or that it did not end in time. A disk that
+/// hangs keeps the thread.
+async fn on_disk(check: impl FnOnce() -> Finding + Send + 'static) -> Finding {
+    let checked = within(LIMIT, tokio::task::spawn_blocking(check)).await;
+    match checked {
+        Ok(Ok(finding)) | Err(finding) => finding,
+        Ok(Err(error)) => Finding::BadFolder {
+            why: error.to_string(),
+        },
+    }
+}
+
+/// Returns an error with its causes, in one line.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

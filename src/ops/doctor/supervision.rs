@@ -1,0 +1,204 @@
+//! A session: its daemon, its hooks and the consumers of its feed; and what happens to them when the
+//! login ends.
+
+use std::time::Duration;
+
+use super::{Check, Finding, LIMIT, Subject, cause, login, within};
+use crate::client::{Client, ClientError};
+use crate::clock;
+use crate::daemon;
+use crate::model::SessionId;
+use crate::ops::error::OpsError;
+use crate::ops::session::{NO_AUTOSTART, Session};
+use crate::ops::{list_consumers, lookup};
+use crate::process;
+use crate::tmux::{Connection, check_hooks, list_sessions};
+use crate::wire::{DaemonStatus, RefusalKind, Request, Response};
+
+/// A consumer that nobody has used for so long is forgotten, in milliseconds.
+const FORGOTTEN_AFTER: i64 = 24 * 60 * 60 * 1000;
+
+/// What is known of a session's daemon.
+struct Supervisor {
+    findings: Vec<Finding>,
+    /// The pid of a daemon that listens.
+    pid: Option<u32>,
+    /// Whether it answers.
+    answers: bool,
+}
+
+/// Checks the session, if it can be said which one is meant.
+pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
+    let mut session = match session {
+        Ok(session) => session,
+        Err(error) => {
+            let why = cause(&error);
+            let mut checks = vec![Finding::SessionUnknown { why }.of(Subject::Session)];
+            let survives = login::examine(None, None).await;
+            checks.extend(survives.into_iter().map(|f| f.of(Subject::Logout)));
+            return checks;
+        }
+    };
+    // What it fails with is found again below.
+    drop(within(LIMIT, session.settle()).await);
+    let id = session_id(&session).await;
+    let (supervisor, hooks) = tokio::join!(
+        examine_daemon(&session, id.is_some()),
+        examine_hooks(&session, id)
+    );
+    let name = session.name.clone();
+    let exists = match id {
+        Some(_) => Finding::Session { name },
+        None => Finding::NoSession { name },
+    };
+    let mut checks = vec![exists.of(Subject::Session)];
+    checks.extend(
+        supervisor
+            .findings
+            .into_iter()
+            .map(|f| f.of(Subject::Daemon)),
+    );
+    if supervisor.answers && id.is_some() {
+        checks.extend(hooks.into_iter().map(|f| f.of(Subject::Hooks)));
+    }
+    if supervisor.answers || supervisor.pid.is_none() {
+        let consumers = examine_consumers(&session).await;
+        checks.extend(consumers.into_iter().map(|f| f.of(Subject::Consumers)));
+    }
+    let survives = login::examine(session.server.pid(), supervisor.pid).await;
+    checks.extend(survives.into_iter().map(|f| f.of(Subject::Logout)));
+    checks
+}
+
+/// Returns the id of the session; `None` where it does not exist or tmux does not answer.
+async fn session_id(session: &Session) -> Option<SessionId> {
+    let mut connection = Connection::OneShot(&session.server);
+    if session.server.pid().is_none_or(process::is_stopped) {
+        return None;
+    }
+    let listed = within(LIMIT, list_sessions(&mut connection)).await.ok()?;
+    let found = listed
+        .ok()?
+        .into_iter()
+        .find(|found| found.name == session.name);
+    found.map(|found| found.id)
+}
+
+async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
+    let path = session.paths.socket();
+    let absent = |finding| Supervisor {
+        findings: vec![finding],
+        pid: None,
+        answers: false,
+    };
+    let mut client = match within(LIMIT, Client::connect(&path)).await {
+        Ok(Ok(client)) => client,
+        Ok(Err(ClientError::NoDaemon)) => return absent(without_daemon(session, exists)),
+        Ok(Err(error)) => return absent(Finding::DaemonRefuses { why: cause(&error) }),
+        Err(_) => {
+            return absent(Finding::DaemonSilent {
+                pid: None,
+                is_stopped: false,
+            });
+        }
+    };
+    let pid = client.pid();
+    let is_stopped = pid.is_some_and(process::is_stopped);
+    let silent = Finding::DaemonSilent { pid, is_stopped };
+    let other = |version| Finding::DaemonOfOtherVersion { version };
+    let (findings, answers) = if is_stopped {
+        (vec![silent], false)
+    } else {
+        match within(LIMIT, client.ask(&Request::Status)).await {
+            Err(_) => (vec![silent], false),
+            Ok(Ok(Response::Status(status))) => (judge_status(&status), true),
+            Ok(Err(ClientError::Refused(refusal))) if refusal.kind == RefusalKind::Version => {
+                (vec![other(None)], false)
+            }
+            Ok(Ok(_) | Err(ClientError::Answer { .. } | ClientError::Unexpected)) => {
+                (vec![other(None)], false)
+            }
+            // It ended when it was asked.
+            Ok(Err(ClientError::Left)) => (vec![without_daemon(session, exists)], false),
+            Ok(Err(error)) => (vec![Finding::DaemonRefuses { why: cause(&error) }], false),
+        }
+    };
+    Supervisor {
+        findings,
+        pid,
+        answers,
+    }
+}
+
+fn judge_status(status: &DaemonStatus) -> Vec<Finding> {
+    let mut findings = vec![if status.version == env!("CARGO_PKG_VERSION") {
+        Finding::Daemon { pid: status.pid }
+    } else {
+        let version = Some(status.version.clone());
+        Finding::DaemonOfOtherVersion { version }
+    }];
+    let problems = status.problems.iter().cloned();
+    findings.extend(problems.map(Finding::DaemonProblem));
+    findings
+}
+
+fn without_daemon(session: &Session, exists: bool) -> Finding {
+    let socket = session.paths.socket();
+    if daemon::is_held(&session.paths.lock()) || daemon::is_held(&session.paths.state_lock()) {
+        return Finding::DaemonUnreachable { socket };
+    }
+    if socket.symlink_metadata().is_ok() {
+        return Finding::StaleSocket {
+            path: socket,
+            is_needed: exists,
+        };
+    }
+    if !exists {
+        return Finding::NoDaemonNeeded;
+    }
+    Finding::NoDaemon {
+        is_forbidden: lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty()),
+    }
+}
+
+/// Without a daemon no hooks are expected.
+async fn examine_hooks(session: &Session, id: Option<SessionId>) -> Vec<Finding> {
+    let Some(id) = id else { return Vec::new() };
+    let mut connection = Connection::OneShot(&session.server);
+    match within(LIMIT, check_hooks(&mut connection, id)).await {
+        Err(finding) => vec![finding],
+        Ok(Ok(faults)) if faults.is_empty() => vec![Finding::Hooks],
+        Ok(Ok(faults)) => faults.into_iter().map(Finding::HookFault).collect(),
+        // The server is checked by itself.
+        Ok(Err(_)) => Vec::new(),
+    }
+}
+
+async fn examine_consumers(session: &Session) -> Vec<Finding> {
+    let list = match within(LIMIT, list_consumers(session)).await {
+        Err(finding) => return vec![finding],
+        Ok(Err(OpsError::NoFeed(_))) => return Vec::new(),
+        Ok(Err(error)) => return vec![Finding::BadConsumers { why: cause(&error) }],
+        Ok(Ok(list)) => list,
+    };
+    let now = clock::now().wall;
+    let forgotten: Vec<Finding> = list
+        .consumers
+        .iter()
+        .filter_map(|consumer| {
+            let unused = now.saturating_sub(consumer.used_at);
+            let is_forgotten =
+                consumer.reader.is_none() && consumer.lag > 0 && unused >= FORGOTTEN_AFTER;
+            is_forgotten.then(|| Finding::ForgottenConsumer {
+                name: consumer.name.clone(),
+                lag: consumer.lag,
+                unused: Duration::from_millis(u64::try_from(unused).unwrap_or_default()),
+            })
+        })
+        .collect();
+    if forgotten.is_empty() {
+        let number = list.consumers.len();
+        return vec![Finding::Consumers { number }];
+    }
+    forgotten
+}
