@@ -34,7 +34,7 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 2;
+const OUR_VERSION: u32 = 3;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
@@ -91,7 +91,7 @@ pub async fn install(
         on_session(MARK, &daemon_pid.to_string()),
         on_session("bell-action", "any"),
         hook_if(&is_of_marked_window(), "-g", BELL_HOOK, &on_bell),
-        hook("-gw", DEATH_HOOK, &on_death),
+        hook_if(&is_of_dead_pane(), "-gw", DEATH_HOOK, &on_death),
         hook("-g", LINK_HOOK, &[keep_dead_panes()]),
         // Last, so that a line that fails half-way does not count as complete.
         unless_current(session, "1", &note_version),
@@ -346,6 +346,17 @@ fn is_of_marked_window() -> String {
     format!("#{{&&:{},{is_its_own}}}", is_marked())
 }
 
+/// Whether the session of a hook is supervised and the hook runs for the pane that it is about, which
+/// is still dead. If that pane is closed by then, tmux runs the hook for another one; if it has been
+/// respawned, its process is not the one that died.
+fn is_of_dead_pane() -> String {
+    let is_its_own = "#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}";
+    format!(
+        "#{{&&:{},#{{&&:#{{pane_dead}},{is_its_own}}}}}",
+        is_marked()
+    )
+}
+
 /// Wakes the session's daemon and passes the window.
 ///
 /// It runs the command in the session's option at once. (`run-shell -C` could insert the session as
@@ -427,5 +438,12 @@ mod tests {
                          #{?hook_window,#{==:#{hook_window},#{window_id}},1}}' { ";
         assert!(text.starts_with(condition), "{text}");
         assert!(text.ends_with(" }"), "{text}");
+    }
+
+    #[test]
+    fn a_death_is_recorded_for_the_pane_that_died_only() {
+        let condition = "#{&&:#{@tmux_task_daemon},\
+                         #{&&:#{pane_dead},#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}}}";
+        assert_eq!(is_of_dead_pane(), condition);
     }
 }

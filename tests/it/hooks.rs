@@ -1,6 +1,6 @@
 //! Our hooks in a tmux server that daemons of several versions share.
 
-use crate::support::{World, events};
+use crate::support::{World, events, story};
 
 /// The option that says which version the hooks are of.
 const VERSION: &str = "@tmux_task_hooks";
@@ -150,4 +150,54 @@ fn the_bell_of_a_window_that_has_closed_is_not_counted_for_another_one() {
         .filter(|event| event["type"] == "notify" && event["task"]["windowName"] == "current")
         .collect();
     assert!(rang.is_empty(), "{rang:?}");
+}
+
+#[test]
+fn the_death_of_a_pane_that_has_closed_is_not_recorded_for_another_one() {
+    for is_respawned in [false, true] {
+        let world = World::new();
+        world.run("current", "exec sleep 1000");
+        let end = world.gate("end");
+        let window = world.run("ends", &format!("{}; exit 3", end.wait()));
+        world.tmux(["select-window", "-t", "=work:current"]);
+        world.until_delivered("started", "current");
+        world.until_delivered("started", "ends");
+        // Keeps tmux from running hooks until the gate is opened.
+        let gate = world.gate("gate");
+        world.tmux([
+            "set-hook",
+            "-gw",
+            "pane-died[9999]",
+            "set-option -g @died 1",
+        ]);
+        let hold = format!("run-shell '{}'", gate.wait());
+        world.tmux(["set-hook", "-g", "session-renamed", &hold]);
+        world.tmux(["rename-session", "-t", "=work", "work2"]);
+        end.open();
+        world.until_ended(&window);
+        if is_respawned {
+            world.tmux(["respawn-window", "-t", &window, "exec sleep 1000"]);
+        } else {
+            world.tmux(["kill-window", "-t", &window]);
+        }
+        gate.open();
+        let has_run = || world.tmux(["show-options", "-gqv", "@died"]);
+        world.until_true("the hooks", || has_run() == "1");
+        world.until_delivered("exited", "ends");
+        world.look();
+        let count = [
+            "show-options",
+            "-qv",
+            "-t",
+            "=work2:",
+            "@tmux_task_death_count",
+        ];
+        assert_eq!(world.tmux(count), "");
+        let records = world.finish();
+        let ends: Vec<String> = story(&records)
+            .into_iter()
+            .filter(|line| line.starts_with("exited "))
+            .collect();
+        assert_eq!(ends, ["exited ends 3"]);
+    }
 }
