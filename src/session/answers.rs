@@ -1,10 +1,11 @@
-//! Answers to waits that have ended, and to requests for the end of a task's output.
+//! Answers to waits that have ended and to requests for the end of a task's output, and when the
+//! disk allows an answer to be sent.
 
 use std::sync::Arc;
 
 use super::effect::Effect;
 use super::held_answers::HeldAnswer;
-use super::input::{AskId, Outcome};
+use super::input::{AskId, Outcome, StoreState};
 use super::listeners::EndedWait;
 use super::machine::Session;
 use super::queue_items::EndRead;
@@ -123,5 +124,44 @@ impl Session {
                 column,
             ),
         })
+    }
+
+    /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
+    /// that refuses delays no answer.
+    pub(super) fn answer_when_stored(&mut self, ask: AskId, response: Response) {
+        self.hold(HeldAnswer {
+            rests_on: self.engine.last_seq(),
+            ask,
+            response,
+            wait_return: None,
+        });
+    }
+
+    /// Keeps an answer until the disk has accepted or refused its records.
+    fn hold(&mut self, answer: HeldAnswer) {
+        self.held.push(answer);
+    }
+
+    /// Sends the answers whose records the disk has accepted or refused.
+    pub(super) fn release_held(&mut self) {
+        for answer in self.held.take_tried(self.store.tried) {
+            if let Some(wait_return) = &answer.wait_return {
+                self.engine.note_return(wait_return);
+            }
+            let HeldAnswer { ask, response, .. } = answer;
+            self.effects.push(Effect::Answer(ask, response));
+        }
+    }
+
+    /// Notes how far the feed is on the disk. Answers are sent before deliveries: events in an
+    /// answer are not delivered as follow-ups.
+    pub(super) fn stored(&mut self, store: StoreState, now: Now) {
+        self.store = store;
+        self.release_held();
+        self.engine.tried(store.tried);
+        if self.deliver_at().is_some_and(|due| due <= now.mono) {
+            let effects = self.engine.deliver_due(now);
+            self.perform(effects);
+        }
     }
 }

@@ -17,12 +17,8 @@ const NUDGE_FOR: Duration = Duration::from_millis(500);
 /// How many windows whose runs ended last a look soon after a change queries.
 const JUST_ENDED: usize = 8;
 
-/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
-/// a write.
-pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
-
 impl Session {
-    /// Returns when [`Input::Due`] is due, if ever.
+    /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = (!self.jobs.has_look()).then(|| {

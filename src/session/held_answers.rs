@@ -1,10 +1,8 @@
 //! Answers that wait until the disk has accepted or refused their records.
 
-use super::effect::Effect;
-use super::input::{AskId, StoreState};
-use super::machine::Session;
+use super::input::AskId;
 use crate::engine::WaitReturn;
-use crate::model::{Now, Seq};
+use crate::model::Seq;
 use crate::wire::Response;
 
 /// An answer that waits for records to be written.
@@ -18,52 +16,32 @@ pub(super) struct HeldAnswer {
     pub(super) wait_return: Option<WaitReturn>,
 }
 
-impl HeldAnswer {
-    pub(super) fn is_of_wait(&self) -> bool {
-        matches!(self.response, Response::Waited(_))
-    }
-}
+/// Answers that wait for the disk, in the order in which they are sent.
+#[derive(Debug, Default)]
+pub(super) struct HeldAnswers(Vec<HeldAnswer>);
 
-impl Session {
-    /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
-    /// that refuses delays no answer.
-    pub(super) fn answer_when_stored(&mut self, ask: AskId, response: Response) {
-        self.hold(HeldAnswer {
-            rests_on: self.engine.last_seq(),
-            ask,
-            response,
-            wait_return: None,
-        });
+impl HeldAnswers {
+    pub(super) fn push(&mut self, answer: HeldAnswer) {
+        self.0.push(answer);
     }
 
-    /// Keeps an answer until the disk has accepted or refused its records.
-    pub(super) fn hold(&mut self, answer: HeldAnswer) {
-        self.held.push(answer);
+    /// Takes the answers whose records the disk has accepted or refused, which it has up to
+    /// `tried`.
+    pub(super) fn take_tried(&mut self, tried: Seq) -> Vec<HeldAnswer> {
+        let answers = std::mem::take(&mut self.0).into_iter();
+        let (ready, held) = answers.partition(|answer| answer.rests_on <= tried);
+        self.0 = held;
+        ready
     }
 
-    pub(super) fn release_held(&mut self) {
-        for answer in std::mem::take(&mut self.held) {
-            if answer.rests_on > self.store.tried {
-                self.held.push(answer);
-                continue;
-            }
-            if let Some(wait_return) = &answer.wait_return {
-                self.engine.note_return(wait_return);
-            }
-            let HeldAnswer { ask, response, .. } = answer;
-            self.effects.push(Effect::Answer(ask, response));
-        }
+    /// Drops the answer of a client that has disconnected.
+    pub(super) fn forget(&mut self, ask: AskId) {
+        self.0.retain(|held| held.ask != ask);
     }
 
-    /// Notes how far the feed is on the disk. Answers are sent before deliveries: events in an
-    /// answer are not delivered as follow-ups.
-    pub(super) fn stored(&mut self, store: StoreState, now: Now) {
-        self.store = store;
-        self.release_held();
-        self.engine.tried(store.tried);
-        if self.deliver_at().is_some_and(|due| due <= now.mono) {
-            let effects = self.engine.deliver_due(now);
-            self.perform(effects);
-        }
+    /// Returns how many of them are of waits.
+    pub(super) fn n_waits(&self) -> usize {
+        let is_of_wait = |held: &&HeldAnswer| matches!(held.response, Response::Waited(_));
+        self.0.iter().filter(is_of_wait).count()
     }
 }

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::deadlines::SAVE_WITHIN;
 use super::effect::{History, LookOrder, Scope};
 use super::input::{Coverage, Look, Outcome};
 use super::look_schedule::{LookResult, News, Reporting};
-use super::machine::Session;
+use super::machine::{SAVE_WITHIN, Session};
 use super::queue_items::{AfterLook, QueuedLook, Urgent};
 use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::deadlines::SAVE_WITHIN;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
-use super::held_answers::HeldAnswer;
+use super::held_answers::HeldAnswers;
 use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece};
@@ -15,6 +14,10 @@ use super::look_schedule::LookSchedule;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use crate::engine::{self, Engine};
 use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
+
+/// How long saving is delayed for changes that are also in the feed, so that not every bell causes
+/// a write.
+pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One task session.
 #[derive(Debug)]
@@ -42,7 +45,7 @@ pub(crate) struct Session {
     /// Waits that are about to begin.
     pub(super) beginning: BTreeSet<AskId>,
     /// Answers that wait for records to be written.
-    pub(super) held: Vec<HeldAnswer>,
+    pub(super) held: HeldAnswers,
     /// When tmux is nudged next, and until when nudging continues.
     pub(super) nudges: Option<(Instant, Instant)>,
     /// When the last look is saved; `None` when it is saved, or would be the same.
@@ -127,7 +130,7 @@ impl Session {
             look_problem: None,
             counts: Counts::default(),
             beginning: BTreeSet::new(),
-            held: Vec::new(),
+            held: HeldAnswers::default(),
             nudges: None,
             save_at: Some(now.mono),
             death_record: None,
@@ -194,8 +197,7 @@ impl Session {
     /// Returns how many waits are in progress.
     #[must_use]
     pub(crate) fn n_waits(&self) -> usize {
-        let held = self.held.iter();
-        self.listeners.n_waits() + held.filter(|held| held.is_of_wait()).count()
+        self.listeners.n_waits() + self.held.n_waits()
     }
 
     /// Returns the session's present name.
@@ -299,7 +301,7 @@ impl Session {
         self.listeners.leave(ask);
         self.jobs.forget_answer(ask);
         self.beginning.remove(&ask);
-        self.held.retain(|held| held.ask != ask);
+        self.held.forget(ask);
     }
 
     fn done(&mut self, outcome: Result<Outcome, String>, now: Now) {
