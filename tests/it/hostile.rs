@@ -483,7 +483,7 @@ fn nothing_harmful_gets_out_of_any_face() {
     world.until("it asks", |records| {
         events(records).iter().any(|event| event["type"] == "input")
     });
-    let faces: [&[&str]; 14] = [
+    let faces: [&[&str]; 19] = [
         &["ls"],
         &["ls", "--json"],
         &["explain", &window],
@@ -492,7 +492,12 @@ fn nothing_harmful_gets_out_of_any_face() {
         &["logs", &window, "--json"],
         &["search", "out"],
         &["status"],
+        &["status", "--json"],
         &["daemon", "status"],
+        &["daemon", "status", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["consumer", "ls"],
         &["feed"],
         &["feed", "--format", "text"],
         &["feed", "--format", "cloudevents"],

@@ -41,6 +41,7 @@ mod respawns;
 mod restart;
 mod runs;
 mod scan;
+mod security;
 mod servers;
 mod session;
 mod shells;

@@ -388,11 +388,16 @@ impl World {
 
     /// The daemons that run in this world: the pids in their locks, if they are of our making.
     fn daemons(&self) -> Vec<Pid> {
-        let Ok(files) = fs::read_dir(self.path("run")) else {
-            return Vec::new();
+        let in_folder = |folder: PathBuf| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
         };
-        let locks = files
-            .map(|file| file.unwrap().path())
+        let top = in_folder(self.path("run"));
+        // A test may use a folder inside it.
+        let below: Vec<_> = top.iter().cloned().flat_map(in_folder).collect();
+        let locks = [top, below]
+            .concat()
+            .into_iter()
             .filter(|path| path.extension() == Some(OsStr::new("lock")));
         let pids = locks.filter_map(|lock| fs::read_to_string(lock).ok()?.trim().parse().ok());
         pids.filter_map(|number: i32| Pid::from_raw(number))
