@@ -266,10 +266,9 @@ fn of_notice(notice: &Notice, activity: &mut PaneActivity) -> Option<Change> {
             activity.record_window(*window);
             Some(Change::Layout)
         }
-        Notice::WindowClose(_) => {
-            // tmux does not report what was lost with it.
-            activity.record_any();
-            Some(Change::Task)
+        Notice::WindowClose(window) => {
+            activity.record_closed(*window);
+            Some(Change::Windows)
         }
         Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => {
             activity.record_any();

@@ -12,7 +12,7 @@ use super::run_archiver::RunArchiver;
 use super::session_link::{OptionUpdates, SessionLink};
 use super::{Options, launches, stale_sessions, typing};
 use crate::model::{PaneId, Task, WindowId};
-use crate::session::{Change, Entry, History, Job, LookOrder, Outcome};
+use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
 
@@ -242,9 +242,7 @@ impl LinkJobs {
                 tokio::time::sleep(LAST_WORDS_PAUSE).await;
                 continue;
             }
-            for entry in &mut entries {
-                entry.judge(&output);
-            }
+            judge_entries(&mut entries, &output);
             return Done {
                 before,
                 after,

@@ -34,6 +34,8 @@ pub(super) struct PaneActivity {
     burst_before: BTreeSet<PaneId>,
     /// Windows that were added or have changed since the last look.
     changed: BTreeSet<WindowId>,
+    /// Windows that tmux has reported as closed since then, of any session.
+    closed: BTreeSet<WindowId>,
     /// Whether something has happened since then that may concern any window.
     is_any_changed: bool,
 }
@@ -87,6 +89,16 @@ impl PaneActivity {
         std::mem::take(&mut self.changed)
     }
 
+    /// Records that a window of some session was closed.
+    pub(super) fn record_closed(&mut self, window: WindowId) {
+        self.closed.insert(window);
+    }
+
+    /// Takes the windows that were closed since the last look, for the next one.
+    pub(super) fn take_closed(&mut self) -> BTreeSet<WindowId> {
+        std::mem::take(&mut self.closed)
+    }
+
     /// Records that something has happened that may concern any window.
     pub(super) fn record_any(&mut self) {
         self.is_any_changed = true;
@@ -98,6 +110,7 @@ impl PaneActivity {
     }
 
     /// Whether the next look may find something: a pane may have printed, or a window has changed.
+    /// Closed windows are up to the caller.
     pub(super) fn is_any_reported(&self) -> bool {
         self.is_any_changed || !self.changed.is_empty() || self.printed().next().is_some()
     }

@@ -16,8 +16,6 @@ pub(super) struct Processes {
     ends: Option<ExitWatch>,
     /// Those that have ended and were in the last look, with their exits where known.
     ended: BTreeMap<u32, Option<Exit>>,
-    /// Whether tmux has hung up on one since the last look.
-    is_hung_up: bool,
 }
 
 /// tmux hangs up on the processes of a window that it closes or respawns. Such a process did not
@@ -32,7 +30,6 @@ impl Processes {
             started_at: Arc::default(),
             ends: ends(),
             ended: BTreeMap::new(),
-            is_hung_up: false,
         }
     }
 
@@ -45,25 +42,20 @@ impl Processes {
         match &mut self.ends {
             Some(ends) => {
                 let ProcessExit { pid, exit } = ends.next().await;
-                self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
                 self.ended.insert(pid, exit);
             }
             None => std::future::pending().await,
         }
     }
 
-    /// Whether a process that has ended since the last look was hung up on: usually its window is
-    /// closed.
-    pub(super) fn take_hung_up(&mut self) -> bool {
-        std::mem::take(&mut self.is_hung_up)
-    }
-
-    /// Returns those that have ended since the last look and not by a hang-up: usually their panes
-    /// still exist.
-    pub(super) fn ended_in_place(&self) -> BTreeSet<u32> {
-        let ended = self.ended.iter();
-        let in_place = ended.filter(|(_, exit)| !exit.as_ref().is_some_and(is_hang_up));
-        in_place.map(|(pid, _)| *pid).collect()
+    /// Returns those that have ended since the last look: first those that tmux has hung up on,
+    /// whose windows are usually closed, then the others, whose panes usually still exist.
+    pub(super) fn ended_since(&self) -> (BTreeSet<u32>, BTreeSet<u32>) {
+        let ended = self.ended.iter().map(|(pid, exit)| (*pid, exit));
+        let (hung_up, in_place): (Vec<_>, Vec<_>) =
+            ended.partition(|(_, exit)| exit.as_ref().is_some_and(is_hang_up));
+        let pids = |ended: Vec<(u32, _)>| ended.into_iter().map(|(pid, _)| pid).collect();
+        (pids(hung_up), pids(in_place))
     }
 
     /// Collects which processes have ended by now. Returns whether any of them is new.
@@ -71,7 +63,6 @@ impl Processes {
         let now_ended = self.ends.as_mut().map(ExitWatch::take).unwrap_or_default();
         let is_any_new = !now_ended.is_empty();
         for ProcessExit { pid, exit } in now_ended {
-            self.is_hung_up |= exit.as_ref().is_some_and(is_hang_up);
             self.ended.insert(pid, exit);
         }
         is_any_new
@@ -79,7 +70,7 @@ impl Processes {
 
     /// Whether one has ended and no look has shown that yet.
     pub(super) fn has_ended(&self) -> bool {
-        self.is_hung_up || !self.ended.is_empty()
+        !self.ended.is_empty()
     }
 
     /// Adds the kernel's reports of ended processes. Returns whether any of them is new.

@@ -53,6 +53,9 @@ pub(super) struct SessionLink {
     alive: Vec<(WindowId, Option<u32>)>,
     /// The primary panes of the windows in the last look.
     primary: BTreeMap<WindowId, PaneId>,
+    /// Windows that looks have found to be gone, the newest only: tmux reports later that they were
+    /// closed.
+    gone: BTreeSet<WindowId>,
     /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
@@ -117,6 +120,7 @@ impl SessionLink {
             prepared: BTreeSet::new(),
             alive: before.map(alive).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
+            gone: BTreeSet::new(),
             processes: Processes::new(),
             paths,
             claimed,

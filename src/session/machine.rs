@@ -232,6 +232,8 @@ impl Session {
                 Next::Answer(ask, response) => self.answer_when_stored(ask, response),
             }
         }
+        // Answers that need no record, or whose records are stored already.
+        self.release_held();
         self.follow_only_listened();
         let pieces = self.listeners.take_pieces().into_iter();
         self.effects.extend(pieces.map(|piece| match piece {

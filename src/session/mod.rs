@@ -34,4 +34,4 @@ mod tests;
 pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh, Scope};
 pub(crate) use input::{AskId, Change, Coverage, Input, LinkState, Look, Outcome, StoreState};
 pub(crate) use machine::{Session, Setup};
-pub(crate) use wait_entry::Entry;
+pub(crate) use wait_entry::{Entry, judge_entries};

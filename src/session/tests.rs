@@ -165,9 +165,7 @@ impl Driver {
         match self.job.as_mut() {
             Some(Job::Read { entries, .. }) => {
                 let mut entries = std::mem::take(entries);
-                for entry in &mut entries {
-                    entry.judge(&output);
-                }
+                judge_entries(&mut entries, &output);
                 self.outcome(Outcome::Read(Box::new(output), entries));
             }
             Some(Job::ReadEnd(..)) => self.outcome(Outcome::End(Box::new(output))),
@@ -609,6 +607,19 @@ fn a_look_that_fails_answers_with_what_is_known() {
         driver.session.problem(),
         Some("tasks cannot be looked at: tmux hangs")
     );
+}
+
+#[test]
+fn an_answer_without_records_is_sent_at_once() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Look {
+        launching: Some("b".to_owned()),
+        will_wait: false,
+        owner: None,
+    });
+    driver.did(&["look Whole"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["answer 1"]);
 }
 
 #[test]

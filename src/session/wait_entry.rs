@@ -46,16 +46,27 @@ pub(super) enum Since {
     Output,
 }
 
-impl Entry {
-    /// Judges the read: whether a text is there already, and what was written behind the anchor. It
-    /// can take milliseconds for a long history.
-    pub(crate) fn judge(&mut self, output: &PaneOutput) {
-        let Self { wait, anchor, .. } = self;
-        let is_text_there = stands_there(wait.spec(), output);
-        let anchor = anchor.as_ref();
-        self.reading = EntryRead {
+/// Judges the read for all waits that begin with it: whether a text is there already, and what was
+/// written behind the anchor. It can take milliseconds for a long history; the lines are joined once
+/// for all waits.
+pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
+    let mut lines = None;
+    for Entry {
+        wait,
+        anchor,
+        reading,
+    } in entries
+    {
+        let mut is_there = |text: &Pattern| {
+            let rows = || unwrapped(&output.rows, output.width, 0);
+            let lines: &Vec<Row> = lines.get_or_insert_with(rows);
+            lines.iter().any(|row| text.find(&row.line(), 0).is_some())
+        };
+        let is_text_there = wait.spec().texts().any(&mut is_there);
+        let since = anchor.as_ref();
+        *reading = EntryRead {
             is_text_there,
-            since: anchor.map(|anchor| give_since(wait, anchor, output)),
+            since: since.map(|anchor| give_since(wait, anchor, output)),
         };
     }
 }
@@ -128,16 +139,6 @@ pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Re
     })
 }
 
-/// Whether these rows contain one of the texts.
-fn stands_there(spec: &Spec, output: &PaneOutput) -> bool {
-    if spec.texts().next().is_none() {
-        return false;
-    }
-    let rows = unwrapped(&output.rows, output.width, 0);
-    let stands = |text: &Pattern| rows.iter().any(|row| text.find(&row.line(), 0).is_some());
-    spec.texts().any(stands)
-}
-
 /// Passes the output behind the anchor to a wait.
 pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) -> Since {
     match locate(anchor, &output.rows, output.history, output.limit) {
@@ -201,4 +202,51 @@ fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
 
 pub(super) fn usage(message: String) -> Refusal {
     Refusal::new(RefusalKind::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::test_notation::snapshot;
+
+    #[test]
+    fn each_wait_learns_whether_its_own_text_is_there() {
+        let now = crate::model::Now {
+            mono: std::time::Instant::now(),
+            wall: 0,
+        };
+        let snapshot = snapshot("life 1; @1#1 a running pid=7");
+        let task = snapshot.tasks.values().next().unwrap();
+        let entry = |texts: &[&str]| {
+            let text = |text: &&str| ConditionFields::Text((*text).to_owned());
+            let request = WaitRequest {
+                conditions: texts.iter().map(text).collect(),
+                ..WaitRequest::default()
+            };
+            Entry {
+                wait: Wait::begin(spec(&request, 0).unwrap(), Arc::clone(task), 0, now),
+                anchor: None,
+                reading: EntryRead::default(),
+            }
+        };
+        let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
+        let mut entries = texts.map(entry);
+        let rows = ["first", " second"].map(str::to_owned).to_vec();
+        let output = PaneOutput {
+            history: 0,
+            rows,
+            limit: 2000,
+            width: 5,
+            height: 2,
+            cursor: (0, 1),
+            is_alternate: false,
+            is_dead: false,
+            pid: Some(7),
+        };
+        judge_entries(&mut entries, &output);
+        let is_there = entries.map(|entry| entry.reading.is_text_there);
+        assert_eq!(is_there, [true, true, false, true, false]);
+    }
 }

@@ -51,6 +51,8 @@ pub struct Memory {
     deaths: Vec<Death>,
     /// Whether windows were forgotten since the last look.
     has_forgotten: bool,
+    /// Windows that may be gone. They are queried once a list of all windows contains them.
+    doubtful: BTreeSet<WindowId>,
     /// Whether everything is to be asked for where the signs would do.
     is_refresh_wanted: bool,
     /// The sweep that is under way.
@@ -99,8 +101,17 @@ impl Memory {
         self.moved.extend(moved);
     }
 
-    /// Forgets windows that a command has just ended: a line that names them or their panes would
-    /// fail, and the look would have to ask again. The next look lists which windows there are.
+    /// Notes processes that tmux has hung up on. Their windows are closed, or have other processes:
+    /// the next look lists which windows there are before it asks for these.
+    pub fn doubt(&mut self, hung_up: &BTreeSet<u32>) {
+        let pid = |known: &RememberedWindow| known.row.pane.as_ref()?.pid;
+        let windows = self.windows.iter();
+        let of_them = windows.filter(|(_, known)| pid(known).is_some_and(|p| hung_up.contains(&p)));
+        self.doubtful.extend(of_them.map(|(window, _)| *window));
+    }
+
+    /// Forgets windows that were closed: a line that names them or their panes would fail, and the
+    /// look would have to ask again. The next look lists which windows there are.
     pub fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
         for window in windows {
             self.has_forgotten = true;
@@ -126,8 +137,10 @@ impl Memory {
 
     /// Begins a look.
     pub(super) fn inquire(&self, extent: Extent, limit: Limit) -> Inquiry {
-        let is_reported =
-            !self.moved.is_empty() || self.captures.expects_any() || self.has_forgotten;
+        let is_reported = !self.moved.is_empty()
+            || self.captures.expects_any()
+            || self.has_forgotten
+            || !self.doubtful.is_empty();
         let is_whole = match extent {
             Extent::Whole => true,
             Extent::Reported => !is_reported || self.is_refresh_wanted,
@@ -138,11 +151,20 @@ impl Memory {
             is_whole,
             limit,
             question: self.first_question(extent, is_whole),
-            unanswered: BTreeMap::new(),
+            unanswered: self
+                .doubted()
+                .map(|window| (window, Wanted::Everything))
+                .collect(),
             has_failed: false,
             rounds_left: MOST_ROUNDS,
             answer: Answer::default(),
         }
+    }
+
+    /// Returns the windows that are queried only once a list of all windows contains them. Windows
+    /// that are known to have changed exist.
+    fn doubted(&self) -> impl Iterator<Item = WindowId> {
+        self.doubtful.difference(&self.moved).copied()
     }
 
     /// Returns what a look asks for before it has any answer.
@@ -154,10 +176,12 @@ impl Memory {
             };
         }
         let panes = self.captures.likely();
+        let doubted: BTreeSet<WindowId> = self.doubted().collect();
         let likely = self.windows.iter().filter(|(_, known)| {
             known.is_unsettled() || known.pane().is_some_and(|pane| panes.contains_key(&pane))
         });
         let likely = likely.map(|(window, _)| *window);
+        let likely = likely.filter(|window| !doubted.contains(window));
         let capture = |window: &WindowId| match self.windows.get(window) {
             None => Capture::New,
             Some(known) => {
@@ -169,6 +193,7 @@ impl Memory {
         let mut question = Question {
             index: is_whole
                 || self.has_forgotten
+                || !doubted.is_empty()
                 || (extent == Extent::Part && self.sweep.is_none()),
             rows: wanted.map(|window| (window, capture(&window))).collect(),
             signs: BTreeSet::new(),
@@ -192,6 +217,9 @@ impl Memory {
             (Some(_) | None, _) => (Vec::new(), false),
         };
         for window in others {
+            if doubted.contains(&window) {
+                continue;
+            }
             if is_refresh {
                 question.rows.entry(window).or_insert(Capture::No);
             } else if !question.rows.contains_key(&window) {
@@ -369,6 +397,7 @@ impl Memory {
             self.captures.keep_only(&present);
         }
         self.has_forgotten = false;
+        self.doubtful.clear();
         self.captures.looked(answer.time);
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);

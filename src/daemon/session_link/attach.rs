@@ -147,6 +147,7 @@ impl SessionLink {
         self.is_unreachable = false;
         self.claimed = None;
         self.prepared.clear();
+        self.gone.clear();
         self.about = SessionInfo::default();
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
             clients.close().await;

@@ -80,7 +80,7 @@ impl SessionLink {
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
         self.alive = alive(&snapshot);
-        self.primary = primary(&snapshot);
+        self.note_primary(primary(&snapshot));
         self.processes.watch(&snapshot);
         let option_updates = self.option_updates(&snapshot, observed.write_runs);
         if let (true, Some(life)) = (observed.nudge, &self.life) {
@@ -124,7 +124,11 @@ impl SessionLink {
         let mut was_called_for = clients.catch_up().await.is_some();
         was_called_for |= self.processes.catch_up();
         let is_named = !order.windows.is_empty() || !order.killed.is_empty();
-        let has_reports = clients.activity.is_any_reported() || self.processes.has_ended();
+        let mut closed = clients.activity.take_closed();
+        closed.retain(|window| !self.gone.contains(window));
+        let has_reports = clients.activity.is_any_reported()
+            || self.processes.has_ended()
+            || !closed.is_empty();
         if synced.is_ok() && order.scope == Scope::Reported && !is_named && !has_reports {
             return AttachedLook::NotNeeded;
         }
@@ -132,19 +136,18 @@ impl SessionLink {
         let target = Target::Own(life.id);
         let ControlClients { main, activity, .. } = &mut **clients;
         let is_any_changed = activity.take_any_changed();
-        let extent = if self.processes.take_hung_up() || is_any_changed {
+        let extent = if is_any_changed {
             Extent::Whole
         } else {
             extent_of(order.scope)
         };
         let mut changed = activity.take_changed();
         changed.extend(&order.windows);
-        self.memory.expect(
-            activity.printed(),
-            &self.processes.ended_in_place(),
-            changed,
-        );
-        self.memory.forget_windows(order.killed.keys());
+        let (hung_up, in_place) = self.processes.ended_since();
+        self.memory.expect(activity.printed(), &in_place, changed);
+        self.memory.doubt(&hung_up);
+        closed.extend(order.killed.keys());
+        self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match synced.and(continued).and(look) {

@@ -319,6 +319,37 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
 }
 
 #[test]
+fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains_them() {
+    let mut server = FakeServer::new(30);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    let pid = |place: usize| server.windows[&server.at(place).unwrap()].pid;
+    let [closed, respawned] = [3, 4].map(pid);
+    let panes = [3, 5].map(|place| server.windows[&server.at(place).unwrap()].pane);
+    server.happen(&Happens::Print(5));
+    server.happen(&Happens::Respawn(4));
+    server.happen(&Happens::Close(3));
+    memory.expect(panes, &BTreeSet::new(), []);
+    memory.doubt(&[closed, respawned].into());
+    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    assert_eq!((line.index, line.rows.len(), line.signs.len()), (true, 1, 0));
+    let seen = look(&mut server, &mut memory, Extent::Told);
+    assert_eq!(shown(&seen), there(&server));
+    assert!(!seen.is_whole);
+    // A window that is known to exist is queried at once.
+    let respawned = server.at(4).unwrap();
+    memory.doubt(&[server.windows[&respawned].pid].into());
+    server.happen(&Happens::Respawn(4));
+    memory.expect([], &BTreeSet::new(), [respawned]);
+    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let line = inquiry.next_line(&memory).unwrap();
+    assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
+    let seen = look(&mut server, &mut memory, Extent::Told);
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
 fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() {
     let mut server = FakeServer::new(30);
     let mut memory = Memory::default();
