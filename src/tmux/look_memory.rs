@@ -153,7 +153,7 @@ impl Memory {
             question: self.first_question(extent, is_whole),
             unanswered: self
                 .doubted()
-                .map(|window| (window, Wanted::Everything))
+                .map(|window| (window, Detail::Everything))
                 .collect(),
             has_failed: false,
             rounds_left: MOST_ROUNDS,

@@ -331,10 +331,10 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Close(3));
     memory.expect(panes, &BTreeSet::new(), []);
     memory.doubt(&[closed, respawned].into());
-    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     assert_eq!((line.index, line.rows.len(), line.signs.len()), (true, 1, 0));
-    let seen = look(&mut server, &mut memory, Extent::Told);
+    let seen = look(&mut server, &mut memory, Extent::Reported);
     assert_eq!(shown(&seen), there(&server));
     assert!(!seen.is_whole);
     // A window that is known to exist is queried at once.
@@ -342,10 +342,10 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.doubt(&[server.windows[&respawned].pid].into());
     server.happen(&Happens::Respawn(4));
     memory.expect([], &BTreeSet::new(), [respawned]);
-    let mut inquiry = memory.inquire(Extent::Told, Limit::Short);
+    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
-    let seen = look(&mut server, &mut memory, Extent::Told);
+    let seen = look(&mut server, &mut memory, Extent::Reported);
     assert_eq!(shown(&seen), there(&server));
 }
 
