@@ -126,9 +126,8 @@ impl SessionLink {
         let is_named = !order.windows.is_empty() || !order.killed.is_empty();
         let mut closed = clients.activity.take_closed();
         closed.retain(|window| !self.gone.contains(window));
-        let has_reports = clients.activity.is_any_reported()
-            || self.processes.has_ended()
-            || !closed.is_empty();
+        let has_reports =
+            clients.activity.is_any_reported() || self.processes.has_ended() || !closed.is_empty();
         if synced.is_ok() && order.scope == Scope::Reported && !is_named && !has_reports {
             return AttachedLook::NotNeeded;
         }

@@ -333,7 +333,10 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.doubt(&[closed, respawned].into());
     let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
-    assert_eq!((line.index, line.rows.len(), line.signs.len()), (true, 1, 0));
+    assert_eq!(
+        (line.index, line.rows.len(), line.signs.len()),
+        (true, 1, 0)
+    );
     let seen = look(&mut server, &mut memory, Extent::Reported);
     assert_eq!(shown(&seen), there(&server));
     assert!(!seen.is_whole);
