@@ -1,0 +1,117 @@
+//! Engines that continue from a memory.
+
+use super::*;
+
+fn memory(before: &str) -> Memory {
+    Memory {
+        before: Some(snapshot(before)),
+        last_seq: 7,
+        ..Memory::default()
+    }
+}
+
+#[test]
+fn changes_while_no_daemon_ran_are_reported() {
+    let steps: &[(&str, &[&str])] = &[
+        (
+            "life 1; @1 a dead 2; @3 c running",
+            &[
+                "8 exited @1 2 & 9 started @3 & 10 disappeared @2",
+                "tmux: 2 tasks, 0 waiting, 1 dead",
+            ],
+        ),
+        ("+50", &["11 followUp! of 8 9 10"]),
+    ];
+    let before = "life 1; @1 a running; @2 b running";
+    check_from(Settings::LIVE, memory(before), steps);
+}
+
+#[test]
+fn another_life_on_return_is_no_baseline() {
+    check_from(
+        Settings::LIVE,
+        memory("life 1; @1 a running; @2 b dead 0"),
+        &[(
+            "life 2; @1 a running",
+            &[
+                "8 started @1 & 9 disappeared @1",
+                "tmux: 1 task, 0 waiting, 0 dead",
+            ],
+        )],
+    );
+}
+
+#[test]
+fn an_episode_goes_on_after_a_restart() {
+    let asks = "@1 a running : Go? [y/n]";
+    let memory = || {
+        let text = "Go? [y/n]".to_owned();
+        let prompt = Prompt {
+            text,
+            kind: crate::model::PromptKind::Confirm,
+            secret: false,
+        };
+        Memory {
+            waiting: vec![(task(asks), prompt)],
+            ..memory(asks)
+        }
+    };
+    check_from(
+        Settings::LIVE,
+        memory(),
+        &[
+            (asks, &["tmux: 1 task, 1 waiting, 0 dead"]),
+            ("+300 @1 a running : Go? [y/n]", &[]),
+            (
+                "@1 a running : ok",
+                &[
+                    "8 resolved @1: Go? [y/n]",
+                    "tmux: 1 task, 0 waiting, 0 dead",
+                ],
+            ),
+        ],
+    );
+    check_from(
+        Settings::LIVE,
+        memory(),
+        &[(
+            "@1 a dead 0",
+            &[
+                "8 resolved @1: Go? [y/n] & 9 exited @1 0",
+                "tmux: 1 task, 0 waiting, 1 dead",
+            ],
+        )],
+    );
+}
+
+#[test]
+fn what_was_owed_is_delivered_on_return() {
+    let owed = |notation: &str, seq| DeliveredEvent {
+        seq,
+        event: Event {
+            kind: EventKind::Exited { replaced: None },
+            task: task(notation),
+        },
+    };
+    let memory = || Memory {
+        owed: vec![owed("@1 a dead 0", 6), owed("@2 b dead 1", 7)],
+        ..memory("@1 a dead 0; @2 b dead 1; @3 c running")
+    };
+    // At once, whether a look comes first or not, and without what the look brings.
+    check_from(Settings::LIVE, memory(), &[("+0", &["8 followUp! of 6 7"])]);
+    check_from(
+        Settings::LIVE,
+        memory(),
+        &[
+            (
+                "@1 a dead 0; @2 b dead 1; @3 c dead 0",
+                &[
+                    "8 followUp! of 6 7",
+                    "9 exited @3 0",
+                    "tmux: 3 tasks, 0 waiting, 3 dead",
+                ],
+            ),
+            ("+50", &["10 followUp of 9"]),
+        ],
+    );
+}

@@ -1,0 +1,146 @@
+//! Hooks, and the record of deaths that they write.
+
+use super::*;
+
+#[tokio::test]
+async fn two_daemons_share_the_hooks() {
+    let private = Private::started().await;
+    let daemon = std::process::id();
+    let mut pids = Vec::new();
+    for (n, name) in [(1, "A"), (2, "B"), (3, "other")] {
+        private.asks(&["new-session", "-d", "-s", name, "--", "sleep", "1000"]);
+        if name != "other" {
+            install(&mut private.connection(), SessionId(n), [], daemon)
+                .await
+                .unwrap();
+        }
+        prepare_windows(&mut private.connection(), &[WindowId(90), WindowId(n)])
+            .await
+            .unwrap();
+        let target = format!("={name}:");
+        private.asks(&[
+            "respawn-pane",
+            "-k",
+            "-t",
+            &target,
+            "--",
+            "sh",
+            "-c",
+            "printf '\\a'; read x; exit 4",
+        ]);
+        // Once it is dead, tmux may have forgotten it.
+        pids.push(private.asks(&["display-message", "-p", "-t", &target, "#{pane_pid}"]));
+        private.asks(&["send-keys", "-t", &target, "Enter"]);
+    }
+    let server_pid: u32 = private
+        .asks(&["display-message", "-p", "#{pid}"])
+        .parse()
+        .unwrap();
+    for (name, pid) in [("A", &pids[0]), ("B", &pids[1])] {
+        let mut captures = Memory::default();
+        let seen = until(async || {
+            nudge(server_pid);
+            let seen = private.look(name, &mut captures).await;
+            if seen.deaths.is_empty() {
+                Err(format!("{seen:?}"))
+            } else {
+                Ok(seen)
+            }
+        })
+        .await;
+        let deaths = &seen.deaths;
+        assert_eq!(deaths.len(), 1, "{deaths:?}");
+        assert_eq!(deaths[0].pid.map(|pid| pid.to_string()).as_ref(), Some(pid));
+        assert_eq!(deaths[0].number, Some(1));
+        assert!(deaths[0].terminal.is_some(), "{deaths:?}");
+        assert_eq!(deaths[0].exit.code, Some(4));
+        assert_eq!(only(&seen).bell_count, Some(1));
+        let mut connection = Connection::OneShot(&private.server);
+        let id = seen.session.life.id;
+        forget_deaths(&mut connection, id, "another record")
+            .await
+            .unwrap();
+        let again = private.look(name, &mut captures).await;
+        assert_eq!(again.deaths, seen.deaths);
+        let mut connection = Connection::OneShot(&private.server);
+        forget_deaths(&mut connection, id, &again.death_record)
+            .await
+            .unwrap();
+        assert_eq!(private.look(name, &mut captures).await.deaths, []);
+    }
+    assert_eq!(
+        only(&private.look("other", &mut Memory::default()).await).bell_count,
+        None
+    );
+
+    private.asks(&["set-hook", "-g", "alert-bell[0]", "display-message user"]);
+    uninstall(&mut private.connection(), Some(SessionId(1)))
+        .await
+        .unwrap();
+    let bells = || private.asks(&["show-hooks", "-g", "alert-bell"]);
+    let died = || private.asks(&["show-hooks", "-gw", "pane-died"]);
+    assert!(bells().contains("9010") && died().contains("9011"));
+    // The mark of a daemon that died without a word does not keep the hooks.
+    private.asks(&[
+        "set-option",
+        "-t",
+        "=other:",
+        "@tmux_task_daemon",
+        "2147483646",
+    ]);
+    let spawned = || private.asks(&["show-hooks", "-gw"]).contains("[9013]");
+    let can_spawn = private.tmux(&["show-hooks", "-gw", "pane-created"]);
+    assert_eq!(spawned(), can_spawn.status.success());
+    uninstall(&mut private.connection(), Some(SessionId(2)))
+        .await
+        .unwrap();
+    assert!(!spawned());
+    assert!(
+        !bells().contains("9010") && bells().contains("user"),
+        "{}",
+        bells()
+    );
+    assert!(!died().contains("9011"), "{}", died());
+}
+
+#[tokio::test]
+async fn deaths_have_the_process_that_died() {
+    let private = Private::started().await;
+    private.asks(&[
+        "new-session",
+        "-d",
+        "-s",
+        "S",
+        "--",
+        "sh",
+        "-c",
+        "read x; exit 3",
+    ]);
+    let asks = |format: &str| private.asks(&["display-message", "-p", "-t", "=S:", format]);
+    private.asks(&["set-option", "-w", "-t", "=S:", "remain-on-exit", "on"]);
+    let stale = ["set-option", "-p", "-t", "=S:", "@tmux_task_pid", "1"];
+    private.asks(&stale);
+    let id: SessionId = asks("#{session_id}").parse().unwrap();
+    let panes = [PaneId(9000), asks("#{pane_id}").parse().unwrap()];
+    install(&mut private.connection(), id, panes, std::process::id())
+        .await
+        .unwrap();
+    let server_pid: u32 = asks("#{pid}").parse().unwrap();
+    let mut pids: Vec<u32> = Vec::new();
+    for _ in 0..3 {
+        pids.push(asks("#{pane_pid}").parse().unwrap());
+        private.asks(&["send-keys", "-t", "=S:", "Enter"]);
+        let is_dead = async || {
+            nudge(server_pid);
+            let shown = asks("#{pane_dead}#{pane_dead_status}");
+            if shown == "13" { Ok(()) } else { Err(shown) }
+        };
+        until(is_dead).await;
+        private.asks(&["respawn-pane", "-t", "=S:"]);
+    }
+    let deaths = private.look("S", &mut Memory::default()).await.deaths;
+    let told: Vec<_> = deaths.iter().filter_map(|death| death.pid).collect();
+    assert_eq!(told, pids);
+    let numbers: Vec<_> = deaths.iter().filter_map(|death| death.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+}

@@ -1,0 +1,225 @@
+//! Launches.
+
+use super::*;
+
+#[tokio::test]
+async fn a_launch_makes_session_window_and_reruns() {
+    let private = Private::new();
+    let hostile = private.dir.path().join("we ird '#{q}\" é");
+    std::fs::create_dir(&hostile).unwrap();
+    let mut task = private.task(
+        "S",
+        "api",
+        &["pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000"],
+    );
+    task.cwd.clone_from(&hostile);
+    task.environment = task.environment.with([
+        ("ODD".into(), "a b;#{pid} 'x'\né".into()),
+        ("X".into(), String::new()),
+    ]);
+    let first = private.launch(&task).await.unwrap();
+    assert_eq!(first.replaced, None);
+    assert_eq!(first.run, 1);
+    let lines = [
+        "TMUX_TASK_SESSION=S",
+        "PI_TMUX_SESSION=S",
+        "ODD=a b;#{pid} 'x'",
+        "é",
+    ];
+    let mut captures = Memory::default();
+    let seen = until(async || {
+        let seen = private.look("S", &mut captures).await;
+        let rows = &only(&seen).pane.as_ref().unwrap().screen.rows;
+        if lines.iter().all(|line| rows.iter().any(|row| row == line)) {
+            Ok(seen)
+        } else {
+            Err(format!("{rows:?}"))
+        }
+    })
+    .await;
+    let window = only(&seen).clone();
+    let rows = &window.pane.as_ref().unwrap().screen.rows;
+    let hostile = std::fs::canonicalize(hostile).unwrap();
+    assert_eq!(rows[0], hostile.to_str().unwrap());
+    assert_eq!(seen.session.root.as_deref(), Some("/pro#{ject"));
+    assert_eq!(window.started, Some(1_700_000_000_123 as Millis));
+    assert_eq!(window.run, Some(1));
+    assert_eq!(window.name, "api");
+    assert!(window.command.unwrap().starts_with("pwd; env | grep"));
+    assert_eq!(window.cwd.as_deref(), task.cwd.to_str());
+    let limit = private.asks(&[
+        "display-message",
+        "-p",
+        "-t",
+        "=S:",
+        "#{history_limit} #{window_index}",
+    ]);
+    assert_eq!(limit, "50000 0");
+
+    let pid = window.pane.unwrap().pid;
+    private.asks(&["split-window", "-b", "-t", "=S:", "--", "sleep", "1000"]);
+    task.command = CommandWords::from_words(vec!["exit 0".into()]);
+    let second = private.launch(&task).await.unwrap();
+    assert_eq!(
+        (second.window, second.pane, second.run),
+        (first.window, first.pane, 2)
+    );
+    assert_eq!(second.replaced, Some(PreviousRun::Live));
+    let seen = private.look("S", &mut captures).await;
+    assert_eq!(only(&seen).replaced, pid);
+    assert_eq!(
+        private
+            .asks(&["list-panes", "-s", "-t", "=S"])
+            .lines()
+            .count(),
+        2
+    );
+
+    let window = private
+        .launch(&private.task("S", "api.v2", &["true", ""]))
+        .await
+        .unwrap();
+    assert!(window.replaced.is_none() && window.window != first.window);
+    let panes = private.asks(&[
+        "list-panes",
+        "-t",
+        &window.window.to_string(),
+        "-F",
+        "#{history_limit}",
+    ]);
+    assert_eq!(panes, "50000");
+}
+
+#[tokio::test]
+async fn a_client_that_is_attached_launches_too() {
+    let private = Private::started().await;
+    let session = SessionId(0);
+    let mut client = private
+        .server
+        .attach(session, Output::Reported)
+        .await
+        .unwrap();
+    let mut connection = Connection::Attached(&mut client);
+    let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
+    let mut launched = Vec::new();
+    for _ in 0..2 {
+        let prepared = task.prepare().await.unwrap();
+        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        launched.push(done.unwrap().unwrap());
+        let found = find_launched(&mut private.connection(), prepared.plan()).await;
+        assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
+        prepared.hand_over();
+    }
+    let [first, second] = launched.as_slice() else {
+        unreachable!()
+    };
+    assert_eq!((first.replaced, first.run), (None, 1));
+    assert_eq!((second.replaced, second.run), (Some(PreviousRun::Live), 2));
+    assert_eq!((second.window, second.pane), (first.window, first.pane));
+
+    let mut absent = private.task("keep", "api", &["true"]);
+    absent.only_if_absent = true;
+    let prepared = absent.prepare().await.unwrap();
+    let refused = launch_in(&mut connection, session, prepared.plan()).await;
+    assert!(matches!(refused, Err(LaunchError::Running { .. })));
+    let found = find_launched(&mut private.connection(), prepared.plan()).await;
+    assert_eq!(found.unwrap(), None);
+    let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
+    assert_eq!(gone.unwrap(), None);
+    let mut forged = prepared.plan().clone();
+    forged.token = "}#(touch owned)".to_owned();
+    let refused = launch_in(&mut connection, session, &forged).await;
+    assert!(matches!(refused, Err(LaunchError::Token)));
+}
+
+#[tokio::test]
+async fn six_launches_at_once_make_one_window() {
+    let private = Private::new();
+    let task = private.task("S", "api", &["sleep", "1000"]);
+    let six = tokio::join!(
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+        private.launch(&task),
+    );
+    let six: [Result<NewRun, LaunchError>; 6] = six.into();
+    let six: Vec<NewRun> = six.into_iter().map(|done| done.unwrap()).collect();
+    assert_eq!(
+        six.iter().filter(|done| done.replaced.is_none()).count(),
+        1,
+        "{six:?}"
+    );
+    let mut runs: Vec<u32> = six.iter().map(|done| done.run).collect();
+    runs.sort_unstable();
+    assert_eq!(runs, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(
+        private.asks(&["list-windows", "-t", "=S"]).lines().count(),
+        1
+    );
+
+    let other = private.task("S", "web", &["sleep", "1000"]);
+    let (a, b, c) = tokio::join!(
+        private.launch(&other),
+        private.launch(&other),
+        private.launch(&other)
+    );
+    let created = [a, b, c]
+        .into_iter()
+        .filter(|done| done.as_ref().unwrap().replaced.is_none())
+        .count();
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn long_commands_are_launched_too() {
+    let private = Private::new();
+    let long = format!("sleep 1000 # {}", "é".repeat(20_000));
+    for _ in 0..2 {
+        private
+            .launch(&private.task("S", "api", &[&long]))
+            .await
+            .unwrap();
+        private.asks(&["kill-window", "-t", "=S:api"]);
+        private.tmux(&["new-session", "-d", "-s", "S", "--", "sleep", "1000"]);
+    }
+}
+
+#[tokio::test]
+async fn two_windows_of_a_name_are_an_error() {
+    let private = Private::started().await;
+    private.asks(&[
+        "new-window",
+        "-d",
+        "-t",
+        "keep:",
+        "-n",
+        "api",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    private.asks(&[
+        "new-window",
+        "-d",
+        "-t",
+        "keep:",
+        "-n",
+        "api",
+        "--",
+        "sleep",
+        "1000",
+    ]);
+    let error = private
+        .launch(&private.task("keep", "api", &["true"]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "two windows are named `api`: @1 and @2");
+    let mut task = private.task("keep", "x", &["true"]);
+    task.cwd = PathBuf::from("/no/such/dir");
+    assert!(matches!(
+        private.launch(&task).await,
+        Err(LaunchError::Directory(_))
+    ));
+}

@@ -1,0 +1,92 @@
+//! Prompts that are known by the text alone.
+
+use super::*;
+
+/// A line that draws this, takes keys at once, and polls the terminal, as libraries do.
+fn drawing(text: &str) -> String {
+    format!(
+        "python3 -c 'import select, tty; print({text:?}, end=\"\", flush=True); tty.setraw(0); select.select([0], [], [])'"
+    )
+}
+
+/// What the line draws or runs, with which program, and what is told of it: kind and prompt.
+const BY_TEXT: &[(&str, &str, &str, &str)] = &[
+    (
+        "? Pick a stack (Use <space>)\n❯◯ Vue\n ◯ React",
+        "",
+        "menu",
+        "Pick a stack",
+    ),
+    ("? Registry token *****", "", "password", "Registry token"),
+    (
+        "? Which port should be used? ",
+        "",
+        "text",
+        "Which port should be used?",
+    ),
+    ("Remote path: ", "", "text", "Remote path:"),
+    (
+        "続行しますか? [はい/いいえ] ",
+        "",
+        "confirm",
+        "続行しますか? [はい/いいえ]",
+    ),
+    (
+        "TASK [web : stop] *****\n[web : stop]\nDrain the node first:\n",
+        "",
+        "key",
+        "Drain the node first:",
+    ),
+    (
+        "whiptail --title Deploy --yesno \"Shall it go out?\" 8 40",
+        "whiptail",
+        "dialog",
+        "Shall it go out?",
+    ),
+];
+
+/// These ask nothing: a client's line for commands, and reports.
+const SAYING: &[&str] = &["not connected> ", "epoch 3 loss: ", "Server ready: "];
+
+#[test]
+fn libraries_and_dialogs_are_reported_with_their_questions() {
+    if !is_installed("python3") {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let world = World::new();
+    for (n, text) in SAYING.iter().enumerate() {
+        world.run(&format!("say{n}"), &drawing(text));
+    }
+    world.run("follow", "printf 'Continue? [y/N] ' > log; tail -f log");
+    let mut expected = BTreeMap::new();
+    for (n, (text, program, kind, prompt)) in BY_TEXT.iter().enumerate() {
+        let name = format!("ask{n}");
+        if program.is_empty() {
+            world.run(&name, &drawing(text));
+        } else if is_installed(program) {
+            world.run(&name, text);
+        } else {
+            continue;
+        }
+        expected.insert(name, (*kind, *prompt));
+    }
+    let told = world.until("every question is told", |told| {
+        let tasks: BTreeSet<&str> = told.iter().map(|told| told.task.as_str()).collect();
+        expected.keys().all(|name| tasks.contains(name.as_str()))
+    });
+    for told in &told {
+        let asked = (told.kind.as_str(), told.prompt.as_str());
+        assert_eq!(expected.get(&told.task), Some(&asked), "{told:?}");
+        assert_eq!(told.secret, told.kind == "password", "{told:?}");
+    }
+    // What only says something has stood as long as what asks, and is judged as saying it.
+    for name in ["say0", "say1", "say2", "follow"] {
+        world.until(&format!("{name} stands and asks nothing"), |_| {
+            let explained = world.json(&["explain", name, "--json"]);
+            explained["line"].is_string()
+                && explained["state"] == "working"
+                && explained["quietMs"].as_u64().is_some_and(|ms| ms > 300)
+        });
+    }
+}

@@ -1,0 +1,305 @@
+//! Programs of every kind: which of them wait, and which work.
+
+use super::*;
+
+/// Name, program, what is run, kind.
+const ASKING: &[(&str, &str, &str, &str)] = &[
+    ("read", "bash", "read -p 'Go on now? ' x", "text"),
+    ("word", "bash", "read -p 'guess> ' x", "text"),
+    (
+        "noecho",
+        "bash",
+        "stty -echo; printf 'Kennung '; read x",
+        "password",
+    ),
+    ("secret", "bash", "read -s -p 'Say it ' x", "password"),
+    ("anykey", "bash", "read -n1 -p 'Press any key '", "key"),
+    // Keys are taken at once, and nothing on the screen asks.
+    ("onekey", "bash", "read -n1 -p 'Any key '", "key"),
+    ("silentkey", "bash", "read -rsn1", "key"),
+    (
+        "smallmenu",
+        "bash",
+        "stty -icanon -echo; printf 'a) one\nb) two\n'; dd bs=1 count=1",
+        "key",
+    ),
+    ("lessfile", "less", "seq 500 > rows; less -SR rows", "pager"),
+    // In a terminal of its own.
+    (
+        "script",
+        "script",
+        "script -qec \"bash -c 'read -p Name x'\" /dev/null",
+        "text",
+    ),
+    (
+        "select",
+        "bash",
+        "select x in one two three; do echo $x; done",
+        "menu",
+    ),
+    ("printed", "bash", "echo 'Enter your name'; read x", "text"),
+    // Without a word.
+    ("cat", "cat", "cat", "text"),
+    // Only after it has been seen at something else, and still without a word.
+    (
+        "restless",
+        "bash",
+        "for _ in $(seq 20); do sleep 0.05; done; read x",
+        "text",
+    ),
+    (
+        "thread",
+        "python3",
+        "python3 -c 'import threading, time; threading.Timer(1, input).start(); time.sleep(1000)'",
+        "text",
+    ),
+    (
+        "python",
+        "python3",
+        "python3 -c 'input(\"Your name: \")'",
+        "text",
+    ),
+    (
+        "getpass",
+        "python3",
+        "python3 -c 'import getpass; getpass.getpass(\"PIN? \")'",
+        "password",
+    ),
+    ("pdb", "python3", "python3 -c 'breakpoint()'", "debugger"),
+    (
+        "keygen",
+        "ssh-keygen",
+        "ssh-keygen -t ed25519 -f ./key",
+        "password",
+    ),
+    (
+        "commit",
+        "vim",
+        "git init -q r && cd r && git config user.email a@b.c && git config user.name a && touch f && git add f && EDITOR=vim git commit",
+        "editor",
+    ),
+    ("vim", "vim", "vim -u NONE file", "editor"),
+    ("less", "less", "seq 500 | less", "pager"),
+    (
+        "whiptail",
+        "whiptail",
+        "whiptail --yesno 'Go on?' 8 40",
+        "dialog",
+    ),
+    ("fzf", "fzf", "seq 100 | fzf", "menu"),
+    ("npm", "npm", "mkdir n && cd n && npm init", "text"),
+    ("gdb", "gdb", "gdb -q", "debugger"),
+    (
+        "aptlike",
+        "bash",
+        "seq 30; read -p 'Do you want to continue? [Y/n] ' x",
+        "confirm",
+    ),
+];
+
+/// The same, for those that only root can run without being asked for a password.
+const ASKING_ROOT: &[(&str, &str, &str, &str)] = &[
+    // Without a terminal of its own.
+    ("su", "su", "su -c \"read -p 'Who ' x\"", "text"),
+    (
+        "runuser",
+        "runuser",
+        "runuser nobody -s /bin/bash -c \"read -p 'Who ' x\"",
+        "text",
+    ),
+];
+
+/// Name, program, what is run: none of these waits for a person.
+const WORKING: &[(&str, &str, &str)] = &[
+    ("sleep", "bash", "echo 'Continue? [y/N]'; sleep 1000"),
+    (
+        "sleep-on",
+        "bash",
+        "printf 'Do you want to continue? [Y/n] '; sleep 1000",
+    ),
+    (
+        "make",
+        "make",
+        "printf 'all: a b\\na:\\n\\tsleep 1000\\nb:\\n\\tsleep 1000\\n' > Makefile; make -j2",
+    ),
+    (
+        "watcher",
+        "node",
+        "node -e 'process.stdin.on(\"data\", () => {}); console.log(\"  press h + enter to show help\")'",
+    ),
+    ("top", "top", "top"),
+    (
+        "tail",
+        "bash",
+        "printf 'Continue?\\npassword:\\n' > log; tail -f log",
+    ),
+    (
+        "ticks",
+        "bash",
+        "while :; do echo 'Continue? password:'; sleep 0.05; done",
+    ),
+    (
+        "spinner",
+        "bash",
+        "while :; do for c in / - '|'; do printf \"\\r$c Proceed? [y/N] \"; sleep 0.1; done; done",
+    ),
+    (
+        "curl",
+        "curl",
+        "curl -s --max-time 1000 http://10.255.255.1/",
+    ),
+    (
+        "script-sleep",
+        "script",
+        "script -qc 'echo Password:; sleep 1000' /dev/null",
+    ),
+    // Each read ends by itself, whatever is read in between.
+    (
+        "timed",
+        "bash",
+        "stty -icanon min 0 time 20; echo up; while :; do dd bs=1 count=1 2> /dev/null; done",
+    ),
+    // What is typed goes over a network.
+    (
+        "relay",
+        "python3",
+        "python3 -c 'import os, socket, tty; s = socket.socket(); tty.setraw(0); print(\"up\"); os.read(0, 1)'",
+    ),
+    // Nor whether a container wants what is typed.
+    (
+        "container",
+        "sh",
+        "printf '#!/bin/sh\nread x\n' > docker; chmod +x docker; echo building; ./docker",
+    ),
+    ("shell", "bash", "echo 'Continue? [y/N]'; exec bash --norc"),
+    ("plain-sh", "sh", "exec sh"),
+    ("repl", "python3", "exec python3 -q"),
+    (
+        "answered",
+        "bash",
+        "read -p 'Go on? [y/N] ' x < /dev/null || true; echo y; sleep 1000",
+    ),
+];
+
+#[test]
+fn programs_that_wait_are_reported_and_no_others() {
+    check_programs(&World::new());
+}
+
+/// As Yama's `ptrace_scope` does for a daemon that is no ancestor of its tasks.
+#[test]
+fn the_same_programs_are_reported_where_their_calls_are_hidden() {
+    let world = World::new();
+    let library = library_that_hides_calls(world.dir.path());
+    let hidden = world
+        .command("cat")
+        .arg("/proc/self/syscall")
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
+    assert!(!hidden.status.success(), "{hidden:?}");
+    let started = world
+        .command(env!("CARGO_BIN_EXE_tmux-task"))
+        .args(["daemon", "--detach"])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
+    assert!(started.status.success(), "{started:?}");
+    check_programs(&world);
+}
+
+/// Builds a library that refuses to open the files in which the kernel shows what a thread is
+/// blocked in.
+fn library_that_hides_calls(dir: &Path) -> std::path::PathBuf {
+    let source = dir.join("hide.c");
+    let library = dir.join("hide.so");
+    std::fs::write(
+        &source,
+        r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/types.h>
+
+static int is_hidden(const char *path) {
+    size_t length = strlen(path);
+    return strncmp(path, "/proc/", 6) == 0 && length > 8
+        && strcmp(path + length - 8, "/syscall") == 0;
+}
+
+#define HIDE(name)                                                        \
+    int name(const char *path, int flags, ...) {                          \
+        int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, #name);    \
+        va_list rest;                                                     \
+        va_start(rest, flags);                                            \
+        mode_t mode = va_arg(rest, mode_t);                               \
+        va_end(rest);                                                     \
+        if (is_hidden(path)) {                                            \
+            errno = EPERM;                                                \
+            return -1;                                                    \
+        }                                                                 \
+        return next(path, flags, mode);                                   \
+    }
+HIDE(open)
+HIDE(open64)
+
+#define HIDE_AT(name)                                                     \
+    int name(int dir, const char *path, int flags, ...) {                 \
+        int (*next)(int, const char *, int, ...) = dlsym(RTLD_NEXT, #name); \
+        va_list rest;                                                     \
+        va_start(rest, flags);                                            \
+        mode_t mode = va_arg(rest, mode_t);                               \
+        va_end(rest);                                                     \
+        if (is_hidden(path)) {                                            \
+            errno = EPERM;                                                \
+            return -1;                                                    \
+        }                                                                 \
+        return next(dir, path, flags, mode);                              \
+    }
+HIDE_AT(openat)
+HIDE_AT(openat64)
+"#,
+    )
+    .unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{built:?}");
+    library
+}
+
+fn check_programs(world: &World) {
+    for (name, program, line) in WORKING {
+        if is_installed(program) {
+            world.run(name, line);
+        }
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    let for_root = ASKING_ROOT.iter().filter(|_| is_root);
+    let asking = ASKING
+        .iter()
+        .chain(for_root)
+        .filter(|(_, program, ..)| is_installed(program));
+    let expected: BTreeMap<&str, &str> = asking
+        .map(|(name, _, line, kind)| {
+            world.run(name, line);
+            (*name, *kind)
+        })
+        .collect();
+    let told = world.until("every prompt is told", |told| {
+        let tasks: BTreeSet<&str> = told.iter().map(|told| told.task.as_str()).collect();
+        expected.keys().all(|name| tasks.contains(name))
+    });
+    for told in &told {
+        let kind = expected.get(told.task.as_str());
+        assert_eq!(kind, Some(&told.kind.as_str()), "{told:?}");
+        assert_eq!(told.secret, told.kind == "password", "{told:?}");
+    }
+    let twice = told.len() != expected.len();
+    assert!(!twice, "each is told once: {told:#?}");
+}

@@ -1,0 +1,68 @@
+//! Channels of tmux: `wait --channel` and `signal`.
+
+use super::*;
+
+#[test]
+fn channels_are_tmuxs_own() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    // A signal that nobody waited for is kept for the next one.
+    world.task(["signal", "ready"]).ok();
+    let ended = outcome(&world.task(["wait", "--channel", "ready", "--json", "--timeout", LONG]));
+    ends_with(&ended, 0, "signalled");
+    assert_eq!(ended.1["condition"], "channel");
+    world.tmux(["wait-for", "-S", "ready"]);
+    let args = ["wait", "--channel", "ready", "--timeout", LONG];
+    assert_eq!(world.task(args).ok(), "signalled\n");
+    let args = ["wait", "--channel", "ready", "--json", "--timeout", "100ms"];
+    ends_with(&outcome(&world.task(args)), 4, "timeout");
+    assert_eq!(world.task(["wait", "--channel", "ready", "api"]).code, 2);
+    assert_eq!(world.task(["wait", "--channel", ""]).code, 2);
+    assert_eq!(world.task(["signal", ""]).code, 2);
+    // It is nothing of a session's: it matters not whether there is one.
+    world.task(["-s", "nobody", "signal", "--", "-x;"]).ok();
+    world.task(["-s", "nobody", "wait", "--channel=-x;"]).ok();
+}
+
+#[test]
+fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    // The clients that wait on this channel, by their command lines.
+    let clients = |channel: &str| {
+        let mine = |entry: &fs::DirEntry| {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.contains(&socket) && line.contains("wait-for") && line.contains(channel)
+        };
+        let processes = fs::read_dir("/proc").unwrap();
+        processes.map(Result::unwrap).filter(mine).count()
+    };
+    for (signal, code) in [
+        (Signal::TERM, 143),
+        (Signal::HUP, 129),
+        (Signal::INT, 130),
+        (Signal::QUIT, 131),
+        (Signal::ALARM, 142),
+        (Signal::USR1, 138),
+        (Signal::USR2, 140),
+    ] {
+        let mut waiting = world.start(["wait", "--channel", "never"]);
+        world.until_true("it waits", || clients("never") == 1);
+        waiting.signal(signal);
+        assert_eq!(waiting.wait(), code);
+        world.until_true("its client has gone", || clients("never") == 0);
+    }
+    let waiting = world.start(["wait", "--channel", "other", "--json"]);
+    world.until_true("it waits", || clients("other") == 1);
+    world.task(["daemon", "stop"]).ok();
+    world.tmux(["kill-server"]);
+    ends_with(&end(waiting), 5, "disappeared");
+    // Killed, it cannot let anybody go.
+    world.run("api", "exec sleep 1000");
+    let waiting = world.start(["wait", "--channel", "third", "--json"]);
+    world.until_true("it waits", || clients("third") == 1);
+    kill_process(world.server(), Signal::KILL).unwrap();
+    ends_with(&end(waiting), 5, "disappeared");
+}

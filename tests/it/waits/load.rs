@@ -1,0 +1,103 @@
+//! Many waits, floods of output, and clients that leave.
+
+use super::*;
+
+#[test]
+fn many_waits_share_few_panes() {
+    let world = World::new();
+    let names = ["a", "b", "c"];
+    let tasks: Vec<_> = names
+        .iter()
+        .map(|name| {
+            steps(
+                &world,
+                name,
+                &["true", &format!("echo READY {name}; seq 3000")],
+            )
+        })
+        .collect();
+    let mut all = Vec::new();
+    for name in names {
+        for _ in 0..8 {
+            let text = format!("READY {name}");
+            all.push(world.start(["wait", name, "--json", "--text", &text, "--timeout", LONG]));
+        }
+    }
+    world.until_true("all wait", || waits(&world) == 24);
+    for (_, go_on) in &tasks {
+        go_on();
+    }
+    for waiting in all {
+        ends_with(&end(waiting), 0, "matched");
+    }
+    assert_eq!(waits(&world), 0);
+}
+
+#[test]
+fn a_client_that_leaves_leaves_nothing_behind() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.run("noise", "exec yes");
+    for name in ["api", "noise"] {
+        let killed = begin(&world, &[name, "--text", "never"]);
+        killed.signal(Signal::KILL);
+        drop(killed);
+        world.until_true("it is forgotten", || waits(&world) == 0);
+    }
+    let mut interrupted = begin(&world, &["api", "--text", "never"]);
+    interrupted.signal(Signal::INT);
+    assert_eq!(interrupted.wait(), 130);
+    world.until_true("it is forgotten", || waits(&world) == 0);
+}
+
+#[test]
+fn a_firehose_delays_no_other_wait() {
+    let world = World::new();
+    world.run("noise", "while :; do echo noise; done");
+    let (_, go_on) = steps(&world, "api", &["true", "echo READY"]);
+    let noise = begin(&world, &["noise", "--text", "never"]);
+    let waiting = begin(&world, &["api", "--text", "READY"]);
+    go_on();
+    ends_with(&end(waiting), 0, "matched");
+    drop(noise);
+    let args = ["wait", "noise", "--json", "--text", "never"];
+    let ended = outcome(&world.task([&args[..], &["--timeout", "3s"]].concat()));
+    ends_with(&ended, 4, "timeout");
+    assert_eq!(ended.1["sawNewOutput"], true);
+    assert_eq!(world.task(["kill", "noise"]).code, 0);
+}
+
+/// tmux up to 3.7c ends when a pane is respawned of whose output it has still something to tell.
+#[test]
+fn a_followed_flood_can_be_run_again() {
+    let world = World::new();
+    let window = world.run("noise", "exec yes");
+    for _ in 0..3 {
+        let waiting = begin(&world, &["noise", "--text", "never"]);
+        assert_eq!(world.run("noise", "exec yes"), window);
+        ends_with(&end(waiting), 5, "respawned");
+    }
+    // It is heard as before.
+    let (code, result) = wait(&world, &["noise", "--text", "y"]);
+    assert_eq!((code, &result["outcome"]), (0, &"matched".into()));
+    assert_eq!(world.task(["kill", "noise"]).code, 0);
+}
+
+#[test]
+fn who_leaves_takes_the_wait_along_whatever_it_said_last() {
+    let world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    let mut files = fs::read_dir(world.path("run")).unwrap();
+    let socket = files
+        .find_map(|file| {
+            let path = file.unwrap().path();
+            (path.extension()? == "sock").then_some(path)
+        })
+        .unwrap();
+    let mut asker = UnixStream::connect(socket).unwrap();
+    let request = format!("{{\"op\":\"wait\",\"window\":\"{window}\"}}\nx");
+    asker.write_all(request.as_bytes()).unwrap();
+    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
+    drop(asker);
+    world.until_true("it has left", || world.daemon_status()["waits"] == 0);
+}
