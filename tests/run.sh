@@ -66,7 +66,8 @@ install_missing "$install"
 # --- a world of its own --------------------------------------------------------
 
 step_pid=''
-beside_pid=''
+# The steps that run beside others: process ids, titles and beginnings.
+beside_pids=() beside_titles=() beside_starts=()
 # A step is a process group of its own, so that it goes as a whole.
 stop_step() {
     if [ -n "$1" ]; then
@@ -75,8 +76,9 @@ stop_step() {
     fi
 }
 stop() {
+    local pid
     stop_step "$step_pid"
-    stop_step "$beside_pid"
+    for pid in "${beside_pids[@]}"; do stop_step "$pid"; done
     exit "$1"
 }
 
@@ -105,22 +107,37 @@ step() {
 # beside TITLE COMMAND...: begins a step that mostly waits. It runs beside the
 # steps after it until join_beside prints its output.
 beside() {
-    beside_title=$1
-    beside_start=$SECONDS
+    local n=${#beside_pids[@]}
+    beside_titles+=("$1")
+    beside_starts+=("$SECONDS")
     shift
     set -m
-    "$@" >"$world/beside" 2>&1 &
-    beside_pid=$!
+    "$@" >"$world/beside-$n" 2>&1 &
+    beside_pids+=("$!")
     set +m
 }
 
+# until_beside_shows TEXT: waits until the step that was begun last has printed
+# it, or has ended.
+until_beside_shows() {
+    local n=$((${#beside_pids[@]} - 1))
+    until grep -q -e "$1" "$world/beside-$n" || ! kill -0 "${beside_pids[n]}" 2>/dev/null; do
+        sleep 0.1
+    done
+}
+
+# join_beside: waits for all steps that run beside others, in their order.
 join_beside() {
-    local code=0
-    printf '\n=== %s\n' "$beside_title"
-    wait "$beside_pid" || code=$?
-    beside_pid=''
-    cat "$world/beside"
-    report "$beside_title" "$code" "$((SECONDS - beside_start))"
+    local n code pid
+    for n in "${!beside_pids[@]}"; do
+        code=0
+        pid=${beside_pids[n]}
+        wait "$pid" || code=$?
+        beside_pids[n]=''
+        printf '\n=== %s\n' "${beside_titles[n]}"
+        cat "$world/beside-$n"
+        report "${beside_titles[n]}" "$code" "$((SECONDS - beside_starts[n]))"
+    done
 }
 
 # report TITLE CODE SECONDS: ends everything unless the code is 0.
@@ -162,8 +179,17 @@ lint_shell() {
 
 step 'format: cargo fmt --check' \
     cargo fmt --check
+# The live tests mostly wait, so compilers run beside them: first that of the
+# tests beside the helper's, then those of the lints.
 beside 'shell: the helper with tmux alone' \
     tests/helper/run.sh
+step 'build: cargo test' \
+    cargo test --no-run
+# More live tests than cores run at once.
+beside 'tests: cargo test' \
+    env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test
+# Until then, cargo keeps others from building.
+until_beside_shows '     Running '
 step 'lint: cargo clippy' \
     cargo clippy --all-targets -- -D warnings
 # Without tests and benches: these differ by one module, which needs the feature.
@@ -174,8 +200,5 @@ step 'documentation: cargo doc' \
 step 'lint: shellcheck' \
     lint_shell
 join_beside
-# Most of a live test is waiting: more of them than cores run at once.
-step 'tests: cargo test' \
-    env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test
 
 printf '\nall good, after %d s\n' "$((SECONDS - began))"

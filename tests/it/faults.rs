@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::consumers::{acknowledge, consume, until_live};
@@ -84,8 +85,9 @@ fn a_new_server_is_recognised_without_the_snapshot() {
     world.run("old", "exec sleep 1000");
     world.until_deliveries(1);
     world.kill_daemon();
+    // Told to end, it could wait for the clients of the killed daemon.
     let server = world.server();
-    world.tmux(["kill-server"]);
+    kill_process(server, Signal::KILL).unwrap();
     world.until_true("the server is gone", || crate::support::has_ended(server));
     fs::write(world.state("work").join("session.json"), "").unwrap();
     world.tmux([

@@ -25,6 +25,12 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// The interval at which a test polls for what it waits for.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// The interval at which a test checks whether a feed has changed.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// The longest interval at which a test reads a feed that has not changed.
+const REREAD: Duration = Duration::from_millis(200);
+
 /// The task session of a test that needs only one.
 pub(crate) const SESSION: &str = "work";
 
@@ -272,6 +278,7 @@ impl World {
     ) -> Vec<Value> {
         let deadline = Instant::now() + DEADLINE;
         loop {
+            let feeds = self.feeds();
             let records = self.records_of(args);
             if are_there(&records) {
                 return records;
@@ -283,8 +290,26 @@ impl World {
                     self.logs()
                 );
             }
-            std::thread::sleep(PAUSE);
+            // Reading takes a process, so it is done when a feed has changed, and now and then,
+            // because the name may mean another session by then.
+            let again = Instant::now() + REREAD;
+            while self.feeds() == feeds && Instant::now() < again {
+                std::thread::sleep(GLANCE);
+            }
         }
+    }
+
+    /// The files of all feeds, with their lengths.
+    fn feeds(&self) -> Vec<(PathBuf, u64)> {
+        let files_of = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+        let folders = files_of(&self.path("state"));
+        let mut feeds: Vec<_> = folders
+            .flat_map(|folder| files_of(&folder.path()))
+            .filter(|file| file.path().extension() == Some(OsStr::new("jsonl")))
+            .map(|file| (file.path(), file.metadata().map_or(0, |found| found.len())))
+            .collect();
+        feeds.sort();
+        feeds
     }
 
     /// Waits until there are that many deliveries.
@@ -325,13 +350,22 @@ impl World {
     #[track_caller]
     pub(crate) fn until_ended(&self, target: &str) {
         self.until_true(&format!("{target} ends"), || {
-            let format = "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}";
+            let format = "#{pane_dead}:#{pane_dead_status}#{pane_dead_signal}:#{pane_pid}";
             let shown = self.tmux(["display-message", "-p", "-t", target, format]);
-            if shown == "1" {
-                // tmux can lose the signal for the end of its child.
-                self.nudge();
+            let Some(("", pid)) = shown
+                .strip_prefix("1:")
+                .and_then(|rest| rest.split_once(':'))
+            else {
+                return shown.starts_with("1:");
+            };
+            // tmux 3.2 does not know which signal ended a process: it has collected it by the time
+            // that it is gone.
+            if !pid.is_empty() && !Path::new("/proc").join(pid).exists() {
+                return true;
             }
-            shown.starts_with("1 ")
+            // tmux can lose the signal for the end of its child.
+            self.nudge();
+            false
         });
     }
 
