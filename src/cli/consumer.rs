@@ -37,12 +37,25 @@ async fn remove(context: &Context, names: &[String]) -> Result<(), Failure> {
 }
 
 fn table(list: &ConsumerList, now: Millis) -> Vec<String> {
-    let header = ["NAME", "CURSOR", "LAG", "AGE", "LAST USED", "READER"].map(String::from);
+    let header = [
+        "NAME",
+        "CURSOR",
+        "LAG",
+        "HOLDS",
+        "AGE",
+        "LAST USED",
+        "READER",
+    ]
+    .map(String::from);
     let row = |consumer: &ConsumerStatus| {
         [
             consumer.name.clone(),
             consumer.cursor.to_string(),
             consumer.lag.to_string(),
+            match consumer.held_bytes {
+                0 => "-".to_owned(),
+                n_bytes => ls::size(n_bytes),
+            },
             ls::age(now - consumer.created_at),
             format!("{} ago", ls::age(now - consumer.used_at)),
             consumer
@@ -54,8 +67,8 @@ fn table(list: &ConsumerList, now: Millis) -> Vec<String> {
         .chain(list.consumers.iter().map(row))
         .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).unwrap_or_default());
-    let line = |row: &[String; 6]| {
+    let widths: [usize; 7] = std::array::from_fn(|column| width(column).unwrap_or_default());
+    let line = |row: &[String; 7]| {
         let cells = row.iter().zip(widths);
         let line: String = cells
             .map(|(cell, width)| format!("{cell:width$}  "))
@@ -77,7 +90,11 @@ pub(super) fn status_line(consumer: &ConsumerStatus) -> String {
             format!("last used {ago} ago")
         }
     };
-    format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}")
+    let holds = match consumer.held_bytes {
+        0 => String::new(),
+        n_bytes => format!(", keeps {} from being removed", ls::size(n_bytes)),
+    };
+    format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}{holds}")
 }
 
 #[cfg(test)]
@@ -90,22 +107,25 @@ mod tests {
             name: name.to_owned(),
             cursor,
             lag: 120 - cursor,
+            held_bytes: (120 - cursor) << 20,
             reader,
             created_at: 0,
             used_at: 60_000,
         };
         let list = ConsumerList {
             epoch: Some("e".to_owned()),
+            first_seq: 1,
             last_seq: 120,
+            feed_bytes: 300 << 20,
             consumers: vec![
                 consumer("pi", 120, Some(4711)),
                 consumer("web-hook", 3, None),
             ],
         };
         insta::assert_snapshot!(table(&list, 65_000).join("\n"), @r"
-        NAME      CURSOR  LAG  AGE  LAST USED  READER
-        pi        120     0    1m   5s ago     pid 4711
-        web-hook  3       117  1m   5s ago     -
+        NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER
+        pi        120     0    -          1m   5s ago     pid 4711
+        web-hook  3       117  117.0 MiB  1m   5s ago     -
         ");
     }
 }

@@ -232,6 +232,8 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
         ),
         format!("readers  {}, {} waits", status.readers, status.waits),
     ];
+    // A daemon of an earlier version does not say it.
+    let kept = (status.feed_files > 0).then(|| format!("kept     {}", kept(status)));
     let rest = [
         format!(
             "looks    {}, {} of them found a late event",
@@ -240,7 +242,26 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
         format!("log      {}", status.log),
     ];
     let consumers = status.consumers.iter().map(consumer::status_line);
-    problems.chain(lines).chain(consumers).chain(rest).collect()
+    problems
+        .chain(lines)
+        .chain(kept)
+        .chain(consumers)
+        .chain(rest)
+        .collect()
+}
+
+/// Returns what the feed holds: `records 501 to 1200, 12.3 MiB in 3 files`.
+fn kept(status: &DaemonStatus) -> String {
+    let files = match status.feed_files {
+        1 => "1 file".to_owned(),
+        n => format!("{n} files"),
+    };
+    let size = ls::size(status.feed_bytes);
+    if status.last_seq < status.first_seq {
+        return format!("no records, {size} in {files}");
+    }
+    let (first, last) = (status.first_seq, status.last_seq);
+    format!("records {first} to {last}, {size} in {files}")
 }
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {

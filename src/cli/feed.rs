@@ -37,13 +37,17 @@ fn print_kept(
     format: FeedFormat,
 ) -> Result<(), Failure> {
     let path = session.paths.feed();
-    if !path.exists() {
+    if !feed::has_files(&path) {
         let why = format!("no feed of session `{}`", session.name);
         return Err(Failure::new(Kind::Missing, "feed", why)
             .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
     }
     let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
-    let first = after.map_or(0, |after| after.seq);
+    // Records that are kept no longer are missing only for those who ask for them.
+    let first = after.map_or_else(
+        || feed::first_kept(&path).saturating_sub(1),
+        |after| after.seq,
+    );
     let mut lines = WholeLines::after(&path, filter.first_seen(first)).map_err(failed)?;
     let mut sequence = Sequence::after(first);
     let mut lost = Vec::new();

@@ -10,6 +10,7 @@ mod duration;
 mod error;
 mod file;
 mod parse;
+mod quantity;
 mod settings;
 mod value;
 
@@ -17,4 +18,4 @@ pub use duration::parse_duration;
 pub use error::ConfigError;
 pub use file::{ConfigFile, Env, find, load};
 pub use parse::parse;
-pub use settings::{Config, InputConfig, LogsConfig, NoticeSink};
+pub use settings::{Config, FeedConfig, InputConfig, LogsConfig, NoticeSink};

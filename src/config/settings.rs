@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::parse::quotable;
 use super::parse_duration;
+use super::quantity::{parse_days, parse_size};
 use super::value::{list, number, text};
 use crate::model::environment::is_name_pattern;
 use crate::model::{PromptKind, ShellDelivery};
@@ -32,6 +33,8 @@ pub struct Config {
     pub input: InputConfig,
     /// How much output of ended runs is stored: table `logs`.
     pub logs: LogsConfig,
+    /// How much of the feed is kept: table `feed`.
+    pub feed: FeedConfig,
     /// How the events of shells are delivered: key `shells`.
     #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
@@ -71,6 +74,37 @@ impl Default for LogsConfig {
     }
 }
 
+/// How much of a session's feed is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
+pub struct FeedConfig {
+    /// The size in bytes above which the oldest records are removed: key `keep-size`.
+    #[serde(deserialize_with = "keep_size")]
+    pub keep_size: u64,
+    /// The age above which records are removed: key `keep-age`.
+    #[serde(deserialize_with = "keep_age")]
+    pub keep_age: Duration,
+    /// For how long records that a consumer has not acknowledged are kept after it was last used,
+    /// beyond `keep-size` and `keep-age`: key `keep-for-consumers`.
+    #[serde(deserialize_with = "keep_for_consumers")]
+    pub keep_for_consumers: Duration,
+}
+
+impl Default for FeedConfig {
+    fn default() -> Self {
+        Self {
+            keep_size: 64 << 20,
+            keep_age: 30 * DAY,
+            keep_for_consumers: 7 * DAY,
+        }
+    }
+}
+
 /// What counts as a prompt, and which prompts are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(
@@ -100,6 +134,16 @@ pub struct InputConfig {
     #[serde(deserialize_with = "stalled_after")]
     pub stalled_after: Option<Duration>,
 }
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The bounds of `keep-size`, in bytes.
+const LEAST_KEEP_SIZE: u64 = 16 << 10;
+const MOST_KEEP_SIZE: u64 = 1 << 40;
+
+/// The bounds of `keep-age`, and the maximum of `keep-for-consumers`.
+const LEAST_KEEP_AGE: Duration = Duration::from_secs(60);
+const MOST_KEEP_AGE: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// The default of `quiet`, and its bounds.
 const QUIET: Duration = Duration::from_millis(200);
@@ -145,6 +189,7 @@ impl Default for Config {
             env_withhold: Vec::new(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
+            feed: FeedConfig::default(),
             shells: ShellDelivery::Notice,
             clean_after: CLEAN_AFTER,
         }
@@ -215,6 +260,30 @@ fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error>
     text(from, "a duration like \"1h\"", |text| {
         duration(text, Duration::ZERO..=MOST_CLEAN_AFTER)
             .ok_or_else(|| wrong(text, "is not a duration like 1h or 0s, up to 8760h"))
+    })
+}
+
+fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    text(from, "a size like \"64MiB\"", |text| {
+        parse_size(text)
+            .filter(|size| (LEAST_KEEP_SIZE..=MOST_KEEP_SIZE).contains(size))
+            .ok_or_else(|| wrong(text, "is not a size like 64MiB or 1GiB, from 16KiB to 1TiB"))
+    })
+}
+
+fn keep_age<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text(from, "a time like \"30d\"", |text| {
+        parse_days(text)
+            .filter(|time| (LEAST_KEEP_AGE..=MOST_KEEP_AGE).contains(time))
+            .ok_or_else(|| wrong(text, "is not a time like 30d or 12h, from 1m to 3650d"))
+    })
+}
+
+fn keep_for_consumers<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text(from, "a time like \"7d\"", |text| {
+        parse_days(text)
+            .filter(|time| *time <= MOST_KEEP_AGE)
+            .ok_or_else(|| wrong(text, "is not a time like 7d or 12h, up to 3650d"))
     })
 }
 
@@ -355,6 +424,46 @@ mod tests {
         ] {
             check_error(
                 &format!("[logs]\n{value}\n"),
+                &format!("c.toml:2: {expected}"),
+            );
+        }
+    }
+
+    #[test]
+    fn how_much_is_kept_of_the_feed_is_set_within_bounds() {
+        let feed = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.feed);
+        let text = "[feed]\nkeep-size = '16KiB'\nkeep-age = '90s'\nkeep-for-consumers = '0s'\n";
+        let expected = FeedConfig {
+            keep_size: 16 << 10,
+            keep_age: Duration::from_secs(90),
+            keep_for_consumers: Duration::ZERO,
+        };
+        assert_eq!(feed(text).unwrap(), expected);
+        let default = feed("").unwrap();
+        assert_eq!(default, FeedConfig::default());
+        assert_eq!(default.keep_size, 64 << 20);
+        assert_eq!(default.keep_age, Duration::from_secs(720 * 3600));
+        for (value, expected) in [
+            (
+                "keep-size = '1KiB'",
+                "`feed.keep-size`: `1KiB` is not a size like 64MiB or 1GiB, from 16KiB to 1TiB",
+            ),
+            (
+                "keep-size = 64",
+                "`feed.keep-size` must be a size like \"64MiB\", found an integer",
+            ),
+            (
+                "keep-age = '1s'",
+                "`feed.keep-age`: `1s` is not a time like 30d or 12h, from 1m to 3650d",
+            ),
+            (
+                "keep-for-consumers = 'always'",
+                "`feed.keep-for-consumers`: `always` is not a time like 7d or 12h, up to 3650d",
+            ),
+            ("keep-days = 1", "unknown key `feed.keep-days`"),
+        ] {
+            check_error(
+                &format!("[feed]\n{value}\n"),
                 &format!("c.toml:2: {expected}"),
             );
         }

@@ -358,6 +358,7 @@ impl EventLoop {
     fn status(&self) -> DaemonStatus {
         let tasks = self.session.status().unwrap_or_default();
         let counts = self.session.counts();
+        let files = self.recorder.live().files();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -367,7 +368,10 @@ impl EventLoop {
             started_at: self.started_at,
             epoch: self.recorder.context().epoch.clone(),
             last_seq: self.recorder.last_seq(),
+            first_seq: files.first_seq(),
             feed: self.paths.feed().display().to_string(),
+            feed_bytes: files.bytes(),
+            feed_files: files.closed.len() + 1,
             log: self.paths.log().display().to_string(),
             problems: self.problems(),
             readers: self.n_readers(),

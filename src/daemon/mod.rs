@@ -47,7 +47,7 @@ pub use typing::{TypingError, type_into_task};
 
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
-use crate::feed::FeedError;
+use crate::feed::{FeedError, Retention};
 use crate::model::SessionLife;
 use crate::paths::{Paths, PathsError};
 use crate::prompt::UserRules;
@@ -191,6 +191,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
 
     let beginning = recovery::begin(paths, options.fresh)?;
+    let kept = &options.config.feed;
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
     let archiver = Arc::new(Archiver::start().map_err(DaemonError::Thread)?);
     let store = Store::start(store::StoreSetup {
@@ -200,6 +201,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         session_name: options.session.clone(),
         last_seq: beginning.memory.last_seq,
         pending: beginning.pending,
+        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
         saved: paths.saved(),
         consumers: paths.consumers(),
     })

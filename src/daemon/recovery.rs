@@ -2,7 +2,9 @@
 
 use crate::diff::apply;
 use crate::engine::Memory;
-use crate::feed::{FeedError, Journal, PendingEvents, RecordedLook, load_saved, recover};
+use crate::feed::{
+    FeedError, Journal, PendingEvents, RecordedLook, finish_removal, load_saved, recover,
+};
 use crate::model::{Bookmark, EventKind, Seq, Snapshot};
 use crate::paths::{Paths, hex, name_in};
 use crate::wire::{Checkpoint, SavedLife, SavedSession};
@@ -25,13 +27,15 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     let saved = load(paths);
     let mut replay = Replay::of(saved.as_ref(), name_in(&paths.asked));
     let recovered = recover(&paths.feed(), saved.as_ref(), |look| replay.carry_on(&look))?;
-    let journal = Journal::open(&paths.feed(), recovered.end)?;
     let epoch = epoch(
         recovered.epoch,
         saved
             .as_ref()
             .map(|saved| (saved.epoch.clone(), saved.last_seq)),
     );
+    if let Err(error) = finish_removal(&paths.feed(), &epoch) {
+        tracing::error!(%error, "could not remove earlier records of the feed");
+    }
 
     // A feed that was cut: the numbers lost with its end were used.
     let same_feed = saved.as_ref().filter(|saved| saved.epoch == epoch);
@@ -47,6 +51,8 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     if let Some(saved) = saved.as_ref().filter(|saved| saved.epoch != epoch) {
         replay = Replay::of(Some(saved), &replay.snapshot.session);
     }
+    let last_seq = last_seq.max(recovered.last_seq);
+    let journal = Journal::open(&paths.feed(), recovered.end, last_seq)?;
     let (before, bookmark) = if fresh {
         (None, Bookmark::default())
     } else {
@@ -56,7 +62,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
         before,
         waiting: recovered.pending.waiting(),
         owed: recovered.pending.undelivered(),
-        last_seq: last_seq.max(recovered.last_seq),
+        last_seq,
     };
     Ok(InitialState {
         memory,

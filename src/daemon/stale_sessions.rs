@@ -9,7 +9,7 @@ use super::session_link::SessionLink;
 use super::{Options, ownership};
 use crate::client::{Client, ClientError};
 use crate::clock::now;
-use crate::feed::{Holdings, LastRead, holdings, last_read, load_consumers};
+use crate::feed::{Holdings, LastRead, has_files, holdings, last_read, load_consumers};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
@@ -242,7 +242,7 @@ impl UseOf {
 /// Determines its remaining uses; `None` where they are not known.
 fn use_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<UseOf> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
-    if session.has_record && !paths.feed().exists() {
+    if session.has_record && !has_files(&paths.feed()) {
         return None;
     }
     let feed = match holdings(&paths.feed()) {

@@ -1,51 +1,132 @@
-//! Finds a record's position in the file without reading everything before it.
+//! Finds a record's position in a feed without reading everything before it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::FeedError;
+use serde::Deserialize;
+
 use super::backwards::LinesBackwards;
+use super::floor::closed_firsts;
 use super::frame::Frame;
+use super::segments::{FileId, segment_path};
 use crate::files;
-use crate::model::Seq;
+use crate::model::{Millis, Seq};
+use crate::wire::parse_rfc3339;
 
 /// The distance in bytes at which the search ends and the rest is read line by line.
 const NEAR: u64 = 64 * 1024;
 
-/// A position in the file at which a line starts.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The offset in bytes.
-    pub(super) at: u64,
-    /// The record that ends there; `None` at the start.
-    pub(super) frame: Option<Frame>,
+/// One of the files of a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The closed segment that begins with this record.
+    Closed(Seq),
+    /// The file where records are appended.
+    Active {
+        /// The last closed segment before it that is known; 0 for none.
+        behind: Seq,
+    },
 }
 
-/// Returns a position before all records after the number `after`, by binary search: sequence
-/// numbers ascend.
-pub(super) fn find(path: &Path, after: Seq) -> Result<Place, FeedError> {
-    let found = files::open(path).and_then(|file| search(file, after));
-    match found {
-        Ok(place) => Ok(place),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::default()),
-        Err(source) => Err(FeedError::Io {
-            what: "read",
-            path: path.to_owned(),
-            source,
-        }),
+impl Part {
+    /// Returns the part where the feed begins.
+    pub(super) fn first(feed: &Path) -> io::Result<Self> {
+        Self::behind(feed, 0)
+    }
+
+    /// Returns the part behind the closed segment that begins with the record `first`.
+    pub(super) fn behind(feed: &Path, first: Seq) -> io::Result<Self> {
+        let closed = closed_firsts(feed)?;
+        let next = closed.iter().find(|other| **other > first);
+        Ok(match next {
+            Some(next) => Self::Closed(*next),
+            None => Self::Active { behind: first },
+        })
     }
 }
 
-fn search(file: File, after: Seq) -> io::Result<Place> {
-    let mut right = file.metadata()?.len();
+/// A position in one of the files at which a line starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Which file.
+    pub(super) part: Part,
+    /// The file that was found there; `None` if it was not opened.
+    pub(super) id: Option<FileId>,
+    /// The offset in bytes.
+    pub(super) at: u64,
+    /// The record that ends there; `None` at the start of a file.
+    pub(super) frame: Option<Frame>,
+}
+
+impl Place {
+    /// Returns the start of a part.
+    pub(super) fn start_of(part: Part) -> Self {
+        Self {
+            part,
+            id: None,
+            at: 0,
+            frame: None,
+        }
+    }
+
+    /// Returns what compares as the positions do.
+    pub(super) fn order(&self) -> (Seq, u64) {
+        match self.part {
+            Part::Closed(first) => (first, self.at),
+            Part::Active { .. } => (Seq::MAX, self.at),
+        }
+    }
+
+    /// Returns the sequence number of the record that ends there; 0 at the start of a file.
+    pub(super) fn seq(&self) -> Seq {
+        self.frame.as_ref().map_or(0, |frame| frame.seq)
+    }
+}
+
+/// Returns a position before all records after the number `after`, by the names of the segments and
+/// binary search: sequence numbers ascend.
+pub(super) fn find(feed: &Path, after: Seq) -> io::Result<Place> {
+    let closed = closed_firsts(feed)?;
+    let behind = closed.last().copied().unwrap_or_default();
+    if let Some(file) = open(feed)?
+        && first_record(&file)?.is_some_and(|first| first.seq <= after)
+    {
+        return search(file, Part::Active { behind }, after, u64::MAX);
+    }
+    let at_or_before = closed.iter().rev().find(|first| **first <= after);
+    if let Some(first) = at_or_before
+        && let Some(file) = open(&segment_path(feed, *first))?
+    {
+        return search(file, Part::Closed(*first), after, u64::MAX);
+    }
+    Ok(Place::start_of(Part::first(feed)?))
+}
+
+/// Opens a file; `None` when it is missing.
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+    match files::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Searches the first `limit` bytes of a file for the record `after`.
+pub(super) fn search(file: File, part: Part, after: Seq, limit: u64) -> io::Result<Place> {
+    let found = file.metadata()?;
+    let mut right = found.len().min(limit);
     let mut file = BufReader::new(file);
-    let mut left = Place::default();
+    let mut left = Place {
+        id: Some(FileId::of(&found)),
+        ..Place::start_of(part)
+    };
     while right.saturating_sub(left.at) > NEAR {
         let middle = left.at + (right - left.at) / 2;
         match write_end_behind(&mut file, middle, right)? {
-            Some(place) if place.frame.as_ref().is_some_and(|frame| frame.seq <= after) => {
-                left = place;
+            Some((at, frame)) if frame.seq <= after => {
+                left.at = at;
+                left.frame = Some(frame);
             }
             Some(_) | None => right = middle,
         }
@@ -53,25 +134,100 @@ fn search(file: File, after: Seq) -> io::Result<Place> {
     Ok(left)
 }
 
-/// Returns the position at the byte `end` if a readable record ends there.
-pub(super) fn place_at(path: &Path, end: u64) -> Result<Option<Place>, FeedError> {
-    let read = files::open(path).and_then(|file| line_before(file, end));
-    let line = match read {
-        Ok(line) => line,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => {
-            return Err(FeedError::Io {
-                what: "read",
-                path: path.to_owned(),
-                source,
+/// Returns a position where a write ends, about `n_bytes` before the end of the feed; its start if it
+/// is shorter.
+pub(super) fn find_tail(feed: &Path, n_bytes: u64) -> io::Result<Place> {
+    let closed = closed_firsts(feed)?;
+    let behind = closed.last().copied().unwrap_or_default();
+    let parts = closed.into_iter().map(Part::Closed);
+    let (mut n_missing, mut later) = (n_bytes, None);
+    for part in parts.chain([Part::Active { behind }]).rev() {
+        let path = match part {
+            Part::Closed(first) => segment_path(feed, first),
+            Part::Active { .. } => feed.to_owned(),
+        };
+        let Some(file) = open(&path)? else { continue };
+        let found = file.metadata()?;
+        if found.len() <= n_missing {
+            n_missing -= found.len();
+            later = Some(part);
+            continue;
+        }
+        let mut file = BufReader::new(file);
+        let middle = found.len() - n_missing;
+        // Without the end of a write before it, the position would be in the middle of one.
+        if let Some((at, frame)) = write_end_behind(&mut file, middle, found.len())? {
+            return Ok(Place {
+                part,
+                id: Some(FileId::of(&found)),
+                at,
+                frame: Some(frame),
             });
         }
+        if let Some(later) = later {
+            return Ok(Place::start_of(later));
+        }
+    }
+    Ok(Place::start_of(Part::first(feed)?))
+}
+
+/// Returns the position at the byte `end` of a part if a readable record ends there.
+pub(super) fn place_at(feed: &Path, part: Part, end: u64) -> io::Result<Option<Place>> {
+    let path = match part {
+        Part::Closed(first) => segment_path(feed, first),
+        Part::Active { .. } => feed.to_owned(),
     };
+    let Some(file) = open(&path)? else {
+        return Ok(None);
+    };
+    let id = FileId::of(&file.metadata()?);
+    let line = line_before(file, end)?;
     let frame = line.and_then(|line| serde_json::from_slice::<Frame>(&line).ok());
     Ok(frame.map(|frame| Place {
+        part,
+        id: Some(id),
         at: end,
         frame: Some(frame),
     }))
+}
+
+/// The first record of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FirstRecord {
+    /// Its sequence number. If it cannot be read, it is concluded from the records that follow.
+    pub(super) seq: Seq,
+    /// When it, or the first readable one, was made.
+    pub(super) time: Option<Millis>,
+}
+
+/// Returns the first record of a file; `None` when it has none that can be read.
+pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
+    #[derive(Deserialize)]
+    struct Fields {
+        seq: Seq,
+        #[serde(default)]
+        time: Option<String>,
+    }
+    let mut file = BufReader::new(file);
+    file.seek(SeekFrom::Start(0))?;
+    let (mut line, mut n_damaged) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        file.read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        match serde_json::from_slice::<Fields>(&line) {
+            Ok(fields) => {
+                return Ok(Some(FirstRecord {
+                    seq: fields.seq.saturating_sub(n_damaged).max(1),
+                    time: fields.time.as_deref().and_then(parse_rfc3339),
+                }));
+            }
+            Err(_) if line.trim_ascii().is_empty() => {}
+            Err(_) => n_damaged += 1,
+        }
+    }
 }
 
 /// Returns the line that ends at the byte `end`; `None` when none does.
@@ -89,8 +245,12 @@ fn line_before(mut file: File, end: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Reads the first record that ends a write and whose line starts after the byte `at` and before
-/// `limit`. Unreadable lines are skipped.
-fn write_end_behind(file: &mut BufReader<File>, at: u64, limit: u64) -> io::Result<Option<Place>> {
+/// `limit`. Returns it with the byte behind it. Unreadable lines are skipped.
+fn write_end_behind(
+    file: &mut BufReader<File>,
+    at: u64,
+    limit: u64,
+) -> io::Result<Option<(u64, Frame)>> {
     file.seek(SeekFrom::Start(at))?;
     let mut end = at;
     let mut line = Vec::new();
@@ -107,8 +267,7 @@ fn write_end_behind(file: &mut BufReader<File>, at: u64, limit: u64) -> io::Resu
             && let Ok(frame) = serde_json::from_slice::<Frame>(&line)
             && frame.more == 0
         {
-            let frame = Some(frame);
-            return Ok(Some(Place { at: end, frame }));
+            return Ok(Some((end, frame)));
         }
     }
     Ok(None)

@@ -1,13 +1,16 @@
 //! Appends to the feed, so that after a crash a write is there completely or not at all.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::read::each_whole;
+use super::find::first_record;
+use super::floor::closed_firsts;
+use super::reader::FeedEnd;
+use super::segments::{FileId, segment_path};
+use super::whole_lines::WholeLines;
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{Record, Seq};
+use crate::model::{Millis, Record, Seq};
 use crate::wire::{Context, DurableRecord};
 
 /// How many bytes may be unwritten before recording stops: some thousands of records.
@@ -29,35 +32,58 @@ pub enum FeedError {
     },
 }
 
+impl FeedError {
+    /// Returns what turns an error of the disk into one of reading this feed.
+    pub(super) fn reading(feed: &Path) -> impl FnOnce(io::Error) -> Self {
+        Self::io("read", feed)
+    }
+
+    fn io(what: &'static str, feed: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = feed.to_owned();
+        move |source| Self::Io { what, path, source }
+    }
+}
+
 /// The feed, opened for appending. One daemon at a time has it open, ensured by its lock.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// Where the last complete write ends, in bytes.
-    end: u64,
+    /// The end of the last complete write.
+    end: FeedEnd,
+    /// When the first record of the file was made; `None` when that is not known.
+    first_at: Option<Millis>,
+    /// The sequence number of the last record that was written.
+    last_seq: Seq,
     /// Lines to be written, because the disk refused them or they are queued.
     unwritten: Vec<u8>,
-    /// The sequence number of the first of those, and their epoch.
-    next: Option<(Seq, String)>,
+    /// The first and the last of those.
+    queued: Option<Queued>,
     /// Whether there may be a partial write behind `end`, to be cut off before the next one.
     torn: bool,
     /// How many times the file was found to be another one.
     changes: u64,
 }
 
+/// The records that are to be written.
+#[derive(Debug)]
+struct Queued {
+    first: Seq,
+    first_at: Millis,
+    epoch: String,
+    last: Seq,
+}
+
 impl Journal {
-    /// Opens the feed and cuts off what is behind `end`: a partial write left by a crash. A file
-    /// without a complete write, where `end` is 0, is kept under another name.
+    /// Opens the file where records are appended, and cuts off what is behind the byte `end`: a
+    /// partial write left by a crash. A file without a complete write, where `end` is 0, is kept under
+    /// another name. `last_seq` is the last record of the feed, which may be in a closed segment.
     ///
     /// # Errors
     ///
     /// When the file cannot be opened or cut.
-    pub fn open(path: &Path, end: u64) -> Result<Self, FeedError> {
-        let failed = |what| {
-            let path = path.to_owned();
-            move |source| FeedError::Io { what, path, source }
-        };
+    pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, FeedError> {
+        let failed = |what| FeedError::io(what, path);
         let is_new = fs::symlink_metadata(path).is_err();
         let file = files::open_to_append(path).map_err(failed("open"))?;
         if is_new && let Err(error) = sync_folders(path) {
@@ -68,33 +94,82 @@ impl Journal {
         if length > 0 && end == 0 {
             // No complete write of ours. It may be anything, so nothing of it is lost.
             put_aside(path)?;
-            return Self::open(path, end);
+            return Self::open(path, end, last_seq);
         }
         if length > end {
             file.set_len(end)
                 .and_then(|()| file.sync_all())
                 .map_err(failed("repair"))?;
         }
-        Ok(Self::of(file, path, end))
+        let mut journal = Self::of(file, path, end, last_seq).map_err(failed("open"))?;
+        if end > 0 {
+            let first = files::open(path).and_then(|file| first_record(&file));
+            if let Some(first) = first.map_err(failed("read"))? {
+                let closed = closed_firsts(path).map_err(failed("read"))?;
+                let behind = closed.last().map_or(0, |last| last + 1);
+                journal.end.segment = first.seq.max(behind);
+                journal.first_at = first.time;
+            }
+        }
+        Ok(journal)
     }
 
-    /// Continues behind `end` in this file, which is open for appending.
-    pub(crate) fn of(file: File, path: &Path, end: u64) -> Self {
-        Self {
+    /// Continues behind the byte `end` of this file, which is open for appending.
+    pub(crate) fn of(file: File, path: &Path, end: u64, last_seq: Seq) -> io::Result<Self> {
+        let id = FileId::of(&file.metadata()?);
+        Ok(Self {
             file,
             path: path.to_owned(),
-            end,
+            end: FeedEnd {
+                segment: last_seq + 1,
+                id,
+                at: end,
+            },
+            first_at: None,
+            last_seq,
             unwritten: Vec::new(),
-            next: None,
+            queued: None,
             torn: false,
             changes: 0,
-        }
+        })
     }
 
-    /// Returns where the last complete write ends, in bytes.
+    /// Returns where the last complete write ends.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> FeedEnd {
         self.end
+    }
+
+    /// Returns when the first record of the file was made; `None` when that is not known.
+    #[must_use]
+    pub fn first_at(&self) -> Option<Millis> {
+        self.first_at
+    }
+
+    /// Makes the file a closed segment and continues in a new one. What is queued is written there.
+    /// Does nothing if the file is empty, or not as it was written: the next write finds out.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses. The next write then continues in the file that is there, or in a new
+    /// one.
+    pub fn close_segment(&mut self) -> Result<(), FeedError> {
+        let failed = |what| FeedError::io(what, &self.path);
+        let there = fs::symlink_metadata(&self.path);
+        let is_as_written = there
+            .is_ok_and(|there| FileId::of(&there) == self.end.id && there.len() == self.end.at);
+        let closed = segment_path(&self.path, self.end.segment);
+        if self.end.at == 0 || self.torn || !is_as_written {
+            return Ok(());
+        }
+        if closed.exists() {
+            let taken = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(failed("close a segment of")(taken));
+        }
+        fs::rename(&self.path, &closed).map_err(failed("close a segment of"))?;
+        let fresh = Self::open(&self.path, 0, self.last_seq)?;
+        (self.file, self.end, self.first_at) = (fresh.file, fresh.end, None);
+        Ok(())
     }
 
     /// Returns how many times the file was removed or replaced: readers then start over.
@@ -123,8 +198,14 @@ impl Journal {
     /// Queues these records for the next [`Journal::flush`]. After a crash all of them are in the
     /// feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {
-        if let (None, Some(first)) = (&self.next, records.first()) {
-            self.next = Some((first.seq, context.epoch.clone()));
+        if let (Some(first), Some(last)) = (records.first(), records.last()) {
+            let queued = self.queued.get_or_insert_with(|| Queued {
+                first: first.seq,
+                first_at: first.time,
+                epoch: context.epoch.clone(),
+                last: last.seq,
+            });
+            queued.last = last.seq;
         }
         let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
         for record in records {
@@ -168,15 +249,17 @@ impl Journal {
             if let Err(error) = self.cut() {
                 tracing::error!(%error, "could not cut a half-written record off the feed");
             }
-            return Err(FeedError::Io {
-                what: "write",
-                path: self.path.clone(),
-                source,
-            });
+            return Err(FeedError::io("write", &self.path)(source));
         }
-        self.end += self.unwritten.len() as u64;
+        if let Some(queued) = self.queued.take() {
+            if self.end.at == 0 {
+                self.end.segment = queued.first;
+                self.first_at = Some(queued.first_at);
+            }
+            self.last_seq = queued.last;
+        }
+        self.end.at += self.unwritten.len() as u64;
         self.unwritten.clear();
-        self.next = None;
         Ok(())
     }
 
@@ -192,7 +275,7 @@ impl Journal {
 
     fn cut(&mut self) -> io::Result<()> {
         if self.torn {
-            self.file.set_len(self.end)?;
+            self.file.set_len(self.end.at)?;
             self.torn = false;
         }
         Ok(())
@@ -202,13 +285,13 @@ impl Journal {
     /// changed since the last write.
     fn find(&mut self) -> io::Result<()> {
         match fs::symlink_metadata(&self.path) {
-            Ok(there) if is_same(&there, &self.file.metadata()?) => {
-                if there.len() > self.end {
+            Ok(there) if FileId::of(&there) == self.end.id => {
+                if there.len() > self.end.at {
                     // Not a record of ours; the next one would be joined to it.
                     tracing::warn!("cut off foreign data at the end of the feed");
-                    self.file.set_len(self.end)?;
+                    self.file.set_len(self.end.at)?;
                 }
-                if there.len() >= self.end {
+                if there.len() >= self.end.at {
                     return Ok(());
                 }
             }
@@ -226,28 +309,32 @@ impl Journal {
     /// Continues behind what the file contains now, if that belongs to this feed, else in a new
     /// file. Sequence numbers continue in any case.
     fn take_up(&mut self) -> Result<(), FeedError> {
-        let failed = |what| {
-            let path = self.path.clone();
-            move |source| FeedError::Io { what, path, source }
-        };
+        let failed = |what| FeedError::io(what, &self.path);
         if let Some(folder) = self.path.parent() {
             files::make_folder(folder, OPEN_TO_OTHERS).map_err(failed("make the folder of"))?;
         }
         let (mut last, mut epoch) = (0, None);
-        let read = each_whole(&self.path, |line| {
-            if let Some(frame) = line.frame() {
-                last = frame.seq;
-                epoch = Some(frame.epoch);
+        let mut lines = WholeLines::of_active(&self.path)?;
+        let read = loop {
+            match lines.next_line() {
+                Ok(None) => break Ok(lines.end().at),
+                Ok(Some(line)) => {
+                    if let Some(frame) = line.frame() {
+                        last = frame.seq;
+                        epoch = Some(frame.epoch);
+                    }
+                }
+                Err(error) => break Err(error),
             }
-        });
+        };
         let mut end = match read {
-            Ok(read) => read.at,
+            Ok(end) => end,
             // A link, a pipe or another user's file is in its place.
             Err(FeedError::Io { source, .. }) if files::is_refusal(&source) => 0,
             Err(error) => return Err(error),
         };
-        let fits = match (&self.next, &epoch) {
-            (Some((next, ours)), Some(epoch)) => epoch == ours && last < *next,
+        let fits = match (&self.queued, &epoch) {
+            (Some(queued), Some(epoch)) => *epoch == queued.epoch && last < queued.first,
             (None, _) | (_, None) => false,
         };
         if !fits {
@@ -258,8 +345,9 @@ impl Journal {
                 put_aside(&self.path)?;
             }
         }
-        let reopened = Self::open(&self.path, end)?;
-        (self.file, self.end) = (reopened.file, reopened.end);
+        let reopened = Self::open(&self.path, end, self.last_seq)?;
+        self.file = reopened.file;
+        (self.end, self.first_at) = (reopened.end, reopened.first_at);
         self.changes += 1;
         Ok(())
     }
@@ -285,8 +373,4 @@ fn sync_folders(path: &Path) -> io::Result<()> {
         File::open(folder)?.sync_all()?;
     }
     Ok(())
-}
-
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }

@@ -1,28 +1,44 @@
-//! The feed on disk: an append-only file of JSON lines, one folder per task session.
+//! The feed on disk: append-only files of JSON lines, one folder per task session.
 //!
-//! The file is the only truth: everything that a daemon needs of the past is read from it
-//! ([`recover()`]), and every reader is served from it. The saved snapshot only avoids reading
-//! older records, and is ignored when the file has another record at its position.
+//! Records are appended to `feed.jsonl`. When that is large or old it becomes a closed segment, and
+//! the oldest segments are removed within the bounds of the configuration ([`Retention`]).
+//!
+//! The files are the only truth: everything that a daemon needs of the past is read from them
+//! ([`recover()`]), and every reader is served from them. The saved snapshot only avoids reading
+//! older records, and is ignored when the feed has another record at its position.
 
 mod backwards;
 mod consumer_files;
 mod find;
+mod floor;
 mod frame;
+mod inventory;
 mod journal;
+mod line_file;
 mod pending;
 mod read;
+mod reader;
 mod readers;
 mod recover;
+mod retention;
 mod saved;
+mod segments;
+mod whole_lines;
 
 pub use consumer_files::{load_consumers, remove_consumer, store_consumer, sync_consumers};
+pub use floor::{finish_removal, first_kept, remove_before};
 pub use frame::Frame;
+pub use inventory::{closed_segments, feed_files, has_files};
 pub use journal::{FeedError, Journal};
 pub use pending::PendingEvents;
-pub use read::{End, Line, Position, Reader, Sequence, UnknownRecord, WholeLines};
+pub use read::{Line, Sequence, UnknownRecord};
+pub use reader::{FeedEnd, Reader};
 pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{FeedState, RecordedLook, recover};
+pub use retention::{FeedFiles, Holder, Retention, Segment};
 pub use saved::{DamagedSnapshot, load_saved, store_saved};
+pub use segments::FileId;
+pub use whole_lines::{End, WholeLines};
 
 #[cfg(test)]
 mod tests;

@@ -96,12 +96,19 @@ impl PendingEvents {
         inputs.collect()
     }
 
-    /// Returns its form in the saved snapshot, for a feed whose last record ends before the byte
-    /// `end`.
+    /// Returns the number of the first event that is not delivered yet.
     #[must_use]
-    pub fn to_saved(&self, end: u64) -> SavedFeed {
+    pub fn first_undelivered(&self) -> Option<Seq> {
+        self.undelivered.keys().next().copied()
+    }
+
+    /// Returns its form in the saved snapshot, for a feed whose last record ends before the byte
+    /// `end` of the file that begins with the record `segment`.
+    #[must_use]
+    pub fn to_saved(&self, segment: Seq, end: u64) -> SavedFeed {
         let undelivered = self.undelivered.iter();
         SavedFeed {
+            segment,
             end,
             undelivered: undelivered
                 .map(|(seq, event)| SavedEvent {

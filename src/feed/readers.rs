@@ -8,10 +8,11 @@ use std::time::SystemTime;
 
 use super::FeedError;
 use super::backwards::LinesBackwards;
+use super::inventory::files_backwards;
 use super::read::Line;
 use crate::files;
 use crate::model::{Millis, Seq};
-use crate::wire::{EventType, RecordBody, SavedConsumer, parse_rfc3339};
+use crate::wire::{DurableRecord, EventType, RecordBody, SavedConsumer, parse_rfc3339};
 
 /// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,58 +64,54 @@ pub struct Holdings {
     pub last_run: Option<Millis>,
 }
 
-/// Returns the contents of the feed at `path`, read from its end. A missing file has none.
+/// Returns the contents of the feed at `path`, read from its end. A missing one has none.
 ///
 /// # Errors
 ///
-/// When the file cannot be read.
+/// When the feed cannot be read.
 pub fn holdings(path: &Path) -> Result<Holdings, FeedError> {
-    match read_holdings(path) {
-        Ok(holdings) => Ok(holdings),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Holdings::default()),
-        Err(source) => Err(FeedError::Io {
-            what: "read",
-            path: path.to_owned(),
-            source,
-        }),
-    }
+    read_holdings(path).map_err(FeedError::reading(path))
 }
 
 fn read_holdings(path: &Path) -> io::Result<Holdings> {
-    let file = files::open(path)?;
-    let end = file.metadata()?.len();
-    let mut lines = LinesBackwards::before(file, end);
     let mut holdings = Holdings::default();
-    while holdings.last_follow_up.is_none() || holdings.last_run.is_none() {
-        let Some(line) = lines.next_line()? else {
-            break;
-        };
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let Line::Record(record) = Line::parse(&line) else {
-            continue;
-        };
-        match &record.body {
-            RecordBody::FollowUp { .. } => {
-                holdings.last_follow_up.get_or_insert(record.seq);
+    for file in files_backwards(path)? {
+        let end = file.metadata()?.len();
+        let mut lines = LinesBackwards::before(file, end);
+        while holdings.last_follow_up.is_none() || holdings.last_run.is_none() {
+            let Some(line) = lines.next_line()? else {
+                break;
+            };
+            if !line.trim_ascii().is_empty()
+                && let Line::Record(record) = Line::parse(&line)
+            {
+                holdings.add(*record);
             }
-            RecordBody::Event(fields) => match fields.event_type {
-                EventType::Started | EventType::Exited | EventType::Disappeared => {
-                    holdings.last_run = holdings.last_run.or(parse_rfc3339(&record.time));
-                }
-                EventType::Notify | EventType::Input | EventType::InputResolved => {}
-            },
-            RecordBody::Notice { .. } => {}
-        }
-        if holdings.epoch.is_empty() {
-            holdings.epoch = record.epoch;
         }
     }
     Ok(holdings)
 }
 
 impl Holdings {
+    /// Adds a record that is earlier than those before.
+    fn add(&mut self, record: DurableRecord) {
+        match &record.body {
+            RecordBody::FollowUp { .. } => {
+                self.last_follow_up.get_or_insert(record.seq);
+            }
+            RecordBody::Event(fields) => match fields.event_type {
+                EventType::Started | EventType::Exited | EventType::Disappeared => {
+                    self.last_run = self.last_run.or(parse_rfc3339(&record.time));
+                }
+                EventType::Notify | EventType::Input | EventType::InputResolved => {}
+            },
+            RecordBody::Notice { .. } => {}
+        }
+        if self.epoch.is_empty() {
+            self.epoch = record.epoch;
+        }
+    }
+
     /// Whether there is a follow-up that nobody has read, or that a consumer has not acknowledged.
     #[must_use]
     pub fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {

@@ -1,13 +1,16 @@
 //! Reads from the feed what a starting daemon needs.
 
+use std::io;
 use std::path::Path;
 
 use super::FeedError;
-use super::find::place_at;
+use super::find::{Part, Place, find, find_tail, place_at};
+use super::floor::closed_firsts;
 use super::pending::PendingEvents;
-use super::read::{Line, WholeLines};
+use super::read::Line;
+use super::whole_lines::WholeLines;
 use crate::model::{Event, Seq};
-use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedSession};
+use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedFeed, SavedSession};
 
 /// The state at the end of the feed.
 #[derive(Debug, Default)]
@@ -16,7 +19,8 @@ pub struct FeedState {
     pub epoch: Option<String>,
     /// The sequence number of the last record, whether it can be read or not.
     pub last_seq: Seq,
-    /// The offset behind the last complete write. What follows is a partial write left by a crash.
+    /// The offset behind the last complete write in the file where records are appended. What follows
+    /// is a partial write left by a crash.
     pub end: u64,
     /// Events without a delivery, and tasks that wait for input.
     pub pending: PendingEvents,
@@ -31,21 +35,30 @@ pub struct RecordedLook {
     pub checkpoint: Option<Checkpoint>,
 }
 
+/// How much of the feed is read if the saved snapshot does not say where to begin, in bytes. What is
+/// not delivered yet is in the last records: more than [`super::Journal::is_full`] allows never waits.
+const TAIL: u64 = 8 << 20;
+
 /// Reads the feed, from the last record that `saved` includes if that record is still at its
-/// position, otherwise all of it. Passes on the looks recorded after that record, in order; without
-/// `saved`, all of them.
+/// position. Otherwise it reads what was recorded after that, and at least the last 8 MiB; without
+/// `saved`, all of it. Passes on the looks recorded after that record, in order.
 ///
 /// # Errors
 ///
-/// When the file cannot be read. A missing file is an empty feed.
+/// When the feed cannot be read. A missing one is empty.
 pub fn recover(
     path: &Path,
     saved: Option<&SavedSession>,
     each_look: impl FnMut(RecordedLook),
 ) -> Result<FeedState, FeedError> {
-    let (mut lines, pending) = saved
-        .and_then(|saved| resume(path, saved))
-        .unwrap_or_else(|| (WholeLines::new(path), PendingEvents::default()));
+    let (mut lines, pending) = match (saved, saved.and_then(|saved| resume(path, saved))) {
+        (_, Some(resumed)) => resumed,
+        (Some(saved), None) => {
+            let place = start(path, saved).map_err(FeedError::reading(path))?;
+            (WholeLines::behind(path, place), PendingEvents::default())
+        }
+        (None, None) => (WholeLines::new(path)?, PendingEvents::default()),
+    };
     let mut past = Past {
         since: saved.map_or(0, |saved| saved.last_seq),
         pending,
@@ -80,7 +93,7 @@ pub fn recover(
 /// `None` when the file has another record or none at that position, or `saved` has no position.
 fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvents)> {
     let feed = saved.feed.as_ref()?;
-    let place = match place_at(path, feed.end) {
+    let place = match saved_place(path, feed) {
         Ok(place) => place,
         Err(error) => {
             tracing::warn!(%error, "could not read the feed where the snapshot was saved");
@@ -96,7 +109,7 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvent
     let Some(place) = expected else {
         tracing::warn!(
             seq = saved.last_seq,
-            "the feed has changed since the snapshot was saved: reading all of it"
+            "the feed has changed since the snapshot was saved: reading its last part"
         );
         return None;
     };
@@ -110,6 +123,27 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvent
             None
         }
     }
+}
+
+/// Returns the position where the feed ended when it was saved, if a record ends there.
+fn saved_place(path: &Path, saved: &SavedFeed) -> io::Result<Option<Place>> {
+    let closed = closed_firsts(path)?;
+    let part = if closed.contains(&saved.segment) {
+        Part::Closed(saved.segment)
+    } else {
+        Part::Active {
+            behind: closed.last().copied().unwrap_or_default(),
+        }
+    };
+    place_at(path, part, saved.end)
+}
+
+/// Returns where to begin without a saved position.
+fn start(path: &Path, saved: &SavedSession) -> io::Result<Place> {
+    let tail = find_tail(path, TAIL)?;
+    let behind_saved = find(path, saved.last_seq)?;
+    let is_earlier = behind_saved.order() < tail.order();
+    Ok(if is_earlier { behind_saved } else { tail })
 }
 
 /// The result of the records read so far.

@@ -14,16 +14,16 @@ use crate::wire::{Context, DurableRecord, SavedSession};
 
 /// Everything that a feed has.
 #[derive(Debug, Default)]
-struct FeedContents {
-    records: Vec<DurableRecord>,
+pub(super) struct FeedContents {
+    pub(super) records: Vec<DurableRecord>,
     /// The first and the last number of each stretch of records that are missing.
-    lost: Vec<(Seq, Seq)>,
-    last_seq: Seq,
+    pub(super) lost: Vec<(Seq, Seq)>,
+    pub(super) last_seq: Seq,
 }
 
-fn read_all(path: &Path) -> FeedContents {
+pub(super) fn read_all(path: &Path) -> FeedContents {
     let (mut kept, mut sequence) = (FeedContents::default(), Sequence::after(0));
-    let mut lines = WholeLines::new(path);
+    let mut lines = WholeLines::new(path).unwrap();
     while let Some(line) = lines.next_line().unwrap() {
         kept.lost
             .extend(line.frame().and_then(|frame| sequence.read(frame.seq)));
@@ -38,45 +38,55 @@ fn read_all(path: &Path) -> FeedContents {
 }
 
 /// A feed in a folder of its own, written by daemons that come and go.
-struct Feed {
+pub(super) struct Feed {
     _dir: tempfile::TempDir,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Feed {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("feed.jsonl");
         Self { _dir: dir, path }
     }
 
     /// Writes as a daemon that has just come.
-    fn append(&self, records: &[Record]) {
+    pub(super) fn append(&self, records: &[Record]) {
         let recovered = self.recover();
-        let mut journal = Journal::open(&self.path, recovered.end).unwrap();
+        let mut journal = Journal::open(&self.path, recovered.end, recovered.last_seq).unwrap();
         journal.append(records, &context()).unwrap();
-        assert_eq!(journal.end(), fs::metadata(&self.path).unwrap().len());
+        assert_eq!(journal.end().at, fs::metadata(&self.path).unwrap().len());
     }
 
-    fn seqs(&self, after: Seq) -> Vec<Seq> {
+    /// The end that a daemon which has just come publishes.
+    pub(super) fn end(&self) -> FeedEnd {
+        let recovered = self.recover();
+        let journal = Journal::open(&self.path, recovered.end, recovered.last_seq);
+        journal.unwrap().end()
+    }
+
+    pub(super) fn seqs(&self, after: Seq) -> Vec<Seq> {
         let records = read_all(&self.path).records;
         let seqs = records.iter().map(|record| record.seq);
         seqs.filter(|seq| *seq > after).collect()
     }
 
-    fn recover(&self) -> FeedState {
+    pub(super) fn recover(&self) -> FeedState {
         self.recover_from(None).0
     }
 
     /// What a daemon finds that has this saved, and the looks that were recorded later.
-    fn recover_from(&self, saved: Option<&SavedSession>) -> (FeedState, Vec<RecordedLook>) {
+    pub(super) fn recover_from(
+        &self,
+        saved: Option<&SavedSession>,
+    ) -> (FeedState, Vec<RecordedLook>) {
         let mut looks = Vec::new();
         let recovered = recover(&self.path, saved, |look| looks.push(look)).unwrap();
         (recovered, looks)
     }
 }
 
-fn context() -> Context {
+pub(super) fn context() -> Context {
     Context {
         epoch: "e1".to_owned(),
         session_name: "work".to_owned(),
@@ -86,7 +96,7 @@ fn context() -> Context {
 }
 
 /// What a daemon of an earlier version saved when this was its last record.
-fn saved_at(last_seq: Seq) -> SavedSession {
+pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
     SavedSession::new(
         "work",
         &Snapshot::default(),
@@ -97,7 +107,7 @@ fn saved_at(last_seq: Seq) -> SavedSession {
 }
 
 /// The events between two looks as records, from this number on.
-fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
+pub(super) fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
     number(first, diff(&snapshot(before), &snapshot(after)))
 }
 
@@ -109,7 +119,7 @@ fn number(first: Seq, events: Vec<Event>) -> Vec<Record> {
         .collect()
 }
 
-fn notice(seq: Seq, events: &[Seq]) -> Record {
+pub(super) fn notice(seq: Seq, events: &[Seq]) -> Record {
     let body = Body::Notice {
         level: Level::Info,
         text: "text".to_owned(),
@@ -119,7 +129,7 @@ fn notice(seq: Seq, events: &[Seq]) -> Record {
     Record { seq, time: 0, body }
 }
 
-fn follow_up(seq: Seq, events: &[Record]) -> Record {
+pub(super) fn follow_up(seq: Seq, events: &[Record]) -> Record {
     let events = events.iter().filter_map(|record| match &record.body {
         Body::Event(event) => Some(crate::model::DeliveredEvent {
             seq: record.seq,
@@ -148,7 +158,7 @@ fn waiting(kind: fn(Prompt) -> EventKind) -> Event {
     }
 }
 
-fn add(path: &Path, text: &str) {
+pub(super) fn add(path: &Path, text: &str) {
     let mut bytes = fs::read(path).unwrap_or_default();
     bytes.extend_from_slice(text.as_bytes());
     fs::write(path, bytes).unwrap();
@@ -250,7 +260,7 @@ fn lines_that_are_no_record_are_passed_over() {
 }
 
 /// Makes the line of this number one that says nothing.
-fn damage(path: &Path, seq: usize) {
+pub(super) fn damage(path: &Path, seq: usize) {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().enumerate().map(|(index, line)| {
         let line = if index + 1 == seq { "\0damage" } else { line };
@@ -395,31 +405,28 @@ fn the_events_after_a_number_are_returned() {
 #[test]
 fn a_reader_follows_and_takes_whole_lines_only() {
     let feed = Feed::new();
-    let mut reader = Reader::new(&feed.path, 0);
-    let mut next = |limit| {
-        let position = reader.next(limit).unwrap();
-        position.map(|position| (seq_of(&position), position.end))
-    };
-    assert_eq!(next(u64::MAX), None);
     feed.append(&[notice(1, &[])]);
-    let end = fs::metadata(&feed.path).unwrap().len();
-    assert_eq!(next(end - 1), None);
-    assert_eq!(next(end), Some((1, end)));
-    assert_eq!(next(u64::MAX), None);
+    let end = feed.end();
+    let at = |at| FeedEnd { at, ..end };
+    let mut reader = Reader::at_end(&feed.path, &at(0));
+    let mut next = |end: &FeedEnd| reader.next(end).unwrap().as_ref().map(seq_of);
+    assert_eq!(next(&at(end.at - 1)), None);
+    assert_eq!(next(&end), Some(1));
+    assert_eq!(next(&at(u64::MAX)), None);
     feed.append(&[notice(2, &[])]);
     let bytes = fs::read(&feed.path).unwrap();
     fs::write(&feed.path, &bytes[..bytes.len() - 3]).unwrap();
-    assert_eq!(next(u64::MAX), None);
+    assert_eq!(next(&at(u64::MAX)), None);
     fs::write(&feed.path, &bytes).unwrap();
-    assert_eq!(next(u64::MAX), Some((2, bytes.len() as u64)));
+    assert_eq!(next(&at(u64::MAX)), Some(2));
     // And from where another left off.
-    let mut later = Reader::new(&feed.path, end);
-    let position = later.next(u64::MAX).unwrap();
-    assert_eq!(position.as_ref().map(seq_of), Some(2));
+    let mut later = Reader::at_end(&feed.path, &end);
+    let line = later.next(&at(u64::MAX)).unwrap();
+    assert_eq!(line.as_ref().map(seq_of), Some(2));
 }
 
-fn seq_of(position: &Position) -> Seq {
-    match &position.line {
+pub(super) fn seq_of(line: &Line) -> Seq {
+    match line {
         Line::Record(record) => record.seq,
         Line::Unknown(record) => record.frame.seq,
         Line::Damaged => 0,
@@ -432,12 +439,12 @@ fn seq_of(position: &Position) -> Seq {
 fn what_a_full_disk_refuses_is_kept() {
     let full = Path::new("/dev/full");
     let file = fs::OpenOptions::new().append(true).open(full).unwrap();
-    let mut journal = Journal::of(file, full, 0);
+    let mut journal = Journal::of(file, full, 0, 0).unwrap();
     for seq in 1..=2 {
         let refused = journal.append(&[notice(seq, &[])], &context());
         assert!(matches!(refused, Err(FeedError::Io { what: "write", .. })));
         assert!(journal.is_behind());
-        assert_eq!(journal.end(), 0);
+        assert_eq!(journal.end().at, 0);
     }
     assert!(journal.flush().is_err());
 }
@@ -447,7 +454,7 @@ fn what_a_full_disk_refuses_is_kept() {
 fn what_waits_for_a_full_disk_is_bounded() {
     let full = Path::new("/dev/full");
     let file = fs::OpenOptions::new().append(true).open(full).unwrap();
-    let mut journal = Journal::of(file, full, 0);
+    let mut journal = Journal::of(file, full, 0, 0).unwrap();
     let many: Vec<Record> = (1..=40_000).map(|seq| notice(seq, &[])).collect();
     for (n, some) in many.chunks(10_000).enumerate() {
         assert!(n < 3 || journal.is_full(), "40,000 records are too many");
@@ -660,7 +667,7 @@ fn a_record_that_was_changed_is_damaged_and_not_of_a_later_version() {
 #[test]
 fn reading_from_a_record_on_begins_near_it() {
     let feed = Feed::new();
-    let mut journal = Journal::open(&feed.path, 0).unwrap();
+    let mut journal = Journal::open(&feed.path, 0, 0).unwrap();
     let mut seq = 0;
     // Writes of several records, some of them wide.
     while fs::metadata(&feed.path).unwrap().len() < 1 << 20 {
@@ -713,15 +720,15 @@ fn reading_from_a_record_on_begins_near_it() {
 }
 
 /// What a daemon saves when the feed is as it is now and `pending` is open.
-fn saved_here(feed: &Feed, pending: &PendingEvents, last_seq: Seq) -> SavedSession {
+pub(super) fn saved_here(feed: &Feed, pending: &PendingEvents, last_seq: Seq) -> SavedSession {
     let mut saved = saved_at(last_seq);
-    saved.feed = Some(pending.to_saved(fs::metadata(&feed.path).unwrap().len()));
+    saved.feed = Some(pending.to_saved(1, fs::metadata(&feed.path).unwrap().len()));
     // As it is read back from its file.
     serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap()
 }
 
 /// A feed with everything that leaves something open, and what was saved after each write.
-fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
+pub(super) fn saved_after_each_write() -> (Feed, Vec<SavedSession>) {
     let feed = Feed::new();
     let ends = events(4, "@1 a running; @2 b running", "@1 a dead 0; @2 b dead 1");
     let writes = [
@@ -809,6 +816,10 @@ fn a_feed_that_has_changed_is_read_from_its_beginning() {
     assert_eq!(feed.recover_from(Some(saved)).0.last_seq, 0);
 }
 
+fn place_at(path: &Path, end: u64) -> Option<find::Place> {
+    find::place_at(path, find::Part::Active { behind: 0 }, end).unwrap()
+}
+
 #[test]
 fn a_place_is_found_behind_a_line_of_any_length() {
     let feed = Feed::new();
@@ -819,12 +830,12 @@ fn a_place_is_found_behind_a_line_of_any_length() {
         }
         feed.append(&[record]);
         let end = fs::metadata(&feed.path).unwrap().len();
-        let place = find::place_at(&feed.path, end).unwrap().unwrap();
+        let place = place_at(&feed.path, end).unwrap();
         assert_eq!((place.at, place.frame.unwrap().seq), (end, seq));
-        assert_eq!(find::place_at(&feed.path, end - 1).unwrap(), None);
-        assert_eq!(find::place_at(&feed.path, end + 1).unwrap(), None);
+        assert_eq!(place_at(&feed.path, end - 1), None);
+        assert_eq!(place_at(&feed.path, end + 1), None);
     }
-    assert_eq!(find::place_at(&feed.path, 0).unwrap(), None);
+    assert_eq!(place_at(&feed.path, 0), None);
 }
 
 #[test]

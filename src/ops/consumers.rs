@@ -4,11 +4,16 @@ use std::io;
 use std::path::Path;
 
 use super::error::OpsError;
+use super::lookup;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::feed::{WholeLines, load_consumers, remove_consumer as remove_file, sync_consumers};
+use crate::feed::{
+    FeedFiles, Holder, Retention, WholeLines, feed_files, has_files, load_consumers,
+    remove_consumer as remove_file, sync_consumers,
+};
 use crate::model::Seq;
 use crate::wire::{ConsumerList, ConsumerStatus, Request, Response, check_consumer_name};
+use crate::{clock, config};
 
 /// Returns the consumers of the session's feed. Where no daemon runs, their files tell.
 pub(crate) async fn list_consumers(session: &Session) -> Result<ConsumerList, OpsError> {
@@ -45,26 +50,65 @@ pub(crate) async fn remove_consumer(session: &Session, name: &str) -> Result<(),
 }
 
 fn list_files(session: &Session) -> Result<ConsumerList, OpsError> {
+    let usage = feed_usage(session)?;
+    Ok(ConsumerList {
+        epoch: usage.epoch,
+        first_seq: usage.files.first_seq(),
+        last_seq: usage.last_seq,
+        feed_bytes: usage.files.bytes(),
+        consumers: usage.consumers,
+    })
+}
+
+/// What a session's feed uses of the disk, and for whom.
+#[derive(Debug)]
+pub(crate) struct FeedUsage {
+    /// The feed's epoch; `None` when the feed has no record.
+    pub(crate) epoch: Option<String>,
+    /// The sequence number of the last record; 0 for none.
+    pub(crate) last_seq: Seq,
+    /// Its files.
+    pub(crate) files: FeedFiles,
+    /// Its consumers, each with how many bytes are kept only for it.
+    pub(crate) consumers: Vec<ConsumerStatus>,
+}
+
+/// Returns what the session's feed uses of the disk. It reads files only: neither a daemon nor tmux is
+/// asked.
+pub(crate) fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
     require_feed(session)?;
-    let (epoch, last_seq) = end_of_feed(&session.paths.feed())?;
+    let feed = session.paths.feed();
+    let (epoch, last_seq) = end_of_feed(&feed)?;
+    let files =
+        feed_files(&feed, last_seq).map_err(|source| failed(&session.paths.state, source))?;
+    let kept = config::load(&lookup)?.feed;
+    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
+    let now = clock::now().wall;
     let folder = session.paths.consumers();
     let loaded = load_consumers(&folder).map_err(|source| failed(&folder, source))?;
     let mut consumers = Vec::new();
     for saved in loaded {
         let saved = saved.map_err(|damaged| failed(&folder, io::Error::other(damaged)))?;
         let cursor = saved.cursor_in(epoch.as_deref().unwrap_or_default(), last_seq);
+        let holder = Holder {
+            cursor,
+            used_at: saved.used_at,
+            is_read: false,
+        };
         consumers.push(ConsumerStatus {
             name: saved.name,
             cursor,
             lag: last_seq - cursor,
+            held_bytes: retention.held_bytes(&files, &holder, now),
             reader: None,
             created_at: saved.created_at,
             used_at: saved.used_at,
         });
     }
-    Ok(ConsumerList {
+    Ok(FeedUsage {
         epoch,
         last_seq,
+        files,
         consumers,
     })
 }
@@ -80,7 +124,7 @@ fn end_of_feed(path: &Path) -> Result<(Option<String>, Seq), OpsError> {
 }
 
 fn require_feed(session: &Session) -> Result<(), OpsError> {
-    if session.paths.feed().exists() {
+    if has_files(&session.paths.feed()) {
         return Ok(());
     }
     Err(OpsError::NoFeed(session.name.clone()))

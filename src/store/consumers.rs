@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::outbox::{Outbox, StreamEnd, push_bounded};
 use super::position::Position;
 use crate::clock;
+use crate::feed::Holder;
 use crate::model::{Millis, Seq};
 use crate::wire::{
     ConsumeRequest, ConsumerStatus, Refusal, RefusalKind, SavedConsumer, check_consumer_name,
@@ -25,6 +26,9 @@ const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 /// After how many left-out records a position is saved without an acknowledgement: a reader that
 /// comes back need not have all of them read again.
 const SAVE_EVERY: Seq = 1000;
+
+/// How often it is noted that a consumer is being read, in milliseconds.
+const NOTE_USE_EVERY: Millis = 3_600_000;
 
 /// The version of a consumer's file.
 const VERSION: u32 = 1;
@@ -258,18 +262,45 @@ impl Consumers {
         }
     }
 
-    /// Returns the consumers by name, with how far each is behind the feed's last record.
-    pub(crate) fn list(&self, last_seq: Seq) -> Vec<ConsumerStatus> {
+    /// Returns the consumers by name, with how far each is behind the feed's last record and how many
+    /// bytes are kept only for it.
+    pub(crate) fn list(
+        &self,
+        last_seq: Seq,
+        held_bytes: impl Fn(&Holder) -> u64,
+    ) -> Vec<ConsumerStatus> {
         let state = self.state();
         let status = |(name, consumer): (&String, &Consumer)| ConsumerStatus {
             name: name.clone(),
             cursor: consumer.position.cursor(),
             lag: last_seq.saturating_sub(consumer.position.cursor()),
+            held_bytes: held_bytes(&consumer.holder()),
             reader: consumer.reader.as_ref().and_then(|reader| reader.pid),
             created_at: consumer.created_at,
             used_at: consumer.used_at,
         };
         state.consumers.iter().map(status).collect()
+    }
+
+    /// Returns the consumers as retention takes them into account. Those that are being read count as
+    /// used now, also for the next daemon if this one is killed.
+    pub(super) fn holders(&self) -> Vec<Holder> {
+        let now = clock::now().wall;
+        let mut state = self.state();
+        let mut has_work = false;
+        for consumer in state.consumers.values_mut() {
+            if consumer.reader.is_some() && now - consumer.used_at > NOTE_USE_EVERY {
+                consumer.used_at = now;
+                consumer.is_dirty = true;
+                has_work = true;
+            }
+        }
+        let holders = state.consumers.values().map(Consumer::holder).collect();
+        drop(state);
+        if has_work {
+            self.work.notify_one();
+        }
+        holders
     }
 
     /// Returns why consumers cannot be saved; `None` while they can.
@@ -323,6 +354,14 @@ fn is_read(name: &str, reader: Option<u32>) -> Refusal {
 }
 
 impl Consumer {
+    fn holder(&self) -> Holder {
+        Holder {
+            cursor: self.position.cursor(),
+            used_at: self.used_at,
+            is_read: self.reader.is_some(),
+        }
+    }
+
     fn new(cursor: Seq, now: Millis) -> Self {
         Self {
             created_at: now,

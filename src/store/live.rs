@@ -10,7 +10,8 @@ use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
 use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use super::task_changes::TaskChanges;
-use crate::feed::{Reader, Sequence};
+use crate::clock;
+use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
 use crate::model::{Seq, TaskBoard};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, ReaderStart, Refusal, RefusalKind,
@@ -29,12 +30,15 @@ pub(crate) struct Live {
     /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
     consumers: Arc<Consumers>,
+    retention: Retention,
 }
 
 #[derive(Debug)]
 struct State {
     session_name: String,
     extent: Extent,
+    /// The closed segments of the feed.
+    closed: Vec<Segment>,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
     /// `None` once the daemon stops: streams end then.
@@ -52,14 +56,16 @@ impl Live {
                 extent: Extent {
                     end: journal.end(),
                     last_seq: beginning.last_seq,
-                    file: journal.changes(),
+                    changes: journal.changes(),
                 },
+                closed: Vec::new(),
                 status: None,
                 news: Some(broadcast::Sender::new(NEWS_KEPT)),
             }),
             readers: Arc::default(),
             tasks: watch::Sender::new(Arc::default()),
             consumers,
+            retention: beginning.retention,
         }
     }
 
@@ -88,7 +94,8 @@ impl Live {
             ReaderStart::Now => after,
             ReaderStart::After(_) => filter.first_seen(after),
         };
-        let reader = (first_seen >= extent.last_seq).then(|| Reader::new(&self.path, extent.end));
+        let reader =
+            (first_seen >= extent.last_seq).then(|| Reader::at_end(&self.path, &extent.end));
         Ok(Subscription {
             hello: LiveRecord::Hello {
                 v: VERSION,
@@ -177,11 +184,30 @@ impl Live {
     /// Returns the consumers of the feed as they are listed.
     pub(crate) fn consumer_list(&self) -> ConsumerList {
         let last_seq = self.extent().last_seq;
+        let (files, now) = (self.files(), clock::now().wall);
+        let held_bytes = |holder: &Holder| self.retention.held_bytes(&files, holder, now);
         ConsumerList {
             epoch: Some(self.epoch.clone()),
+            first_seq: files.first_seq(),
             last_seq,
-            consumers: self.consumers.list(last_seq),
+            feed_bytes: files.bytes(),
+            consumers: self.consumers.list(last_seq, held_bytes),
         }
+    }
+
+    /// Returns the files of the feed.
+    pub(crate) fn files(&self) -> FeedFiles {
+        let state = self.state();
+        FeedFiles {
+            closed: state.closed.clone(),
+            active_first: state.extent.end.segment,
+            active_bytes: state.extent.end.at,
+        }
+    }
+
+    /// Publishes which closed segments there are.
+    pub(super) fn publish_closed(&self, closed: Vec<Segment>) {
+        self.state().closed = closed;
     }
 
     /// Sets the session's new name.

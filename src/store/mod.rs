@@ -12,6 +12,7 @@ mod outbox;
 mod position;
 mod read_marks;
 mod reader_thread;
+mod retainer;
 mod stream;
 mod task_changes;
 mod writer;
@@ -31,7 +32,7 @@ pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
 pub(crate) use stream::{StreamError, Subscription, serve};
 
-use crate::feed::{Journal, PendingEvents};
+use crate::feed::{Journal, PendingEvents, Retention};
 use crate::model::{Bookmark, Record, Seq, Snapshot, StatusCounts};
 use crate::wire::Context;
 use writer::Writer;
@@ -109,6 +110,8 @@ pub(crate) struct StoreSetup {
     pub(crate) last_seq: Seq,
     /// What the feed leaves open.
     pub(crate) pending: PendingEvents,
+    /// What is kept of the feed.
+    pub(crate) retention: Retention,
     /// The file of the saved snapshot.
     pub(crate) saved: std::path::PathBuf,
     /// The folder with the consumers of the feed.

@@ -14,7 +14,7 @@ use super::consumers::Lease;
 use super::outbox::StreamEnd;
 use super::read_marks::ReaderGuard;
 use super::task_changes::TaskChanges;
-use crate::feed::{FeedError, Line, Reader, Sequence};
+use crate::feed::{FeedEnd, FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, Response};
 
@@ -36,12 +36,12 @@ pub(super) enum News {
 /// The end of the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// The offset in bytes.
-    pub end: u64,
+    /// Its position in the files.
+    pub end: FeedEnd,
     /// The sequence number of its last record.
     pub last_seq: Seq,
-    /// Which file it is: changes when the file is removed or replaced.
-    pub file: u64,
+    /// How many times the file where records are appended was found to be removed or replaced.
+    pub changes: u64,
 }
 
 /// By how many notifications a reader may fall behind before it skips to the newest.
@@ -64,7 +64,7 @@ pub(crate) struct Subscription {
     pub(super) sequence: Sequence,
     /// Which records pass.
     pub(super) filter: Filter,
-    /// The end of the feed when its file was last replaced; at first the present end.
+    /// The end of the feed when its file was last removed or replaced; at first the present end.
     pub(super) extent: Extent,
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<News>,
@@ -257,18 +257,19 @@ async fn records_until<W: AsyncWrite + Unpin>(
         ..
     } = subscription;
     let consumer = consumer.as_deref();
-    let reader = reader.get_or_insert_with(|| Reader::before(path, *first_seen));
-    if known.file != extent.file {
+    let end = &extent.end;
+    let reader = reader.get_or_insert_with(|| Reader::before(path, *first_seen, end));
+    if known.changes != extent.changes {
         *known = extent;
-        reader.restart();
+        *reader = Reader::before(path, sequence.last(), end);
     }
-    while let Some(position) = reader.next(extent.end)? {
+    while let Some(line) = reader.next(end)? {
         // Yields to other readers, even if everything read is left out.
         consume_budget().await;
         if outbox(consumer, reading, lines).await?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        match position.line {
+        match line {
             Line::Record(record) => {
                 // The filter needs every record, because notices refer to earlier events.
                 let wanted = filter.wants(record.seq, &record.body);

@@ -1,21 +1,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::live::Live;
 use super::stream::News;
 use super::*;
 use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
-use crate::feed::{load_saved, recover};
+use crate::feed::{FeedFiles, feed_files, load_saved, recover, store_consumer};
 use crate::model::test_notation::snapshot;
 use crate::model::{Body, Level};
-use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedSession};
+use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A feed in a folder of its own, and a writer that has all of its jobs before it begins.
 struct Desk {
     dir: tempfile::TempDir,
     feed: PathBuf,
     jobs: Vec<Job>,
+    retention: Retention,
 }
 
 impl Desk {
@@ -26,6 +30,7 @@ impl Desk {
             dir,
             feed,
             jobs: Vec::new(),
+            retention: Retention::new(64 << 20, DAY, DAY),
         }
     }
 
@@ -63,6 +68,7 @@ impl Desk {
             session_name: "work".to_owned(),
             last_seq: recovered.last_seq,
             pending: recovered.pending,
+            retention: self.retention,
             saved: self.saved(),
             consumers: self.dir.path().join("consumers"),
         }
@@ -72,7 +78,7 @@ impl Desk {
     /// report.
     fn work(&mut self) -> (Vec<String>, Report) {
         let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
-        let journal = Journal::open(&self.feed, recovered.end).unwrap();
+        let journal = Journal::open(&self.feed, recovered.end, recovered.last_seq).unwrap();
         self.work_with(journal)
     }
 
@@ -220,7 +226,7 @@ fn a_disk_that_refuses_is_reported_and_no_snapshot_is_ahead_of_the_feed() {
     desk.save("@1 a running", None);
     let full = Path::new("/dev/full");
     let file = fs::OpenOptions::new().append(true).open(full).unwrap();
-    let (published, report) = desk.work_with(Journal::of(file, full, 0));
+    let (published, report) = desk.work_with(Journal::of(file, full, 0, 0).unwrap());
     assert_eq!(published, ["tmux: 1 task at 0, a problem"]);
     assert_eq!((report.written, report.tried), (0, 1));
     let problem = report.problem.unwrap();
@@ -233,7 +239,7 @@ async fn a_reader_at_the_end_reads_nothing_of_what_is_before() {
     let mut desk = Desk::new();
     desk.append((1..=100).map(|seq| notice(seq, &[])).collect());
     desk.work();
-    let journal = Journal::open(&desk.feed, length(&desk.feed)).unwrap();
+    let journal = Journal::open(&desk.feed, length(&desk.feed), 100).unwrap();
     let store = Store::start(desk.beginning(journal)).unwrap();
     let after = |seq| ReaderStart::After(After { epoch: None, seq });
     let subscription = store
@@ -257,7 +263,7 @@ async fn a_reader_at_the_end_reads_nothing_of_what_is_before() {
 #[tokio::test]
 async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let desk = Desk::new();
-    let journal = Journal::open(&desk.feed, 0).unwrap();
+    let journal = Journal::open(&desk.feed, 0, 0).unwrap();
     let mut store = Store::start(desk.beginning(journal)).unwrap();
     let live = Arc::clone(store.live());
     let subscription = live
@@ -280,6 +286,187 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     assert_eq!(live.readers().n(), 0);
     let refused = live.subscribe(&ReaderStart::Now, Filter::default());
     assert_eq!(refused.unwrap_err().message, "the daemon is leaving");
+}
+
+/// The numbers in a stream, gaps as pairs.
+fn numbers(stream: &[u8]) -> Vec<String> {
+    let lines = String::from_utf8(stream.to_vec()).unwrap();
+    let numbers = lines.lines().filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        match line["kind"].as_str() {
+            Some("gap") => Some(format!("{}-{}", line["from"], line["to"])),
+            _ => line.get("seq").map(ToString::to_string),
+        }
+    });
+    numbers.collect()
+}
+
+/// A small feed: a segment has two notices of this size, and all files have sixteen.
+const SIZE: usize = 1000;
+
+fn large_notice(seq: Seq) -> Record {
+    let mut record = notice(seq, &[]);
+    if let Body::Notice { text, .. } = &mut record.body {
+        *text = "x".repeat(SIZE - 130);
+    }
+    record.time = crate::clock::now().wall;
+    record
+}
+
+/// Records and saves, and waits for the disk each time.
+async fn record(store: &Store, records: Vec<Record>, first_undelivered: Option<Seq>) {
+    store.append(records, &context());
+    let saved = store.save(SavedLook {
+        snapshot: Snapshot::default(),
+        bookmark: Bookmark::default(),
+        first_undelivered,
+    });
+    assert!(saved);
+    store.close().await;
+}
+
+async fn record_notices(store: &Store, seqs: std::ops::RangeInclusive<Seq>) {
+    for seq in seqs {
+        record(store, vec![large_notice(seq)], None).await;
+    }
+}
+
+impl Desk {
+    /// Returns the store of a daemon that has just started, with a small feed.
+    fn small_store(&self) -> Store {
+        let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
+        let journal = Journal::open(&self.feed, recovered.end, recovered.last_seq).unwrap();
+        let beginning = StoreSetup {
+            retention: Retention::new(16 * SIZE as u64, DAY, DAY),
+            ..self.beginning(journal)
+        };
+        Store::start(beginning).unwrap()
+    }
+
+    fn files(&self) -> FeedFiles {
+        feed_files(&self.feed, 0).unwrap()
+    }
+
+    /// What a reader gets that begins with the first record.
+    async fn read(&self) -> Vec<String> {
+        let store = self.small_store();
+        let start = ReaderStart::After(After {
+            epoch: None,
+            seq: 0,
+        });
+        let subscription = store.live().subscribe(&start, Filter::default()).unwrap();
+        drop(store);
+        let mut stream = Vec::new();
+        serve(subscription, &mut stream).await.unwrap();
+        numbers(&stream)
+    }
+}
+
+#[tokio::test]
+async fn a_feed_that_becomes_large_loses_its_oldest_segments_and_readers_get_one_gap() {
+    let desk = Desk::new();
+    let store = desk.small_store();
+    record_notices(&store, 1..=40).await;
+    let files = store.live().files();
+    assert_eq!(files, desk.files());
+    assert!(files.bytes() <= 17 * SIZE as u64, "{files:?}");
+    assert!(files.closed.len() >= 6, "{files:?}");
+    drop(store);
+    let first = files.first_seq();
+    let expected: Vec<String> = [format!("1-{}", first - 1)]
+        .into_iter()
+        .chain((first..=40).map(|seq| seq.to_string()))
+        .collect();
+    assert_eq!(desk.read().await, expected);
+}
+
+#[tokio::test]
+async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
+    let desk = Desk::new();
+    let now = crate::clock::now().wall;
+    for (name, cursor, used_at) in [("behind", 0, now), ("forgotten", 0, 0)] {
+        let saved = SavedConsumer {
+            v: 1,
+            name: name.to_owned(),
+            epoch: "e1".to_owned(),
+            cursor,
+            first_left_out: None,
+            created_at: 0,
+            used_at,
+        };
+        store_consumer(&desk.dir.path().join("consumers"), &saved).unwrap();
+    }
+    let store = desk.small_store();
+    record_notices(&store, 1..=40).await;
+    let files = store.live().files();
+    assert_eq!(files.first_seq(), 1, "{files:?}");
+    let list = store.live().consumer_list();
+    let held: Vec<u64> = list.consumers.iter().map(|one| one.held_bytes).collect();
+    assert_eq!(held[1], 0, "it was forgotten");
+    assert!(
+        held[0] > 20 * SIZE as u64 && held[0] < list.feed_bytes,
+        "{held:?}"
+    );
+    record_notices(&store, 41..=90).await;
+    let files = store.live().files();
+    assert!(files.bytes() <= 65 * SIZE as u64, "{files:?}");
+    assert!(files.bytes() >= 60 * SIZE as u64, "{files:?}");
+    drop(store);
+    let read = desk.read().await;
+    assert_eq!(read[0], format!("1-{}", files.first_seq() - 1));
+    assert_eq!(read.iter().filter(|one| one.contains('-')).count(), 1);
+    assert_eq!(read.last().unwrap(), "90");
+}
+
+#[tokio::test]
+async fn a_segment_ends_where_nothing_is_owed_and_what_is_owed_is_not_removed() {
+    let desk = Desk::new();
+    let store = desk.small_store();
+    // The start is owed: its segment becomes larger than others.
+    let mut start = events(1, "", "@1 a running");
+    start[0].time = crate::clock::now().wall;
+    record(&store, start, Some(1)).await;
+    record(&store, vec![large_notice(2)], Some(1)).await;
+    record(&store, vec![large_notice(3)], Some(1)).await;
+    record(&store, vec![notice(4, &[1])], None).await;
+    record_notices(&store, 5..=5).await;
+    let firsts = |files: &FeedFiles| files.closed.iter().map(|one| one.first).collect::<Vec<_>>();
+    let files = store.live().files();
+    assert_eq!((firsts(&files), files.active_first), (vec![1], 5));
+    // It does not wait for ever, and what is owed stays.
+    record(&store, events(6, "@1 a running", "@1 a dead 0"), Some(6)).await;
+    for seq in 7..=40 {
+        record(&store, vec![large_notice(seq)], Some(6)).await;
+    }
+    let files = store.live().files();
+    assert_eq!(files.first_seq(), 5, "{files:?}");
+    assert!(files.closed.len() > 6, "{files:?}");
+    drop(store);
+    let recovered = recover(&desk.feed, desk.load().as_ref(), drop).unwrap();
+    assert_eq!(recovered.pending.undelivered().len(), 1);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_saved_where_a_segment_ends_is_found_there() {
+    let mut desk = Desk::new();
+    let store = desk.small_store();
+    record_notices(&store, 1..=2).await;
+    drop(store);
+    // It waits while the next write begins a segment.
+    desk.retention = Retention::new(16 * SIZE as u64, DAY, DAY);
+    desk.save("@1 a running; @2 b running", None);
+    desk.append(vec![large_notice(3)]);
+    desk.work();
+    let files = desk.files();
+    assert_eq!((files.closed.len(), files.active_first), (1, 3));
+    let saved = desk.load().unwrap();
+    let feed = saved.feed.clone().unwrap();
+    assert_eq!((feed.segment, feed.end), (1, files.closed[0].bytes));
+    let recovered = recover(&desk.feed, Some(&saved), drop).unwrap();
+    assert_eq!(
+        (recovered.last_seq, recovered.epoch.as_deref()),
+        (3, Some("e1"))
+    );
 }
 
 fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
@@ -356,7 +543,8 @@ async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     let mut other_end = open();
     let capacity = rustix::pipe::fcntl_getpipe_size(&other_end).unwrap();
     other_end.write_all(&vec![b'x'; capacity]).unwrap();
-    let mut store = Store::start(desk.beginning(Journal::of(open(), &pipe, 0))).unwrap();
+    let mut store =
+        Store::start(desk.beginning(Journal::of(open(), &pipe, 0, 0).unwrap())).unwrap();
     let look = || SavedLook {
         snapshot: Snapshot::default(),
         bookmark: Bookmark::default(),

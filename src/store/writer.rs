@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::live::Live;
+use super::retainer::Retainer;
 use super::stream::Extent;
 use super::{Job, Report, SavedLook, StoreSetup};
+use crate::clock;
 use crate::feed::{FeedError, Journal, PendingEvents, store_saved};
 use crate::model::{Record, Seq, StatusCounts};
 use crate::wire::{Context, LiveRecord, SavedSession};
@@ -47,6 +49,11 @@ pub(super) struct Writer {
     counts: Option<StatusCounts>,
     /// The snapshot to save once the records queued before are written.
     unsaved: Option<(Place, SavedSession)>,
+    /// The last record that the snapshot on the disk includes; `None` until one was saved.
+    saved_seq: Option<Seq>,
+    /// Whether events on the disk are not delivered yet.
+    is_owed: bool,
+    retainer: Retainer,
     /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
 }
@@ -60,16 +67,33 @@ enum Place {
     Written(Extent),
 }
 
+/// A write of the feed.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    /// The end of the feed before it.
+    before: Extent,
+    /// The end of the feed behind it.
+    end: Extent,
+    /// How many bytes it had.
+    n_bytes: u64,
+}
+
 impl Place {
-    /// Returns its position in the file once the unwritten bytes, which start at `start`, are
-    /// written.
-    fn in_file(self, start: u64, file: u64) -> Extent {
+    /// Returns its position in the file once the unwritten bytes are written.
+    fn in_file(self, written: &Written) -> Extent {
         match self {
-            Self::Unwritten(n_before, last_seq) => Extent {
-                end: start + n_before as u64,
-                last_seq,
-                file,
-            },
+            // The write may have begun a new file, where no record is before it.
+            Self::Unwritten(0, _) if written.before.changes == written.end.changes => {
+                written.before
+            }
+            Self::Unwritten(n_before, last_seq) => {
+                let mut extent = Extent {
+                    last_seq,
+                    ..written.end
+                };
+                extent.end.at = written.end.end.at - written.n_bytes + n_before as u64;
+                extent
+            }
             Self::Written(extent) => extent,
         }
     }
@@ -82,6 +106,13 @@ impl Writer {
         reporter: watch::Sender<Report>,
         n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
+        let retainer = Retainer::new(
+            beginning.journal.path(),
+            &beginning.epoch,
+            beginning.retention,
+            Arc::clone(&live),
+        );
+        let is_owed = beginning.pending.first_undelivered().is_some();
         Self {
             journal: beginning.journal,
             epoch: beginning.epoch,
@@ -98,6 +129,9 @@ impl Writer {
             statuses: Vec::new(),
             counts: None,
             unsaved: None,
+            saved_seq: None,
+            is_owed,
+            retainer,
             save_again_at: None,
         }
     }
@@ -131,6 +165,7 @@ impl Writer {
             self.settle(is_due);
             self.report();
             self.save();
+            self.retain();
             for done in closed {
                 // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
@@ -138,16 +173,15 @@ impl Writer {
         }
     }
 
-    /// Returns the next job, or a timeout when it is time to try a failed write again.
+    /// Returns the next job, or a timeout when there is something to do without one: to try a failed
+    /// write again, or to check which segments are kept.
     fn next(&self, queue: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
-        match [self.retry_at, self.save_again_at]
+        let check_at = self.retainer.check_at();
+        let at = [self.retry_at, self.save_again_at]
             .into_iter()
             .flatten()
-            .min()
-        {
-            Some(at) => queue.recv_timeout(at.saturating_duration_since(Instant::now())),
-            None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        }
+            .fold(check_at, Instant::min);
+        queue.recv_timeout(at.saturating_duration_since(Instant::now()))
     }
 
     fn queue(&mut self, records: &[Record], context: &Context) {
@@ -155,6 +189,48 @@ impl Writer {
         for record in records {
             self.pending.apply(record);
             self.queued = record.seq;
+        }
+    }
+
+    /// Closes the file where records are appended, if it is large or old, before something is written.
+    fn close_segment(&mut self) {
+        let (at, first_at) = (self.journal.end().at, self.journal.first_at());
+        let now = clock::now().wall;
+        let retention = self.retainer.retention();
+        if !retention.closes(at, first_at, self.is_owed, now) {
+            return;
+        }
+        let segment = self.journal.end().segment;
+        match self.journal.close_segment() {
+            Ok(()) => {
+                tracing::info!(
+                    first = segment,
+                    n_bytes = at,
+                    "closed a segment of the feed"
+                );
+                self.retainer.check_soon();
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::error!(%error, cause, "could not close a segment of the feed");
+            }
+        }
+    }
+
+    /// Removes segments that are not kept. What the next daemon needs stays, whatever it finds saved.
+    fn retain(&mut self) {
+        let first_undelivered = self.pending.first_undelivered().unwrap_or(Seq::MAX);
+        match self.saved_seq {
+            Some(seq) => self.retainer.check(first_undelivered.min(seq + 1)),
+            None => self.retainer.put_off(),
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        Extent {
+            end: self.journal.end(),
+            last_seq: self.written,
+            changes: self.journal.changes(),
         }
     }
 
@@ -172,8 +248,11 @@ impl Writer {
         let mut saved =
             SavedSession::new(&self.asked, snapshot, bookmark, &self.epoch, self.queued);
         self.pending.forget_before(*first_undelivered);
+        if self.queued == self.written {
+            self.is_owed = self.pending.first_undelivered().is_some();
+        }
         // The end of the feed is known when it is written.
-        saved.feed = (self.queued > 0).then(|| self.pending.to_saved(0));
+        saved.feed = (self.queued > 0).then(|| self.pending.to_saved(0, 0));
         self.unsaved = Some((self.place(), saved));
         self.save_again_at = None;
     }
@@ -182,8 +261,12 @@ impl Writer {
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.journal.n_unwritten() as u64;
         let had_problem = self.problem.is_some();
+        let before = self.extent();
         if is_due {
             let began = Instant::now();
+            if n_unwritten > 0 && !had_problem {
+                self.close_segment();
+            }
             match self.journal.flush() {
                 Ok(()) => {
                     let elapsed_us = began.elapsed().as_micros();
@@ -200,7 +283,11 @@ impl Writer {
             }
         }
         if self.problem.is_none() {
-            self.publish_written(n_unwritten);
+            self.publish_written(&Written {
+                before,
+                end: self.extent(),
+                n_bytes: n_unwritten,
+            });
         }
         let counts: Vec<_> = self.statuses.drain(..).collect();
         if let Some((_, counts)) = counts.last() {
@@ -216,6 +303,7 @@ impl Writer {
             tracing::info!(last_seq = self.queued, "the feed can be written again");
         }
         self.written = self.queued;
+        self.is_owed = self.pending.first_undelivered().is_some();
         self.problem = None;
     }
 
@@ -229,24 +317,17 @@ impl Writer {
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }
 
-    /// Publishes that everything is written, of which the last `n_bytes` are new: the counts, each
-    /// at its position, and the feed's end.
-    fn publish_written(&mut self, n_bytes: u64) {
-        let end = Extent {
-            end: self.journal.end(),
-            last_seq: self.written,
-            file: self.journal.changes(),
-        };
-        let start = end.end - n_bytes;
+    /// Publishes that everything is written: the counts, each at its position, and the feed's end.
+    fn publish_written(&mut self, written: &Written) {
         for (place, counts) in std::mem::take(&mut self.statuses) {
             self.counts = Some(counts);
-            self.publish_status(place.in_file(start, end.file));
+            self.publish_status(place.in_file(written));
         }
         if let Some((place, _)) = &mut self.unsaved {
-            *place = Place::Written(place.in_file(start, end.file));
+            *place = Place::Written(place.in_file(written));
         }
-        if self.live.extent() != end {
-            self.live.publish_end(end);
+        if self.live.extent() != written.end {
+            self.live.publish_end(written.end);
         }
     }
 
@@ -284,13 +365,16 @@ impl Writer {
             return;
         };
         if let Some(feed) = &mut saved.feed {
-            feed.end = extent.end;
+            (feed.segment, feed.end) = (extent.end.segment, extent.end.at);
         }
         self.save_again_at = None;
-        if let Err(error) = store_saved(&self.saved, &saved) {
-            tracing::error!(%error, "could not save the snapshot");
-            self.save_again_at = Some(Instant::now() + RETRY_AFTER);
-            self.unsaved = Some((Place::Written(extent), saved));
+        match store_saved(&self.saved, &saved) {
+            Ok(()) => self.saved_seq = Some(saved.last_seq),
+            Err(error) => {
+                tracing::error!(%error, "could not save the snapshot");
+                self.save_again_at = Some(Instant::now() + RETRY_AFTER);
+                self.unsaved = Some((Place::Written(extent), saved));
+            }
         }
     }
 }

@@ -108,6 +108,10 @@ pub struct ConsumerStatus {
     pub cursor: Seq,
     /// How many records the feed has after it.
     pub lag: Seq,
+    /// How many bytes of the feed are kept only because it has not acknowledged their records. Absent
+    /// in answers of earlier versions.
+    #[serde(default)]
+    pub held_bytes: u64,
     /// The process that reads as this consumer now; null when there is none.
     pub reader: Option<u32>,
     /// When the consumer was created, in milliseconds since 1970.
@@ -122,8 +126,15 @@ pub struct ConsumerStatus {
 pub struct ConsumerList {
     /// The feed's epoch; null when the feed has no record.
     pub epoch: Option<String>,
+    /// The sequence number of the first record that the feed keeps. Absent in answers of earlier
+    /// versions.
+    #[serde(default)]
+    pub first_seq: Seq,
     /// The sequence number of the feed's last record.
     pub last_seq: Seq,
+    /// The size of all of the feed's files in bytes.
+    #[serde(default)]
+    pub feed_bytes: u64,
     /// The consumers, by name.
     pub consumers: Vec<ConsumerStatus>,
 }

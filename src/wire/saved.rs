@@ -41,7 +41,11 @@ pub struct SavedSession {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedFeed {
-    /// The byte behind that record.
+    /// The file with that record, by the number of the file's first record; 0 in files of earlier
+    /// versions, which knew one file.
+    #[serde(default)]
+    pub segment: Seq,
+    /// The byte behind that record in its file.
     pub end: u64,
     /// Events that are not delivered yet: no notice and no follow-up contains them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

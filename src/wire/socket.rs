@@ -320,8 +320,17 @@ pub struct DaemonStatus {
     pub epoch: String,
     /// The sequence number of the last record.
     pub last_seq: Seq,
-    /// The feed's file.
+    /// The sequence number of the first record that is kept.
+    #[serde(default)]
+    pub first_seq: Seq,
+    /// The feed's file, where records are appended.
     pub feed: String,
+    /// The size of all of the feed's files in bytes.
+    #[serde(default)]
+    pub feed_bytes: u64,
+    /// How many files it has.
+    #[serde(default)]
+    pub feed_files: usize,
     /// The daemon's log.
     pub log: String,
     /// Problems that keep the daemon from its work now, one sentence each; absent when there are

@@ -1,0 +1,91 @@
+//! What files a feed has, and how large and old they are.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use super::find::{first_record, open};
+use super::floor::closed_firsts;
+use super::retention::{FeedFiles, Segment};
+use super::segments::segment_path;
+use crate::files;
+use crate::model::{Millis, Seq};
+
+/// Returns the closed segments that are kept, in order.
+///
+/// # Errors
+///
+/// When the folder cannot be read. A missing one has no segments.
+pub fn closed_segments(feed: &Path) -> io::Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    for first in closed_firsts(feed)? {
+        match fs::symlink_metadata(segment_path(feed, first)) {
+            Ok(found) => segments.push(Segment {
+                first,
+                bytes: found.len(),
+                written_at: written_at(&found),
+            }),
+            // Removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(segments)
+}
+
+/// Returns the files of the feed at `feed`, which has records up to `last_seq`.
+///
+/// # Errors
+///
+/// When they cannot be read. Missing files are empty.
+pub fn feed_files(feed: &Path, last_seq: Seq) -> io::Result<FeedFiles> {
+    let closed = closed_segments(feed)?;
+    let mut files = FeedFiles {
+        closed,
+        active_first: last_seq + 1,
+        active_bytes: 0,
+    };
+    if let Some(active) = open(feed)? {
+        files.active_bytes = active.metadata()?.len();
+        let first = first_record(&active)?;
+        files.active_first = first.map_or(files.active_first, |first| first.seq);
+    }
+    Ok(files)
+}
+
+/// Whether the feed at `feed` has any file.
+#[must_use]
+pub fn has_files(feed: &Path) -> bool {
+    feed.exists() || closed_firsts(feed).is_ok_and(|firsts| !firsts.is_empty())
+}
+
+/// Opens the files of a feed for reading, the last one first.
+pub(super) fn files_backwards(feed: &Path) -> io::Result<Vec<fs::File>> {
+    let mut opened = Vec::new();
+    let paths = closed_firsts(feed)?
+        .into_iter()
+        .map(|first| segment_path(feed, first))
+        .chain([feed.to_owned()]);
+    for path in paths.rev() {
+        match files::open(&path) {
+            Ok(file) => opened.push(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(opened)
+}
+
+fn written_at(found: &Metadata) -> Millis {
+    let since = found
+        .modified()
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| {
+        Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests;

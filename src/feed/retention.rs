@@ -1,0 +1,265 @@
+//! Which segments of a feed are kept. Plain rules.
+
+use std::time::Duration;
+
+use crate::model::{Millis, Seq};
+
+/// How many segments a feed of its full size has.
+const SEGMENTS: u64 = 8;
+
+/// How many times larger than its size a feed becomes before records are removed that a consumer has
+/// not acknowledged.
+const HARD_LIMIT: u64 = 4;
+
+/// A closed segment of a feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// The sequence number of its first record.
+    pub first: Seq,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last written, in milliseconds since 1970.
+    pub written_at: Millis,
+}
+
+/// The bounds of a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// The size in bytes above which the oldest segments are removed.
+    pub size: u64,
+    /// The age above which a segment is removed, in milliseconds.
+    pub age: Millis,
+    /// For how long records are kept for a consumer that is not used, in milliseconds.
+    pub consumer_age: Millis,
+}
+
+/// A consumer, as retention takes it into account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// The last record that it has acknowledged.
+    pub cursor: Seq,
+    /// When it was last used, in milliseconds since 1970.
+    pub used_at: Millis,
+    /// Whether a process reads as it now.
+    pub is_read: bool,
+}
+
+/// The files of a feed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeedFiles {
+    /// The closed segments, in order.
+    pub closed: Vec<Segment>,
+    /// The sequence number of the first record in the file where records are appended.
+    pub active_first: Seq,
+    /// The size of that file in bytes.
+    pub active_bytes: u64,
+}
+
+impl FeedFiles {
+    /// Returns the size of all files in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let closed: u64 = self.closed.iter().map(|segment| segment.bytes).sum();
+        closed + self.active_bytes
+    }
+
+    /// Returns the sequence number of the first record.
+    #[must_use]
+    pub fn first_seq(&self) -> Seq {
+        self.closed
+            .first()
+            .map_or(self.active_first, |segment| segment.first)
+    }
+
+    /// Returns the closed segments, each with the first record behind it.
+    fn closed_with_ends(&self) -> impl Iterator<Item = (&Segment, Seq)> {
+        let starts = self.closed.iter().skip(1).map(|segment| segment.first);
+        self.closed.iter().zip(starts.chain([self.active_first]))
+    }
+}
+
+impl Retention {
+    /// Returns these bounds: a size in bytes, an age, and a time without use of a consumer.
+    #[must_use]
+    pub fn new(size: u64, age: Duration, consumer_age: Duration) -> Self {
+        let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
+        Self {
+            size,
+            age: millis(age),
+            consumer_age: millis(consumer_age),
+        }
+    }
+
+    /// Whether a file of this size, whose first record was made at `first_at`, is to be closed before
+    /// the next write. `is_owed` says whether it has events that are not delivered yet: those should
+    /// be in one file with their delivery.
+    #[must_use]
+    pub fn closes(&self, bytes: u64, first_at: Option<Millis>, is_owed: bool, now: Millis) -> bool {
+        let n_segments = Millis::try_from(SEGMENTS).unwrap_or(1);
+        let is_old = first_at.is_some_and(|at| now - at > self.age / n_segments);
+        let size = self.size / SEGMENTS;
+        bytes >= 2 * size || (!is_owed && bytes > 0 && (bytes >= size || is_old))
+    }
+
+    /// Returns the first record to keep. What lies before it is in segments that are larger or older
+    /// than allowed and that no consumer needs, or beyond the hard limit. Records from `needed` on
+    /// are always kept.
+    #[must_use]
+    pub fn first_to_keep(
+        &self,
+        files: &FeedFiles,
+        holders: &[Holder],
+        needed: Seq,
+        now: Millis,
+    ) -> Seq {
+        let mut bytes = files.bytes();
+        for (segment, behind) in files.closed_with_ends() {
+            let is_held = holders.iter().any(|holder| self.holds(holder, behind, now));
+            let is_over = bytes > HARD_LIMIT.saturating_mul(self.size);
+            let goes = is_over || (self.is_due(segment, bytes, now) && !is_held);
+            if !goes || needed < behind {
+                return segment.first;
+            }
+            bytes -= segment.bytes;
+        }
+        files.active_first
+    }
+
+    /// Returns how many bytes would be removed if this consumer did not need them.
+    #[must_use]
+    pub fn held_bytes(&self, files: &FeedFiles, holder: &Holder, now: Millis) -> u64 {
+        let (mut bytes, mut held) = (files.bytes(), 0);
+        for (segment, behind) in files.closed_with_ends() {
+            if !self.is_due(segment, bytes, now) {
+                break;
+            }
+            bytes -= segment.bytes;
+            if self.holds(holder, behind, now) {
+                held += segment.bytes;
+            }
+        }
+        held
+    }
+
+    /// Whether a segment is larger or older than allowed, where it and those behind it have this many
+    /// bytes.
+    fn is_due(&self, segment: &Segment, bytes: u64, now: Millis) -> bool {
+        bytes > self.size || now - segment.written_at > self.age
+    }
+
+    /// Whether a consumer was there within its keep time and has not acknowledged all records before
+    /// `behind`.
+    fn holds(&self, holder: &Holder, behind: Seq, now: Millis) -> bool {
+        (holder.is_read || now - holder.used_at <= self.consumer_age) && holder.cursor + 1 < behind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Retention = Retention {
+        size: 80,
+        age: 800,
+        consumer_age: 100,
+    };
+    const NOW: Millis = 10_000;
+
+    /// Segments of 10 bytes and 10 records, the last one written at `NOW`, each 10 before the next;
+    /// and a file of 5 bytes where records are appended.
+    fn files(n_closed: u64) -> FeedFiles {
+        let closed = (0..n_closed).map(|n| Segment {
+            first: 10 * n + 1,
+            bytes: 10,
+            written_at: NOW - 10 * Millis::try_from(n_closed - 1 - n).unwrap(),
+        });
+        FeedFiles {
+            closed: closed.collect(),
+            active_first: 10 * n_closed + 1,
+            active_bytes: 5,
+        }
+    }
+
+    fn holder(cursor: Seq, ago: Millis) -> Holder {
+        Holder {
+            cursor,
+            used_at: NOW - ago,
+            is_read: false,
+        }
+    }
+
+    #[track_caller]
+    fn check(n_closed: u64, holders: &[Holder], needed: Seq, expected: Seq) {
+        let kept = BOUNDS.first_to_keep(&files(n_closed), holders, needed, NOW);
+        assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn the_oldest_segments_go_until_the_rest_fits() {
+        check(0, &[], Seq::MAX, 1);
+        check(7, &[], Seq::MAX, 1);
+        check(8, &[], Seq::MAX, 11);
+        check(20, &[], Seq::MAX, 131);
+        // What the next daemon needs stays.
+        check(20, &[], 30, 21);
+        check(20, &[], 1, 1);
+    }
+
+    #[test]
+    fn what_is_too_old_goes_whatever_its_size() {
+        let kept = |now| BOUNDS.first_to_keep(&files(3), &[], Seq::MAX, now);
+        assert_eq!(kept(NOW + 780), 1);
+        assert_eq!(kept(NOW + 781), 11);
+        assert_eq!(kept(NOW + 801), 31);
+        // The clock was set back.
+        assert_eq!(kept(0), 1);
+    }
+
+    #[test]
+    fn a_consumer_keeps_what_it_has_not_acknowledged_for_some_time() {
+        check(20, &[holder(0, 100)], Seq::MAX, 1);
+        check(20, &[holder(0, 101)], Seq::MAX, 131);
+        check(20, &[holder(9, 0)], Seq::MAX, 1);
+        check(20, &[holder(10, 0)], Seq::MAX, 11);
+        check(20, &[holder(57, 0), holder(99, 0)], Seq::MAX, 51);
+        check(20, &[holder(200, 0)], Seq::MAX, 131);
+        let read = Holder {
+            is_read: true,
+            ..holder(0, 5000)
+        };
+        check(20, &[read], Seq::MAX, 1);
+    }
+
+    #[test]
+    fn nothing_is_kept_for_a_consumer_beyond_the_hard_limit() {
+        // 32 segments and the last file are just too many.
+        check(31, &[holder(0, 0)], Seq::MAX, 1);
+        check(32, &[holder(0, 0)], Seq::MAX, 11);
+        check(40, &[holder(0, 0)], Seq::MAX, 91);
+        check(40, &[holder(0, 0)], 45, 41);
+    }
+
+    #[test]
+    fn what_a_consumer_holds_is_what_would_be_removed_without_it() {
+        let held = |n_closed, holder| BOUNDS.held_bytes(&files(n_closed), &holder, NOW);
+        assert_eq!(held(7, holder(0, 0)), 0);
+        assert_eq!(held(20, holder(0, 0)), 130);
+        assert_eq!(held(20, holder(57, 0)), 80);
+        assert_eq!(held(20, holder(200, 0)), 0);
+        assert_eq!(held(20, holder(0, 101)), 0);
+    }
+
+    #[test]
+    fn a_file_is_closed_when_it_is_large_or_old_and_nothing_in_it_is_owed() {
+        let closes = |bytes, age, is_owed| BOUNDS.closes(bytes, Some(NOW - age), is_owed, NOW);
+        assert!(!closes(9, 0, false));
+        assert!(closes(10, 0, false));
+        assert!(!closes(19, 0, true));
+        assert!(closes(20, 0, true), "it does not wait for ever");
+        assert!(!closes(5, 100, false));
+        assert!(closes(5, 101, false));
+        assert!(!closes(5, 101, true));
+        assert!(!closes(0, 101, false));
+        assert!(!BOUNDS.closes(5, None, false, NOW));
+    }
+}
