@@ -39,6 +39,7 @@ mod replay;
 mod requests;
 mod respawns;
 mod restart;
+mod retention;
 mod runs;
 mod scan;
 mod security;

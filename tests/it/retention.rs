@@ -1,0 +1,218 @@
+//! What is kept of a feed: its oldest records go within the bounds of the configuration, and whoever
+//! asks for them is told once.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::consumers::{acknowledge, consume};
+use crate::support::{Running, World, check_feed, parse_lines};
+
+/// A world whose feeds are small, and a daemon.
+fn small_world(more: &str) -> World {
+    let world = World::new();
+    let folder = world.path("conf/tmux-task");
+    fs::create_dir(&folder).unwrap();
+    let text = format!("[feed]\nkeep-size = \"16KiB\"\n{more}");
+    fs::write(folder.join("config.toml"), text).unwrap();
+    world.daemon();
+    world
+}
+
+/// Runs tasks until this holds of the daemon's status.
+#[track_caller]
+fn run_until(world: &World, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    for n in 0..60 {
+        let status = world.daemon_status();
+        if holds(&status) {
+            return status;
+        }
+        let before = status["lastSeq"].as_u64();
+        world.run("job", &format!("echo {n}{}; exit 3", "x".repeat(900)));
+        world.until_true("it is recorded", || {
+            world.daemon_status()["lastSeq"].as_u64() > before
+        });
+    }
+    panic!("never came: {what}: {}", world.daemon_status());
+}
+
+fn has_lost(status: &Value) -> bool {
+    status["firstSeq"].as_u64() > Some(1)
+}
+
+/// The numbers of a stream until it is live, gaps as pairs.
+#[track_caller]
+fn until_live(reader: &Running) -> Vec<(u64, u64)> {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let lines = reader.records_until(|line| line["kind"] == "sync");
+    lines
+        .iter()
+        .filter_map(|line| match line["kind"].as_str() {
+            Some("gap") => Some((number(&line["from"]), number(&line["to"]))),
+            _ => line.get("seq").map(|seq| (number(seq), number(seq))),
+        })
+        .collect()
+}
+
+fn each(from: u64, to: u64) -> Vec<(u64, u64)> {
+    (from..=to).map(|seq| (seq, seq)).collect()
+}
+
+/// All files of the feed, in the order of their names.
+fn all_files(world: &World) -> Vec<Value> {
+    let mut files: Vec<_> = fs::read_dir(world.state("work"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("feed") && name.ends_with(".jsonl")
+        })
+        .collect();
+    files.sort();
+    let text: String = files
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    parse_lines(&text)
+}
+
+#[test]
+fn a_feed_that_is_too_large_loses_its_oldest_records_and_readers_get_one_gap() {
+    let world = small_world("");
+    run_until(&world, "records are removed", has_lost);
+    world.task(["daemon", "stop"]).ok();
+    world.daemon();
+    let status = world.daemon_status();
+    let (first, last) = (
+        status["firstSeq"].as_u64().unwrap(),
+        status["lastSeq"].as_u64().unwrap(),
+    );
+    let whole = [vec![(1, first - 1)], each(first, last)].concat();
+    assert!(status["feedFiles"].as_u64() > Some(1), "{status}");
+    assert!(status["feedBytes"].as_u64() < Some(32 << 10), "{status}");
+    let text = world.task(["daemon", "status"]).ok().to_owned();
+    let kept = format!("\nkept     records {first} to {last}, ");
+    assert!(text.contains(&kept), "{text}");
+
+    // All files are the whole feed, and `feed` prints it.
+    let records = all_files(&world);
+    let printed = world.task(["feed"]);
+    assert_eq!(parse_lines(printed.ok()), records);
+    assert_eq!(printed.err, "");
+    let seqs: Vec<u64> = records
+        .iter()
+        .map(|record| record["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seqs, (first..=last).collect::<Vec<_>>());
+    // Who asks for what is gone is told.
+    let printed = world.task(["feed", "--after", "0"]);
+    assert_eq!(parse_lines(printed.ok()), records);
+    let gone = format!("tmux-task: feed: records 1 to {} are gone\n", first - 1);
+    assert_eq!(printed.err, gone);
+    let from = first.to_string();
+    assert_eq!(world.task(["feed", "--after", &from]).err, "");
+
+    let reader = world.start(["feed", "--follow", "--after", "0"]);
+    assert_eq!(until_live(&reader), whole);
+    let reader = world.start(["feed", "--follow", "--after", &from]);
+    assert_eq!(until_live(&reader), each(first + 1, last));
+    // A new consumer begins with the first record that ever was.
+    let mut harness = consume(&world, "pi", &[]);
+    assert_eq!(until_live(&harness), whole);
+    acknowledge(&mut harness, first - 1);
+    harness.signal(Signal::KILL);
+    harness.wait();
+    let harness = consume(&world, "pi", &[]);
+    assert_eq!(until_live(&harness), each(first, last));
+}
+
+#[test]
+fn a_consumer_that_was_there_lately_keeps_what_it_has_not_acknowledged() {
+    let world = small_world("");
+    let mut harness = consume(&world, "pi", &[]);
+    world.run("first", "exit 3");
+    harness.records_until(|line| line["seq"] == 2);
+    acknowledge(&mut harness, 2);
+    harness.signal(Signal::KILL);
+    harness.wait();
+    let bytes = |status: &Value| status["feedBytes"].as_u64().unwrap();
+    run_until(&world, "a large feed", |status| bytes(status) > 24 << 10);
+    let status = world.daemon_status();
+    assert_eq!(status["firstSeq"], 1);
+    let held = status["consumers"][0]["heldBytes"].as_u64().unwrap();
+    assert!(held > 0 && held < bytes(&status), "{status}");
+    let text = world.task(["daemon", "status"]).ok().to_owned();
+    assert!(text.contains(" KiB from being removed\n"), "{text}");
+    let table = world.task(["consumer", "ls"]).ok().to_owned();
+    assert!(table.contains(" KiB "), "{table}");
+    world.task(["daemon", "stop"]).ok();
+    let list: Value = serde_json::from_str(world.task(["consumer", "ls", "--json"]).ok()).unwrap();
+    assert_eq!(list["consumers"][0]["heldBytes"], held);
+    assert_eq!(list["firstSeq"], 1);
+    // The harness comes back, and nothing is missing.
+    world.daemon();
+    let last = world.daemon_status()["lastSeq"].as_u64().unwrap();
+    let mut harness = consume(&world, "pi", &[]);
+    assert_eq!(until_live(&harness), each(3, last));
+    acknowledge(&mut harness, last);
+    run_until(&world, "records are removed", has_lost);
+}
+
+#[test]
+fn a_consumer_that_was_forgotten_keeps_nothing() {
+    let world = small_world("keep-for-consumers = \"0s\"\n");
+    let mut harness = consume(&world, "pi", &[]);
+    world.run("first", "exit 3");
+    harness.records_until(|line| line["seq"] == 2);
+    acknowledge(&mut harness, 1);
+    harness.signal(Signal::KILL);
+    harness.wait();
+    let status = run_until(&world, "records are removed", has_lost);
+    assert_eq!(status["consumers"][0]["heldBytes"], 0);
+    let first = status["firstSeq"].as_u64().unwrap();
+    let harness = consume(&world, "pi", &[]);
+    assert_eq!(until_live(&harness)[..2], [(2, first - 1), (first, first)]);
+}
+
+#[test]
+fn a_daemon_that_is_killed_goes_on_in_the_files_that_are_there() {
+    let world = small_world("keep-for-consumers = \"3650d\"\n");
+    // A reader that keeps everything, so that all of it can be checked.
+    let reader = consume(&world, "all", &[]);
+    for n_files in 2..=4 {
+        run_until(&world, "another file", |status| {
+            status["feedFiles"].as_u64() >= Some(n_files)
+        });
+        world.kill_daemon();
+        world.daemon();
+    }
+    drop(reader);
+    let records = world.finish();
+    check_feed(&records);
+    assert_eq!(records, all_files(&world));
+}
+
+#[test]
+fn old_records_go_as_well() {
+    let world = small_world("keep-age = \"60s\"\n");
+    world.run("first", "exit 3");
+    world.until_deliveries(1);
+    let records = world.finish();
+    // As if all of it had been recorded long ago.
+    let path = world.state("work").join("feed.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let old = text.replace(
+        records[0]["time"].as_str().unwrap(),
+        "2020-01-01T00:00:00.000Z",
+    );
+    assert_ne!(old, text);
+    fs::write(&path, &old).unwrap();
+    world.daemon();
+    world.run("second", "exit 3");
+    let n_records = records.len();
+    world.until("the next ones", |records| records.len() > n_records);
+    let closed = world.state("work").join("feed-0000000000000001.jsonl");
+    world.until_true("a segment is closed", || closed.exists());
+    assert_eq!(fs::read_to_string(closed).unwrap(), old);
+}
