@@ -170,6 +170,7 @@ impl EventLoop {
     }
 
     fn on_deadline(&mut self) {
+        tracing::debug!("deadline");
         self.take(Input::Due);
         self.is_leaving |= self.is_useless_for_long();
     }
@@ -203,7 +204,10 @@ impl EventLoop {
 
     fn take_report(&mut self, report: Report) {
         match report {
-            Report::Changed(change) => self.take(Input::Changed(change)),
+            Report::Changed(change) => {
+                tracing::debug!(change = change.name(), "change");
+                self.take(Input::Changed(change));
+            }
             Report::Done(outcome, JobCost { took, bytes }) => {
                 self.cost.took += took;
                 self.cost.bytes += bytes;

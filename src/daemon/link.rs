@@ -5,6 +5,7 @@
 //! once; changes during a job are reported before its outcome.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -237,6 +238,9 @@ impl LinkTask {
                     self.report(Report::Changed(change)).await;
                 }
                 () = until(due) => self.ask_terminals().await,
+                () = ready(()), if self.jobs.link.has_options_to_set() => {
+                    self.jobs.link.set_some_options().await;
+                }
             }
         }
     }
@@ -246,6 +250,10 @@ impl LinkTask {
         let name = LinkJobs::name(&job);
         if let Job::Look(order) = &job {
             tracing::debug!(scope = ?order.scope, windows = ?order.windows, "look");
+        }
+        if let Job::Launch(_) = &job {
+            // tmux counts the next run from the number in the option.
+            self.jobs.link.set_options().await;
         }
         let done = tokio::select! {
             done = timeout(JOB_LIMIT, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
@@ -280,9 +288,6 @@ impl LinkTask {
         for change in done.after {
             self.report(Report::Changed(change)).await;
         }
-        if let Some(option_updates) = done.option_updates {
-            self.jobs.link.update_options(&option_updates).await;
-        }
     }
 
     /// Returns how many bytes tmux has sent since it was last asked. Other clients count from 0.
@@ -298,6 +303,7 @@ impl LinkTask {
         let waits = |window| waiting.contains(&window);
         let now = Instant::now().into_std();
         let changed = self.jobs.link.terminals.ask_due(waits, &self.rules, now);
+        tracing::debug!(changed = changed.len(), took = ?now.elapsed(), "terminals examined");
         if !changed.is_empty() {
             self.report(Report::Changed(Change::Terminals(changed)))
                 .await;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::notices::TmuxNotices;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
-use super::session_link::{OptionUpdates, SessionLink};
+use super::session_link::SessionLink;
 use super::{Options, launches, stale_sessions, typing};
 use crate::model::{PaneId, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
@@ -41,8 +41,6 @@ pub(super) struct Done {
     pub(super) before: Vec<Change>,
     /// Changes reported since.
     pub(super) after: Vec<Change>,
-    /// What to set in tmux after the outcome was reported.
-    pub(super) option_updates: Option<OptionUpdates>,
 }
 
 impl Done {
@@ -55,7 +53,6 @@ impl Done {
             outcome,
             before: Vec::new(),
             after: Vec::new(),
-            option_updates: None,
         }
     }
 }
@@ -194,10 +191,7 @@ impl LinkJobs {
 
     async fn look(&mut self, order: &LookOrder) -> Done {
         match self.link.look(order, self.quiet).await {
-            Ok(Some((look, option_updates))) => Done {
-                option_updates: Some(option_updates),
-                ..Done::of(Ok(Outcome::Looked(Some(Box::new(look)))))
-            },
+            Ok(Some(look)) => Done::of(Ok(Outcome::Looked(Some(Box::new(look))))),
             Ok(None) => Done::of(Ok(Outcome::Looked(None))),
             Err(error) => Done::failed(with_causes(&error)),
         }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::departures::{alive, primary};
 use self::server_end::server_of;
-pub(super) use self::window_options::OptionUpdates;
+use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
 use super::pane_reading::PaneReading;
 use super::processes::Processes;
@@ -42,8 +42,8 @@ pub(super) struct SessionLink {
     memory: Memory,
     /// When a look last queried everything.
     all_asked: Option<Instant>,
-    /// Windows whose options are set.
-    prepared: BTreeSet<WindowId>,
+    /// Which options of windows are set.
+    options: WindowOptions,
     /// The tmux server of that life; `None` while there is none, or where its process could not be
     /// opened.
     server_process: Option<Process>,
@@ -117,7 +117,7 @@ impl SessionLink {
             observer: observer.unwrap_or_else(|| Observer::new(&name)),
             memory: Memory::default(),
             all_asked: None,
-            prepared: BTreeSet::new(),
+            options: WindowOptions::default(),
             alive: before.map(alive).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
             gone: BTreeSet::new(),

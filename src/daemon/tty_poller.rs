@@ -45,6 +45,10 @@ const PART: u32 = 1000;
 /// How much may be examined at once, as saved-up time: five milliseconds.
 const AHEAD: Duration = Duration::from_secs(5);
 
+/// How long one call may examine and check: the thread has other things to do in between. What is
+/// left is due at once.
+const SLICE: Duration = Duration::from_millis(2);
+
 /// Once that is used up, the next are examined together, this much later.
 const BATCH: Duration = Duration::from_millis(500);
 
@@ -54,6 +58,10 @@ pub(super) struct TtyPoller {
     panes: BTreeMap<WindowId, Pane>,
     /// The earliest time of the next round.
     round_at: Option<Instant>,
+    /// What the parts of the present round have cost so far.
+    round_cost: Duration,
+    /// Since when something is left over from the last call; `None` when nothing is.
+    left_since: Option<Instant>,
     asking: Allowance,
 }
 
@@ -192,7 +200,9 @@ impl TtyPoller {
         if self.next_deadline().is_none_or(|due| due > now + TOGETHER) {
             return changed;
         }
-        self.go_round(&waits, now);
+        let slice = Slice::begin();
+        self.left_since = None;
+        self.go_round(&waits, &slice, now);
         // Of those whose programs have run, reported ones first, because their answers are
         // expected, then those that seldom run, and of them the longest due.
         let mut stale: Vec<(Why, bool, Duration, Instant, WindowId)> = self
@@ -219,6 +229,10 @@ impl TtyPoller {
             if is_quiet && !self.asking.has(now) {
                 continue;
             }
+            if slice.is_over() {
+                self.left_since = Some(now);
+                break;
+            }
             let is_reported = waits(window);
             let before = pane.evidence().cloned();
             let began = clock::thread_time();
@@ -239,7 +253,7 @@ impl TtyPoller {
     }
 
     /// Checks whose programs have run.
-    fn go_round(&mut self, waits: impl Fn(WindowId) -> bool, now: Instant) {
+    fn go_round(&mut self, waits: impl Fn(WindowId) -> bool, slice: &Slice, now: Instant) {
         let mut known = self.panes.values().filter(|pane| pane.known.is_some());
         let is_due = known.any(|pane| pane.next <= now + TOGETHER);
         if !is_due || self.round_at.is_some_and(|at| at > now) {
@@ -250,13 +264,20 @@ impl TtyPoller {
             if let Some(known) = &mut pane.known {
                 // Those that are due soon are included, so that all are checked together.
                 if pane.next <= now + known.pause / 2 {
+                    if slice.is_over() {
+                        self.left_since = Some(now);
+                        break;
+                    }
                     known.take_part(waits(*window), now);
                     pane.next = now + known.pause;
                 }
             }
         }
-        let cost = clock::thread_time().saturating_sub(began);
-        self.round_at = Some(now + (cost * PART).min(RESTLESS_PAUSE));
+        self.round_cost += clock::thread_time().saturating_sub(began);
+        if self.left_since.is_none() {
+            let cost = std::mem::take(&mut self.round_cost);
+            self.round_at = Some(now + (cost * PART).min(RESTLESS_PAUSE));
+        }
     }
 
     /// Returns when [`TtyPoller::ask_due`] is due.
@@ -272,7 +293,25 @@ impl TtyPoller {
                 }
             }
         });
-        due.min()
+        due.chain(self.left_since).min()
+    }
+}
+
+/// The time that one call may take.
+#[derive(Debug)]
+struct Slice {
+    began: Duration,
+}
+
+impl Slice {
+    fn begin() -> Self {
+        Self {
+            began: clock::thread_time(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        clock::thread_time().saturating_sub(self.began) >= SLICE
     }
 }
 

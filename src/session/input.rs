@@ -61,6 +61,24 @@ pub(crate) enum Change {
     Terminals(BTreeSet<WindowId>),
 }
 
+impl Change {
+    /// Returns what it is called in the log, without what it carries.
+    #[must_use]
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Windows => "windows",
+            Self::Output => "output",
+            Self::Printed { .. } => "followed-output",
+            Self::Unfollowed => "unfollowed",
+            Self::Paused(_) => "paused",
+            Self::FollowerLost => "follower-lost",
+            Self::Layout => "layout",
+            Self::Terminals(_) => "terminals",
+        }
+    }
+}
+
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Outcome {

@@ -62,27 +62,6 @@ pub async fn kill_window(
     }
 }
 
-/// Writes run numbers to the windows. Windows that are gone are skipped.
-///
-/// # Errors
-///
-/// When no answer came.
-pub async fn write_runs(
-    connection: &mut Connection<'_>,
-    runs: &[(WindowId, u32)],
-) -> Result<(), TmuxError> {
-    for (window, run) in runs {
-        let set = Command::new("set-option")
-            .arg("-w")
-            .arg("-t")
-            .arg(window.to_string());
-        connection
-            .frames(&[set.args(["@tmux_task_run", &run.to_string()])])
-            .await?;
-    }
-    Ok(())
-}
-
 /// Waits on a channel with a client of its own, which sleeps inside the server. Dropping the future
 /// terminates that client, which is safe because it is not in control mode. Returns whether the
 /// channel was signalled; `false` when the server ended first.

@@ -261,6 +261,23 @@ pub async fn prepare_windows(
     each(connection, windows.iter().map(prepare)).await
 }
 
+/// Writes run numbers to the windows. Windows that are gone are skipped.
+///
+/// # Errors
+///
+/// When no answer came.
+pub async fn write_runs(
+    connection: &mut Connection<'_>,
+    runs: &[(WindowId, u32)],
+) -> Result<(), TmuxError> {
+    let write = |(window, run): &(WindowId, u32)| {
+        let set = Command::new("set-option").arg("-w");
+        let set = set.arg("-t").arg(window.to_string());
+        [set.args(["@tmux_task_run", &run.to_string()])]
+    };
+    each(connection, runs.iter().map(write)).await
+}
+
 /// How many commands that set options share a line. Each takes tmux about 0.1 milliseconds with 300
 /// windows, because it recalculates the sizes of all of them.
 const SETS_AT_ONCE: usize = 6;

@@ -123,6 +123,15 @@ impl Memory {
         }
     }
 
+    /// Notes run numbers that were written to the windows' options: a sign does not show them.
+    pub fn note_runs(&mut self, runs: &[(WindowId, u32)]) {
+        for (window, run) in runs {
+            if let Some(known) = self.windows.get_mut(window) {
+                Arc::make_mut(&mut known.row).run = Some(*run);
+            }
+        }
+    }
+
     /// Lets the next whole look, or the next sweep, ask for everything: also for what leaves no sign
     /// when it changes, such as an option that somebody set.
     pub fn ask_for_all(&mut self) {

@@ -40,14 +40,16 @@ pub use client::{Client, Connection, ReceivedItem};
 pub use commands::{
     ClientRow, ListedSession, NOTICE_OPTION, existing_panes, kill_session, kill_window,
     list_clients, list_sessions, set_session_option, show_notice, signal_channel, wait_for,
-    where_is, write_runs,
+    where_is,
 };
 pub use control_client::Output;
 pub use error::TmuxError;
 pub use gate::Gate;
 pub use hook_check::{HookFault, check_hooks, server_version};
 pub use hook_wakeups::{Callers, HookWakeups};
-pub use hooks::{forget_deaths, install, nudge, own_clients, prepare_windows, uninstall};
+pub use hooks::{
+    forget_deaths, install, nudge, own_clients, prepare_windows, uninstall, write_runs,
+};
 pub use idle::{Unless, end_idle_session, prune_windows};
 pub use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
 pub use launch::{Launch, PreparedLaunch, find_launched, launch, launch_in, launch_prepared};

@@ -146,7 +146,7 @@ impl SessionLink {
         self.server_process = None;
         self.is_unreachable = false;
         self.claimed = None;
-        self.prepared.clear();
+        self.options.clear();
         self.gone.clear();
         self.about = SessionInfo::default();
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {

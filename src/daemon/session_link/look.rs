@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::departures::{alive, primary};
-use super::window_options::OptionUpdates;
 use super::{Link, SessionInfo, SessionLink, apart};
 use crate::clock::now;
 use crate::observe::Evidence;
@@ -19,7 +18,7 @@ use crate::wire::{Checkpoint, SavedLife};
 const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
 
 /// The same for each window: what it costs tmux does not grow with the windows.
-const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_millis(500);
+const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The result of a look through the control client.
 enum AttachedLook {
@@ -33,7 +32,7 @@ enum AttachedLook {
 
 impl SessionLink {
     /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input. Returns
-    /// the look and what to set in tmux; `None` when nothing was reported to look at.
+    /// `None` when nothing was reported to look at.
     ///
     /// # Errors
     ///
@@ -42,7 +41,7 @@ impl SessionLink {
         &mut self,
         order: &LookOrder,
         quiet: Duration,
-    ) -> Result<Option<(session::Look, OptionUpdates)>, TmuxError> {
+    ) -> Result<Option<session::Look>, TmuxError> {
         match order.refresh {
             Refresh::No => {}
             // A sweep goes on as it began.
@@ -82,7 +81,7 @@ impl SessionLink {
         self.alive = alive(&snapshot);
         self.note_primary(primary(&snapshot));
         self.processes.watch(&snapshot);
-        let option_updates = self.option_updates(&snapshot, observed.write_runs);
+        self.options.note_look(&snapshot, observed.write_runs);
         if let (true, Some(life)) = (observed.nudge, &self.life) {
             tmux::nudge(life.server_pid);
         }
@@ -108,7 +107,7 @@ impl SessionLink {
                 is_any_paused: self.is_any_paused(),
             },
         };
-        Ok(Some((look, option_updates)))
+        Ok(Some(look))
     }
 
     /// Looks through the control client.
@@ -209,7 +208,7 @@ mod tests {
 
     #[test]
     fn many_windows_are_queried_in_full_more_seldom() {
-        for (n_windows, secs) in [(0, 5), (10, 5), (100, 50), (300, 150)] {
+        for (n_windows, secs) in [(0, 5), (10, 10), (100, 100), (300, 300)] {
             assert_eq!(ask_for_all_pause(n_windows).as_secs(), secs, "{n_windows}");
         }
     }

@@ -1,62 +1,149 @@
-//! Options of windows that are set after a look.
+//! Options of windows that are set after a look, in short lines between other jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::SessionLink;
 use crate::model::{Snapshot, WindowId};
 use crate::tmux;
 
-/// What to set in tmux after a look.
-#[derive(Debug)]
-pub(in crate::daemon) struct OptionUpdates {
-    /// New windows.
-    fresh: Vec<WindowId>,
-    /// Windows whose run number in tmux is wrong.
-    runs: Vec<(WindowId, u32)>,
+/// How many windows one line prepares, and how many run numbers one line writes: tmux needs up to a
+/// millisecond for either with 300 windows.
+const PREPARED_AT_ONCE: usize = 3;
+const RUNS_AT_ONCE: usize = 6;
+
+/// Which options of windows are set, and which are not yet.
+#[derive(Debug, Default)]
+pub(super) struct WindowOptions {
+    /// Windows whose options are set.
+    prepared: BTreeSet<WindowId>,
+    /// Windows whose options have to be set.
+    unprepared: BTreeSet<WindowId>,
+    /// Windows whose run number in tmux is wrong, with ours.
+    runs: BTreeMap<WindowId, u32>,
+}
+
+/// What one line sets.
+#[derive(Debug, PartialEq, Eq)]
+enum OptionLine {
+    /// The options of these windows.
+    Prepare(Vec<WindowId>),
+    /// These run numbers.
+    Runs(Vec<(WindowId, u32)>),
+}
+
+impl WindowOptions {
+    /// Notes a look, and the run numbers that are wrong in tmux.
+    pub(super) fn note_look(&mut self, snapshot: &Snapshot, runs: Vec<(WindowId, u32)>) {
+        // The options of a shell belong to its user.
+        let is_ours =
+            |window: &WindowId| snapshot.tasks.get(window).is_some_and(|task| !task.shell);
+        self.runs = runs
+            .into_iter()
+            .filter(|(window, _)| is_ours(window))
+            .collect();
+        let ours = snapshot.tasks.keys().filter(|window| is_ours(window));
+        if ours.clone().eq(&self.prepared) {
+            self.unprepared.clear();
+            return;
+        }
+        self.prepared.retain(is_ours);
+        let unprepared = ours.filter(|window| !self.prepared.contains(window));
+        self.unprepared = unprepared.copied().collect();
+    }
+
+    /// Forgets everything, because the session is gone.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn is_any_left(&self) -> bool {
+        !self.unprepared.is_empty() || !self.runs.is_empty()
+    }
+
+    /// Takes what the next line sets; everything of one kind without a limit.
+    fn take_line(&mut self, has_limit: bool) -> OptionLine {
+        let n = |limit| if has_limit { limit } else { usize::MAX };
+        if self.unprepared.is_empty() {
+            let first = std::iter::from_fn(|| self.runs.pop_first());
+            OptionLine::Runs(first.take(n(RUNS_AT_ONCE)).collect())
+        } else {
+            let first = std::iter::from_fn(|| self.unprepared.pop_first());
+            OptionLine::Prepare(first.take(n(PREPARED_AT_ONCE)).collect())
+        }
+    }
 }
 
 impl SessionLink {
     /// Records a window that a launch has created or used again: its options are set.
     pub(in crate::daemon) fn note_launched(&mut self, window: WindowId) {
-        self.prepared.insert(window);
+        self.options.prepared.insert(window);
+        self.options.unprepared.remove(&window);
+        self.options.runs.remove(&window);
     }
 
-    pub(super) fn option_updates(
-        &mut self,
-        snapshot: &Snapshot,
-        mut runs: Vec<(WindowId, u32)>,
-    ) -> OptionUpdates {
-        // The options of a shell belong to its user.
-        let is_ours =
-            |window: &WindowId| snapshot.tasks.get(window).is_some_and(|task| !task.shell);
-        runs.retain(|(window, _)| is_ours(window));
-        let ours = snapshot.tasks.keys().filter(|window| is_ours(window));
-        if ours.clone().eq(&self.prepared) {
-            return OptionUpdates {
-                fresh: Vec::new(),
-                runs,
-            };
-        }
-        self.prepared.retain(is_ours);
-        let fresh = ours
-            .filter(|window| !self.prepared.contains(window))
-            .copied()
-            .collect();
-        OptionUpdates { fresh, runs }
+    /// Whether options have to be set.
+    pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
+        self.options.is_any_left()
     }
 
-    /// Sets the options of new windows and writes our run numbers.
-    pub(in crate::daemon) async fn update_options(&mut self, option_updates: &OptionUpdates) {
-        let OptionUpdates { fresh, runs } = option_updates;
-        if fresh.is_empty() && runs.is_empty() {
-            return;
-        }
+    /// Sets some options of new windows, or writes some run numbers.
+    pub(in crate::daemon) async fn set_some_options(&mut self) {
+        let line = self.options.take_line(self.is_connected());
         let mut connection = self.connection();
-        let tidied = async {
-            tmux::prepare_windows(&mut connection, fresh).await?;
-            tmux::write_runs(&mut connection, runs).await
+        let set = match &line {
+            OptionLine::Prepare(windows) => tmux::prepare_windows(&mut connection, windows).await,
+            OptionLine::Runs(runs) => tmux::write_runs(&mut connection, runs).await,
         };
-        match tidied.await {
-            Ok(()) => self.prepared.extend(fresh),
-            Err(error) => tracing::warn!(%error, "could not set the options of windows"),
+        match (set, line) {
+            (Ok(()), OptionLine::Prepare(windows)) => self.options.prepared.extend(windows),
+            // A look that does not read these windows again finds the numbers in the memory.
+            (Ok(()), OptionLine::Runs(runs)) => self.memory.note_runs(&runs),
+            // The next look tries again.
+            (Err(error), _) => tracing::warn!(%error, "could not set the options of windows"),
         }
+    }
+
+    /// Sets all options that have to be set.
+    pub(in crate::daemon) async fn set_options(&mut self) {
+        while self.has_options_to_set() {
+            self.set_some_options().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::test_notation::snapshot;
+
+    #[test]
+    fn options_are_set_in_short_lines_and_once() {
+        let mut options = WindowOptions::default();
+        let windows = (1..=4).map(|n| format!("@{n}#1 a running"));
+        let look = snapshot(&format!(
+            "life 1; {}",
+            windows.collect::<Vec<_>>().join("; ")
+        ));
+        let ids: Vec<WindowId> = look.tasks.keys().copied().collect();
+        let runs: Vec<(WindowId, u32)> = ids.iter().map(|window| (*window, 1)).collect();
+        options.note_look(&look, runs.clone());
+        let mut lines = Vec::new();
+        while options.is_any_left() {
+            let line = options.take_line(true);
+            if let OptionLine::Prepare(windows) = &line {
+                options.prepared.extend(windows);
+            }
+            lines.push(line);
+        }
+        assert_eq!(
+            lines,
+            [
+                OptionLine::Prepare(ids[..3].to_vec()),
+                OptionLine::Prepare(ids[3..].to_vec()),
+                OptionLine::Runs(runs),
+            ]
+        );
+        options.note_look(&look, Vec::new());
+        assert!(!options.is_any_left());
     }
 }

@@ -319,6 +319,25 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
 }
 
 #[test]
+fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
+    let mut server = FakeServer::new(3);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    let [first, second] = [0, 1].map(|place| server.at(place).unwrap());
+    memory.note_runs(&[(first, 7)]);
+    memory.expect([], &BTreeSet::new(), [second]);
+    let seen = look(&mut server, &mut memory, Extent::Reported);
+    assert!(!seen.is_whole);
+    let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
+    assert_eq!(run(first), Some(7));
+    // What tmux says counts once it is asked.
+    memory.expect([], &BTreeSet::new(), [first]);
+    let seen = look(&mut server, &mut memory, Extent::Reported);
+    let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
+    assert_ne!(run(first), Some(7));
+}
+
+#[test]
 fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains_them() {
     let mut server = FakeServer::new(30);
     let mut memory = Memory::default();

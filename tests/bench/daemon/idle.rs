@@ -92,7 +92,7 @@ pub(crate) fn measure(
                 usage::on_cpu(paths.server),
             ],
             // Its clients are its children, each for a moment only.
-            Who::Poller => [
+            Who::Poller | Who::Floor => [
                 usage::on_cpu_with_children(watcher.pid()),
                 Duration::ZERO,
                 usage::on_cpu(paths.server),

@@ -21,8 +21,12 @@ const TARGETS: [(&str, f64, f64, f64); 5] = [
     ("disappeared", 10.0, 25.0, 100.0),
 ];
 
-/// What comes later than this is missing.
+/// What comes later than this is missing. Whoever does not look again has missed it by then.
 const LIMIT: Duration = Duration::from_secs(20);
+const FLOOR_LIMIT: Duration = Duration::from_secs(1);
+
+/// The events that a bare control client is told of.
+const FLOOR_EVENTS: [&str; 4] = ["started", "exited", "notify", "disappeared"];
 
 /// Milliseconds by event; `None` for one that was never told, or told wrongly.
 type Samples = BTreeMap<&'static str, Vec<Option<Duration>>>;
@@ -30,11 +34,19 @@ type Samples = BTreeMap<&'static str, Vec<Option<Duration>>>;
 pub(crate) fn run(effort: Effort) {
     heading("Latency: from the act to the line, in milliseconds");
     for windows in [5, 100] {
-        let daemon = measure(Who::Daemon, windows, 1, effort.pick(10, 40));
+        let rounds = effort.pick(10, 40);
+        // Half before and half after the daemon: what the machine does meanwhile changes.
+        let mut floor = measure(Who::Floor, windows, 1, rounds / 2);
+        let daemon = measure(Who::Daemon, windows, 1, rounds);
+        for (event, more) in measure(Who::Floor, windows, 1, rounds / 2) {
+            floor.entry(event).or_default().extend(more);
+        }
         // Lanes side by side, for each sample takes seconds.
         let poller = measure(Who::Poller, windows, 6, effort.pick(1, 2));
         println!("{windows} windows:\n");
         print(&daemon, &poller);
+        println!();
+        print_floor(&daemon, &floor);
         println!();
     }
 }
@@ -89,6 +101,40 @@ fn print(daemon: &Samples, poller: &Samples) {
     table.print();
 }
 
+/// Prints the daemon beside a bare control client.
+fn print_floor(daemon: &Samples, floor: &Samples) {
+    let mut table = Table::new(&[
+        "event",
+        "floor n",
+        "p50",
+        "p95",
+        "daemon p50",
+        "p95",
+        "target",
+        "",
+    ]);
+    for event in FLOOR_EVENTS {
+        let [ours, least] = [daemon, floor].map(|samples| {
+            let mut told: Vec<Duration> = samples[event].iter().flatten().copied().collect();
+            told.sort();
+            told
+        });
+        let at = |told: &[Duration], share| quantile(told, share).map_or(f64::NAN, ms);
+        let (p50, p95) = (at(&least, 0.5) * 2.0 + 2.0, at(&least, 0.95) * 3.0 + 10.0);
+        table.row([
+            event.to_owned(),
+            format!("{} of {}", least.len(), floor[event].len()),
+            format!("{:.2}", at(&least, 0.5)),
+            format!("{:.2}", at(&least, 0.95)),
+            format!("{:.2}", at(&ours, 0.5)),
+            format!("{:.2}", at(&ours, 0.95)),
+            format!("{p50:.1}/{p95:.1}"),
+            verdict(at(&ours, 0.5) <= p50 && at(&ours, 0.95) <= p95).to_owned(),
+        ]);
+    }
+    table.print();
+}
+
 fn measure(who: Who, windows: usize, lanes: usize, rounds: usize) -> Samples {
     let world = World::new();
     world.add_session(SESSION, windows);
@@ -132,9 +178,11 @@ impl Lane<'_> {
     fn round(&mut self) {
         let (window, mut orders) = self.start();
         self.act(&window, &mut orders, "ring", "notify");
-        self.act(&window, &mut orders, "ask", "input");
-        orders.give("go on");
-        self.pause();
+        if self.who != Who::Floor {
+            self.act(&window, &mut orders, "ask", "input");
+            orders.give("go on");
+            self.pause();
+        }
         self.act(&window, &mut orders, "3", "exited");
         self.driver.call(&format!("kill-window -t {window}"));
         self.pause();
@@ -173,8 +221,12 @@ impl Lane<'_> {
     }
 
     fn told(&self, event: &str, window: &str) -> Option<Heard> {
+        let limit = match self.who {
+            Who::Daemon | Who::Poller => LIMIT,
+            Who::Floor => FLOOR_LIMIT,
+        };
         self.watcher
-            .wait(LIMIT, |heard| heard.is_event(event, window))
+            .wait(limit, |heard| heard.is_event(event, window))
     }
 
     fn take(&self, event: &'static str, at: SystemTime, told: Option<&Heard>) {
@@ -186,7 +238,7 @@ impl Lane<'_> {
     /// Lets it be quiet, for a time that has nothing to do with anybody's rhythm.
     fn pause(&mut self) {
         let longest = match self.who {
-            Who::Daemon => 250,
+            Who::Daemon | Who::Floor => 250,
             Who::Poller => 2000,
         };
         let golden = 0.618_033_988_75;

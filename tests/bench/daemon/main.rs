@@ -13,6 +13,7 @@ mod begin;
 mod commands;
 mod evidence;
 mod figures;
+mod floor;
 mod idle;
 mod latency;
 mod namespace;
@@ -64,6 +65,7 @@ fn main() {
         [task::PART, name] => return task::run(name),
         [task::DEAF_PART, name] => return task::obey(name),
         [poller::PART, session] => return poller::run(session),
+        [floor::PART, session] => return floor::run(session),
         _ => {}
     }
     let mut effort = Effort::Full;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::poller;
 use super::world::World;
+use super::{floor, poller};
 
 /// Who.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Who {
     Daemon,
     /// The usual poller: every two seconds, one process per command.
     Poller,
+    /// A bare control client: the least that any watcher takes.
+    Floor,
 }
 
 /// A line that was heard.
@@ -66,9 +68,13 @@ impl Watcher {
                 command.args(["--session", session, "daemon", "--stdout"]);
                 command
             }
-            Who::Poller => {
+            Who::Poller | Who::Floor => {
+                let part = match who {
+                    Who::Floor => floor::PART,
+                    Who::Daemon | Who::Poller => poller::PART,
+                };
                 let mut command = world.program(std::env::current_exe().unwrap());
-                command.args([poller::PART, session]);
+                command.args([part, session]);
                 command
             }
         };
