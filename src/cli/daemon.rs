@@ -13,7 +13,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::{consumer, feed_text, ls, output};
 use crate::client::{self, READY};
 use crate::config;
-use crate::daemon::{self, DaemonError, LockError, Options};
+use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
 use crate::model::owner_of_environment;
 use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
@@ -73,6 +73,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
     // A harness starts it for a conversation. A person's daemon ends nothing by itself.
     let has_harness = args.session_id.is_some() || owner_of_environment(&lookup).is_some();
+    let in_background = args.as_child.is_some();
     let options = Options {
         clean_after: has_harness.then_some(config.clean_after),
         session: name_in(&session.paths.asked).to_owned(),
@@ -87,10 +88,13 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
         fresh: args.fresh,
         interval: args.interval,
         leaves_when_useless: args.as_child == Some(ChildOf::Autostart),
+        // Whoever was started by a service manager speaks to it, and no process that it starts.
+        service_manager: (!in_background)
+            .then(|| ServiceManager::from_environment(&lookup))
+            .flatten(),
         stdout: args.stdout,
         config,
     };
-    let in_background = args.as_child.is_some();
     if in_background {
         leave_terminal()?;
         leave_folder()?;

@@ -15,6 +15,7 @@ use super::feed_publisher::{FeedPublisher, Publication};
 use super::link::{JobCost, Link, Report};
 use super::notices::DesktopNotices;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
+use super::service_manager::ServiceManager;
 use super::signals::StopRequest;
 use crate::clock::now;
 use crate::engine;
@@ -39,6 +40,9 @@ pub(super) struct EventLoop {
     recorder: FeedPublisher,
     archiver: Arc<Archiver>,
     desktop: DesktopNotices,
+    service_manager: Option<ServiceManager>,
+    /// When the service manager gets the next sign of life; `None` when it expects none.
+    alive_at: Option<Instant>,
     /// Clients that wait for an answer.
     askers: BTreeMap<AskId, Asker>,
     /// When they have asked.
@@ -97,6 +101,12 @@ impl EventLoop {
             recorder,
             archiver,
             desktop: DesktopNotices::new(&options.config),
+            service_manager: options.service_manager.clone(),
+            alive_at: options
+                .service_manager
+                .as_ref()
+                .and_then(ServiceManager::alive_every)
+                .map(|_| Instant::now()),
             askers: BTreeMap::new(),
             asked_at: BTreeMap::new(),
             started_at: now().wall,
@@ -135,6 +145,7 @@ impl EventLoop {
     pub(super) async fn run(&mut self, endpoint: &mut Endpoint, asked: &mut mpsc::Receiver<Ask>) {
         let stopping = self.stopping.clone();
         while !self.is_leaving {
+            self.give_sign_of_life();
             let due = self.next_deadline(endpoint);
             // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
             // stop request is remembered.
@@ -165,8 +176,20 @@ impl EventLoop {
 
     fn next_deadline(&self, endpoint: &Endpoint) -> Instant {
         let of_session = self.session.next_deadline().map(Instant::from_std);
-        let of_endpoint = endpoint.next_deadline();
-        of_session.map_or(of_endpoint, |due| due.min(of_endpoint))
+        let others = [of_session, self.alive_at].into_iter().flatten();
+        others.fold(endpoint.next_deadline(), Instant::min)
+    }
+
+    /// Tells the service manager that this loop works, if that is due.
+    fn give_sign_of_life(&mut self) {
+        let now = Instant::now();
+        if self.alive_at.is_none_or(|at| at > now) {
+            return;
+        }
+        if let Some(manager) = &self.service_manager {
+            manager.is_alive();
+            self.alive_at = manager.alive_every().map(|every| now + every);
+        }
     }
 
     fn on_deadline(&mut self) {
@@ -180,6 +203,11 @@ impl EventLoop {
         let Publication { shown, counts } = self.recorder.publish();
         self.take(Input::Stored(self.store_state()));
         if let Some(counts) = counts {
+            if let Some(manager) = &self.service_manager {
+                let name = self.session.name();
+                let line = counts.line().unwrap_or_else(|| "no session".to_owned());
+                manager.status(&format!("session {name}, {line}"));
+            }
             self.link.show_status(counts.line());
         }
         for notice in shown {

@@ -23,6 +23,7 @@ mod pane_reading;
 mod processes;
 mod recovery;
 mod run_archiver;
+mod service_manager;
 mod session_link;
 mod signals;
 mod stale_sessions;
@@ -43,6 +44,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 pub use launches::launched_run;
 pub use lock::{LockError, is_held};
 pub use ownership::{ResolvedName, resolve_name};
+pub use service_manager::ServiceManager;
 pub use typing::{TypingError, type_into_task};
 
 use crate::config::Config;
@@ -104,6 +106,8 @@ pub struct Options {
     pub interval: Duration,
     /// Whether it stops by itself once there has been neither session nor reader for long.
     pub leaves_when_useless: bool,
+    /// The service manager that started the daemon, if one did.
+    pub service_manager: Option<ServiceManager>,
     /// Print the live feed on stdout.
     pub stdout: bool,
     /// How long another session of the project must have been unused to be ended at the start;
@@ -291,6 +295,9 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
             "supervising"
         );
         ready();
+        if let Some(manager) = &options.service_manager {
+            manager.is_ready();
+        }
         events.scan_others();
         let accepting = acceptor.run(
             presence.listeners(),
@@ -314,6 +321,9 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
         }
     }
     tracing::info!("leaving");
+    if let Some(manager) = &options.service_manager {
+        manager.is_stopping();
+    }
     let locks = presence.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {

@@ -44,6 +44,7 @@ mod runs;
 mod scan;
 mod security;
 mod servers;
+mod service;
 mod session;
 mod shells;
 mod silence;

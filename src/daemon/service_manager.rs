@@ -1,0 +1,167 @@
+//! Messages to the service manager that started the daemon: that it is ready, what it does, that it
+//! is alive. The protocol is that of `sd_notify(3)`: a datagram of `NAME=VALUE` lines.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use crate::model::text;
+
+/// The maximum length of a status, in characters.
+const MAX_STATUS_CHARS: usize = 500;
+
+/// A service manager that waits for messages of this process.
+#[derive(Debug, Clone)]
+pub struct ServiceManager {
+    address: SocketAddr,
+    /// The longest time between two signs of life that it accepts; `None` when it expects none.
+    watchdog: Option<Duration>,
+}
+
+impl ServiceManager {
+    /// Returns the service manager that the environment names, if it does. Only the process that it
+    /// has started may speak to it: a process in the background was started by another one.
+    #[must_use]
+    pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
+        let address = address(&env("NOTIFY_SOCKET")?)?;
+        let number = |name: &str| env(name)?.to_str()?.parse::<u64>().ok();
+        // Set for one process, and inherited by others.
+        let ours = u64::from(std::process::id());
+        let is_for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == ours);
+        let watchdog = number("WATCHDOG_USEC").filter(|micros| is_for_us && *micros > 0);
+        Some(Self {
+            address,
+            watchdog: watchdog.map(Duration::from_micros),
+        })
+    }
+
+    /// Returns how often [`ServiceManager::is_alive`] has to be called: twice as often as the
+    /// service manager expects; `None` when it expects nothing.
+    #[must_use]
+    pub(super) fn alive_every(&self) -> Option<Duration> {
+        self.watchdog.map(|limit| limit / 2)
+    }
+
+    /// Says that the daemon listens and has taken its first look.
+    pub(super) fn is_ready(&self) {
+        self.send("READY=1");
+    }
+
+    /// Says what is shown as the service's status.
+    pub(super) fn status(&self, status: &str) {
+        self.send(&status_line(status));
+    }
+
+    /// Says that the event loop works.
+    pub(super) fn is_alive(&self) {
+        self.send("WATCHDOG=1");
+    }
+
+    /// Says that the daemon is about to end.
+    pub(super) fn is_stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    /// A message that is not taken is lost: nothing here depends on it, and the event loop must not
+    /// wait for anybody.
+    fn send(&self, message: &str) {
+        if let Err(error) = self.try_send(message) {
+            tracing::debug!(%error, "the service manager does not listen");
+        }
+    }
+
+    fn try_send(&self, message: &str) -> io::Result<()> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket
+            .send_to_addr(message.as_bytes(), &self.address)
+            .map(drop)
+    }
+}
+
+/// A session's name is untrusted, and a line end in it would be another message.
+fn status_line(status: &str) -> String {
+    format!(
+        "STATUS={}",
+        text::one_line(status.as_bytes(), MAX_STATUS_CHARS)
+    )
+}
+
+/// Reads `$NOTIFY_SOCKET`: a path, or a name that begins with `@` in place of a NUL byte.
+fn address(name: &OsStr) -> Option<SocketAddr> {
+    match name.as_encoded_bytes() {
+        [b'/', ..] => SocketAddr::from_pathname(name).ok(),
+        [b'@', name @ ..] => abstract_address(name),
+        _ => None,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn abstract_address(name: &[u8]) -> Option<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt;
+
+    SocketAddr::from_abstract_name(name).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn abstract_address(_name: &[u8]) -> Option<SocketAddr> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(variables: &[(&str, &str)]) -> Option<ServiceManager> {
+        ServiceManager::from_environment(&|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    fn alive_every(variables: &[(&str, &str)]) -> Option<Duration> {
+        let socket = [("NOTIFY_SOCKET", "/run/notify")];
+        named(&[&socket[..], variables].concat())?.alive_every()
+    }
+
+    #[test]
+    fn the_environment_names_a_service_manager() {
+        assert!(named(&[]).is_none());
+        assert!(named(&[("NOTIFY_SOCKET", "")]).is_none());
+        assert!(named(&[("NOTIFY_SOCKET", "relative")]).is_none());
+        assert!(named(&[("NOTIFY_SOCKET", "/run/notify")]).is_some());
+        let is_linux = cfg!(target_os = "linux");
+        assert_eq!(named(&[("NOTIFY_SOCKET", "@notify")]).is_some(), is_linux);
+    }
+
+    #[test]
+    fn signs_of_life_are_for_the_process_that_has_to_give_them() {
+        let usec = ("WATCHDOG_USEC", "30000000");
+        let ours = std::process::id().to_string();
+        let every = Some(Duration::from_secs(15));
+        assert_eq!(alive_every(&[usec]), every);
+        assert_eq!(alive_every(&[usec, ("WATCHDOG_PID", &ours)]), every);
+        assert_eq!(alive_every(&[usec, ("WATCHDOG_PID", "1")]), None);
+        assert_eq!(alive_every(&[("WATCHDOG_USEC", "0")]), None);
+        assert_eq!(alive_every(&[("WATCHDOG_USEC", "soon")]), None);
+    }
+
+    #[test]
+    fn a_status_is_one_line() {
+        assert_eq!(status_line("a\nREADY=1\u{1b}[31m"), "STATUS=a READY=1");
+    }
+
+    #[test]
+    fn messages_to_nobody_are_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
+        manager.is_alive();
+        let socket = UnixDatagram::bind(&path).unwrap();
+        manager.is_ready();
+        let mut bytes = [0; 100];
+        let n = socket.recv(&mut bytes).unwrap();
+        assert_eq!(&bytes[..n], b"READY=1");
+    }
+}
