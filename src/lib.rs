@@ -9,6 +9,7 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
+pub(crate) mod agent;
 pub(crate) mod archive;
 pub mod cli;
 pub(crate) mod client;

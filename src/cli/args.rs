@@ -86,6 +86,11 @@ pub(crate) enum Command {
     Doctor(Json),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
+    /// Install the adapter that wakes an agent when its tasks need it; show what it would do
+    Init(Init),
+    /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
+    #[command(hide = true)]
+    Agent(Agent),
     /// Used by the program itself when a task starts.
     #[command(hide = true)]
     SetEnvironment(SetEnvironment),
@@ -99,6 +104,60 @@ pub(crate) struct SetEnvironment {
     /// What takes this program's place.
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The agent's program
+    #[arg(value_enum)]
+    pub(crate) client: InitClient,
+    /// Do it
+    #[arg(long, conflicts_with = "remove")]
+    pub(crate) write: bool,
+    /// Take it away again
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+/// The clients that have an adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitClient {
+    /// Pi: a package for `pi install`
+    Pi,
+    /// Claude Code: a plugin
+    Claude,
+    /// opencode: a plugin file
+    Opencode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) client: AgentCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Serve Pi's extension: JSON lines on standard input and output
+    Pi(AgentServe),
+    /// Serve opencode's plugin: JSON lines on standard input and output
+    Opencode(AgentServe),
+    /// A hook of Claude Code, whose input is read from standard input
+    Claude {
+        /// Wait for the next follow-ups, print them on stderr and exit 2
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentServe {
+    /// A conversation to follow from the start; may be given more than once
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Vec<String>,
+    /// Follow also the conversations that have pending follow-ups and that no process follows
+    #[arg(long)]
+    pub(crate) adopt: bool,
 }
 
 /// `--json` on its own.

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All errors get their final form here.
 
+mod agent;
 mod args;
 mod consume;
 mod consumer;
@@ -10,6 +11,7 @@ mod explain;
 mod failure;
 mod feed;
 mod feed_text;
+mod init;
 mod kill;
 mod liveness;
 mod logs;
@@ -102,6 +104,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Prune(args) => kill::prune(context, args).await,
         Command::Status(args) => status::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
+        Command::Init(args) => init::run(&args),
+        Command::Agent(args) => agent::run(context, args).await,
         Command::SetEnvironment(args) => set_environment::run(args),
         Command::Replay(args) => {
             context.limit.lift();

@@ -1,6 +1,7 @@
 //! stdout contains only results; when it is closed the command ends quietly.
 
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 
 use super::failure::{Failure, Kind};
@@ -80,6 +81,11 @@ pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr(), "{clean}"));
 }
 
+/// Prints a text on stderr, as a result that is read by another program.
+pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
+    io::stderr().write_all(text.as_bytes())
+}
+
 /// Prints a help text.
 pub(crate) fn help(text: &str) -> ExitCode {
     match lines(std::iter::once(text.trim_end())) {
@@ -90,14 +96,22 @@ pub(crate) fn help(text: &str) -> ExitCode {
 
 /// Resolves when stdout is closed; never when it is not a pipe.
 pub(crate) async fn stdout_closed() {
-    use std::os::fd::AsFd;
+    closed(std::io::stdout().as_fd()).await;
+}
 
+/// Resolves when stderr is closed; never when it is not a pipe.
+pub(crate) async fn stderr_closed() {
+    closed(std::io::stderr().as_fd()).await;
+}
+
+async fn closed(stream: BorrowedFd<'_>) {
     use tokio::io::Interest;
     use tokio::net::unix::pipe;
 
-    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
-    // Unchecked: a check would make stdout non-blocking for all processes that share it.
-    let pipe = stdout.and_then(pipe::Sender::from_owned_fd_unchecked);
+    // Unchecked: a check would make the stream non-blocking for all processes that share it.
+    let pipe = stream
+        .try_clone_to_owned()
+        .and_then(pipe::Sender::from_owned_fd_unchecked);
     let Ok(pipe) = pipe else {
         // A file: writing to it will fail if it is closed.
         return std::future::pending().await;

@@ -18,4 +18,4 @@ pub use duration::parse_duration;
 pub use error::ConfigError;
 pub use file::{ConfigFile, Env, find, load};
 pub use parse::parse;
-pub use settings::{Config, FeedConfig, InputConfig, LogsConfig, NoticeSink};
+pub use settings::{AgentsConfig, Config, FeedConfig, InputConfig, LogsConfig, NoticeSink};

@@ -35,6 +35,8 @@ pub struct Config {
     pub logs: LogsConfig,
     /// How much of the feed is kept: table `feed`.
     pub feed: FeedConfig,
+    /// How follow-ups are delivered to agents: table `agents`.
+    pub agents: AgentsConfig,
     /// How the events of shells are delivered: key `shells`.
     #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
@@ -102,6 +104,27 @@ impl Default for FeedConfig {
             keep_age: 30 * DAY,
             keep_for_consumers: 7 * DAY,
         }
+    }
+}
+
+/// How follow-ups are delivered to agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
+pub struct AgentsConfig {
+    /// How many messages a conversation gets within a minute before the rest becomes one summary: key
+    /// `max-per-minute`.
+    #[serde(deserialize_with = "max_per_minute")]
+    pub max_per_minute: u32,
+}
+
+impl Default for AgentsConfig {
+    fn default() -> Self {
+        Self { max_per_minute: 30 }
     }
 }
 
@@ -189,6 +212,7 @@ impl Default for Config {
             env_withhold: Vec::new(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
+            agents: AgentsConfig::default(),
             feed: FeedConfig::default(),
             shells: ShellDelivery::Notice,
             clean_after: CLEAN_AFTER,
@@ -246,6 +270,11 @@ fn shells<'de, D: Deserializer<'de>>(from: D) -> Result<ShellDelivery, D::Error>
             _ => Err(wrong(text, "is not `notice`, `followUp` or `ignore`")),
         },
     )
+}
+
+fn max_per_minute<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let number = number::<1, 10_000, _>(from)?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -467,6 +496,19 @@ mod tests {
                 &format!("c.toml:2: {expected}"),
             );
         }
+    }
+
+    #[test]
+    fn how_many_messages_an_agent_gets_is_set() {
+        let max = |text: &str| {
+            parse(Path::new("c.toml"), text).map(|config| config.agents.max_per_minute)
+        };
+        assert_eq!(max("").unwrap(), 30);
+        assert_eq!(max("[agents]\nmax-per-minute = 2").unwrap(), 2);
+        check_error(
+            "[agents]\nmax-per-minute = 0",
+            "c.toml:2: `agents.max-per-minute` must be a whole number from 1 to 10000",
+        );
     }
 
     #[test]

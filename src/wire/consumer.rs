@@ -6,16 +6,16 @@ use super::Filter;
 use crate::model::{Millis, Seq};
 
 /// The longest name of a consumer.
-const NAME_CHARS: usize = 40;
+const NAME_CHARS: usize = 120;
 
-/// Checks the name of a consumer, which is also the name of its file: 1 to 40 of `A-Za-z0-9._-`, the
-/// first a letter or digit.
+/// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
+/// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
 ///
 /// # Errors
 ///
 /// When it is not one; the line says what is allowed.
 pub fn check_consumer_name(name: &str) -> Result<(), String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
     let first = name.chars().next();
     let is_name = first.is_some_and(|c| c.is_ascii_alphanumeric())
         && name.len() <= NAME_CHARS
@@ -24,7 +24,7 @@ pub fn check_consumer_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{}` is not a consumer name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+        "`{}` is not a consumer name: 1 to 120 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit",
         name.escape_debug()
     ))
 }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_name_can_be_a_file_name() {
-        for name in ["a", "pi-1", "A.b_c", &"x".repeat(40)] {
+        for name in ["a", "pi-1", "A.b_c", "claude:9b05-2c", &"x".repeat(120)] {
             assert_eq!(check_consumer_name(name), Ok(()), "{name}");
         }
         for name in [
@@ -158,7 +158,8 @@ mod tests {
             "a b",
             "ä",
             "a\n",
-            &"x".repeat(41),
+            ":x",
+            &"x".repeat(121),
         ] {
             assert!(check_consumer_name(name).is_err(), "{name}");
         }

@@ -42,7 +42,7 @@ const FLOORS: [(&str, &[&str]); 12] = [
     ("store", &["store"]),
     ("daemon", &["daemon"]),
     ("use cases", &["ops"]),
-    ("faces", &["panel", "mcp"]),
+    ("faces", &["panel", "mcp", "agent"]),
     ("command line", &["cli"]),
 ];
 

@@ -5,6 +5,7 @@
     reason = "a test that cannot go on fails, and says where"
 )]
 
+mod agents;
 mod answers;
 mod commands;
 mod consumers;

@@ -1,0 +1,310 @@
+//! Reads the feed as the consumer of one conversation, across restarts of the daemon.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::{Instant, sleep_until};
+
+use super::conversation::Conversation;
+use super::outbox::FollowUp;
+use super::progress::Progress;
+use crate::client::{Client, ClientError};
+use crate::clock;
+use crate::model::{Millis, Seq};
+use crate::ops::{OpsError, Session};
+use crate::wire::{
+    ConsumeRequest, DurableRecord, Filter, Kind, LevelName, LiveRecord, RecordBody, RefusalKind,
+    Request, Response, StreamRecord, parse_rfc3339,
+};
+
+/// How long to wait before connecting again, at first and at most. Between failures it doubles.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
+
+/// A new consumer gets the follow-ups of its own tasks that were recorded within this time before
+/// it: a task may have been started before its conversation was followed.
+const EARLIER: Millis = 3_600_000;
+
+/// What a follower reports.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A stream has begun; what tasks do from here on is received.
+    Began {
+        /// Whether it is another feed than before: what was received earlier can no longer be
+        /// acknowledged.
+        is_other_feed: bool,
+    },
+    /// A message for the conversation.
+    FollowUp(FollowUp),
+    /// A text for the user. Those from before the stream began are left out.
+    Notice { level: LevelName, text: String },
+    /// The status line; `None` when the session is missing.
+    Status(Option<String>),
+    /// Everything that was recorded before the stream began has been received.
+    CaughtUp,
+    /// Another process follows the conversation now.
+    Replaced,
+}
+
+/// The consumer of a conversation.
+pub(crate) struct Follower {
+    session: Session,
+    owner: String,
+    name: String,
+    kinds: Vec<Kind>,
+    stream: Option<Stream>,
+    progress: Progress,
+    /// What is to be acknowledged on the present stream.
+    unsent: Option<Seq>,
+    retry: Duration,
+    retry_at: Option<Instant>,
+    has_begun: bool,
+}
+
+struct Stream {
+    client: Client,
+    /// The feed's last record when the stream began.
+    last_before: Seq,
+    /// Set for a consumer that did not exist before: follow-ups of others up to `last_before` are
+    /// left out, and own ones that are older than this.
+    own_since: Option<Millis>,
+}
+
+/// Why a stream did not begin.
+enum Unavailable {
+    /// It may succeed later.
+    Now(OpsError),
+    /// It will not.
+    Always(OpsError),
+}
+
+impl Follower {
+    /// Returns the follower of this conversation's tasks in this session. It has read nothing yet.
+    pub(crate) fn new(session: Session, conversation: &Conversation, kinds: Vec<Kind>) -> Self {
+        Self {
+            session,
+            owner: conversation.owner(),
+            name: conversation.consumer(),
+            kinds,
+            stream: None,
+            progress: Progress::default(),
+            unsent: None,
+            retry: FIRST_RETRY,
+            retry_at: None,
+            has_begun: false,
+        }
+    }
+
+    /// Returns what comes next. Starts a daemon if none runs, and connects again when it ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the first stream cannot begin, or no later one ever can.
+    pub(crate) async fn next(&mut self) -> Result<Incoming, OpsError> {
+        loop {
+            self.send_acknowledgement().await;
+            let Some(stream) = &mut self.stream else {
+                if let Some(began) = self.begin_or_wait().await? {
+                    return Ok(began);
+                }
+                continue;
+            };
+            match stream.client.line().await {
+                Ok(Some(line)) => {
+                    if let Some(incoming) = self.receive(&line) {
+                        return Ok(incoming);
+                    }
+                }
+                // The daemon has ended or cannot be reached.
+                Ok(None) | Err(_) => self.try_later(),
+            }
+        }
+    }
+
+    /// Marks these records as dealt with. The acknowledgement is sent by the next call of
+    /// [`Follower::next`] or [`Follower::send_acknowledgement`].
+    pub(crate) fn settle(&mut self, seqs: &[Seq]) {
+        for seq in seqs {
+            self.progress.settle(*seq);
+        }
+        self.unsent = self.progress.take_settled().or(self.unsent);
+    }
+
+    /// Sends what [`Follower::settle`] found to be acknowledged. If that fails, the records come
+    /// again on the next stream.
+    pub(crate) async fn send_acknowledgement(&mut self) {
+        if let (Some(seq), Some(stream)) = (self.unsent, &mut self.stream) {
+            drop(stream.client.acknowledge(seq).await);
+            self.unsent = None;
+        }
+    }
+
+    async fn begin_or_wait(&mut self) -> Result<Option<Incoming>, OpsError> {
+        if let Some(at) = self.retry_at {
+            sleep_until(at).await;
+        }
+        match self.begin().await {
+            Ok(began) => {
+                self.retry = FIRST_RETRY;
+                self.retry_at = None;
+                self.has_begun = true;
+                Ok(Some(began))
+            }
+            Err(Unavailable::Now(error)) if self.has_begun => {
+                tracing::debug!(%error, "cannot read the feed now");
+                self.try_later();
+                Ok(None)
+            }
+            Err(Unavailable::Now(error) | Unavailable::Always(error)) => Err(error),
+        }
+    }
+
+    fn try_later(&mut self) {
+        self.stream = None;
+        self.retry_at = Some(Instant::now() + self.retry);
+        self.retry = (self.retry * 2).min(LONGEST_RETRY);
+    }
+
+    async fn begin(&mut self) -> Result<Incoming, Unavailable> {
+        let daemon = self.session.daemon_or_start().await;
+        let daemon = daemon.map_err(Unavailable::Now)?;
+        let mut client = daemon.ok_or_else(|| Unavailable::Now(self.session.no_daemon()))?;
+        let is_new = match client.ask(&Request::Consumers).await.map_err(unavailable)? {
+            Response::Consumers(list) => list.consumers.iter().all(|one| one.name != self.name),
+            _ => return Err(unavailable(ClientError::Unexpected)),
+        };
+        let request = ConsumeRequest {
+            name: self.name.clone(),
+            from_now: false,
+            // The process that was started last is the one that the client talks to.
+            take_over: true,
+            filter: Filter::new(self.kinds.clone(), Vec::new(), Vec::new())
+                .for_owner(Some(self.owner.clone())),
+        };
+        let hello = client.consume(request).await.map_err(unavailable)?;
+        let hello = serde_json::from_str(&hello)
+            .map_err(|source| unavailable(ClientError::Answer { source }))?;
+        let LiveRecord::Hello {
+            epoch, last_seq, ..
+        } = hello
+        else {
+            return Err(unavailable(ClientError::Unexpected));
+        };
+        let is_other_feed = !self.progress.begin(&epoch) && self.has_begun;
+        if is_other_feed {
+            self.unsent = None;
+        }
+        self.stream = Some(Stream {
+            client,
+            last_before: last_seq,
+            own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
+        });
+        Ok(Incoming::Began { is_other_feed })
+    }
+
+    /// Returns what a line reports, if anything.
+    fn receive(&mut self, line: &str) -> Option<Incoming> {
+        let record = match serde_json::from_str::<StreamRecord>(line) {
+            Ok(record) => record,
+            Err(_) => {
+                // A kind of a later version, or the daemon's refusal.
+                if let Some(seq) = serde_json::from_str::<Numbered>(line).ok()?.seq {
+                    self.pass_over(seq);
+                }
+                return None;
+            }
+        };
+        match record {
+            StreamRecord::Durable(record) => self.receive_record(*record),
+            StreamRecord::Live(LiveRecord::Status { text, .. }) => Some(Incoming::Status(text)),
+            StreamRecord::Live(LiveRecord::Sync) => Some(Incoming::CaughtUp),
+            StreamRecord::Live(LiveRecord::Replaced) => Some(Incoming::Replaced),
+            StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
+                self.pass_over(to);
+                None
+            }
+            StreamRecord::Live(
+                LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. },
+            ) => None,
+        }
+    }
+
+    fn receive_record(&mut self, record: DurableRecord) -> Option<Incoming> {
+        if !self.progress.receive(record.seq) {
+            self.settle_again(record.seq);
+            return None;
+        }
+        let stream = self.stream.as_ref()?;
+        let is_earlier = record.seq <= stream.last_before;
+        let time = parse_rfc3339(&record.time).unwrap_or_default();
+        let incoming = match record.body {
+            RecordBody::FollowUp {
+                owner,
+                message,
+                options,
+                ..
+            } => {
+                let is_wanted = stream
+                    .own_since
+                    .is_none_or(|since| !is_earlier || (owner.is_some() && time >= since));
+                is_wanted.then_some(Incoming::FollowUp(FollowUp {
+                    epoch: record.epoch,
+                    seq: record.seq,
+                    time,
+                    message,
+                    options,
+                }))
+            }
+            RecordBody::Notice { level, text, .. } => {
+                (!is_earlier).then_some(Incoming::Notice { level, text })
+            }
+            RecordBody::Event(_) => None,
+        };
+        // The others only inform: they need not survive a crash of the client.
+        if !matches!(incoming, Some(Incoming::FollowUp(_))) {
+            self.settle(&[record.seq]);
+        }
+        incoming
+    }
+
+    /// Settles a record that is of no use, and all of a gap by its last number.
+    fn pass_over(&mut self, seq: Seq) {
+        if self.progress.receive(seq) {
+            self.settle(&[seq]);
+        } else {
+            self.settle_again(seq);
+        }
+    }
+
+    /// The acknowledgement of a record that comes again was lost.
+    fn settle_again(&mut self, seq: Seq) {
+        if self.progress.is_settled(seq) {
+            self.unsent = self.unsent.max(Some(seq));
+        }
+    }
+}
+
+/// The number of a record of unknown kind.
+#[derive(Deserialize)]
+struct Numbered {
+    seq: Option<Seq>,
+}
+
+fn unavailable(error: ClientError) -> Unavailable {
+    match &error {
+        ClientError::Refused(refusal) if refusal.kind == RefusalKind::Version => {
+            Unavailable::Always(error.into())
+        }
+        ClientError::Refused(_)
+        | ClientError::NoDaemon
+        | ClientError::NotOurs { .. }
+        | ClientError::Io { .. }
+        | ClientError::Left
+        | ClientError::Answer { .. }
+        | ClientError::Unexpected => Unavailable::Now(error.into()),
+    }
+}

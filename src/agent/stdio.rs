@@ -1,0 +1,354 @@
+//! The protocol for adapters that run inside a client: JSON lines on standard input and output.
+//!
+//! One process serves all conversations of a client's process. Each conversation has one message
+//! under way at a time; what happens until its receipt is merged into the next one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use super::conversation::{AgentClient, Conversation};
+use super::follower::{Follower, Incoming};
+use super::outbox::{Batch, Budget, Next, Outbox};
+use super::until;
+use crate::clock;
+use crate::model::Seq;
+use crate::ops::{self, OpsError, Session, SessionChoice};
+use crate::wire::{FollowUpOptions, Kind, LevelName, Message};
+
+/// The longest line on standard input, in bytes.
+const MAX_LINE: u64 = 4096;
+
+/// How many receipts of a conversation, and lines for the adapter, may wait. Each conversation has
+/// one message under way, so they wait only while the other side is slow.
+const QUEUE: usize = 64;
+
+/// What the adapter says: one JSON object a line.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Request {
+    /// Follow this conversation, or follow it no longer.
+    Follow(String),
+    Unfollow(String),
+    /// The conversation `to` has the message with this id.
+    Received {
+        to: String,
+        id: String,
+    },
+}
+
+/// What the adapter gets: one JSON object a line.
+#[derive(Debug, Serialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+enum Reply {
+    /// The conversation is followed: what its tasks do from here on is delivered.
+    Following { to: String, session_name: String },
+    /// A message for the model.
+    Message {
+        to: String,
+        id: String,
+        message: Message,
+        options: FollowUpOptions,
+    },
+    /// A text for the user.
+    Notice {
+        to: String,
+        level: LevelName,
+        text: String,
+    },
+    /// The status line.
+    Status { to: String, text: Option<String> },
+    /// Another process follows the conversation now.
+    Replaced { to: String },
+    /// The conversation cannot be followed.
+    Failed { to: String, why: String },
+}
+
+/// What a client's adapter wants.
+#[derive(Debug)]
+pub(crate) struct ServeOptions {
+    pub(crate) client: AgentClient,
+    /// The conversations to follow from the start.
+    pub(crate) ids: Vec<String>,
+    /// Whether to follow the conversations that have pending follow-ups and that no process follows.
+    pub(crate) adopt: bool,
+    pub(crate) max_per_minute: u32,
+}
+
+/// Why an adapter is no longer served.
+#[derive(Debug)]
+pub(crate) enum ServeError<E> {
+    /// The session or its feed cannot be used.
+    Ops(OpsError),
+    /// Standard output cannot be written.
+    Print(E),
+}
+
+/// Serves an adapter until it closes standard input. `print` writes a line to standard output.
+///
+/// # Errors
+///
+/// When the session cannot be determined, or `print` fails.
+pub(crate) async fn serve<E>(
+    choice: SessionChoice,
+    options: ServeOptions,
+    mut print: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), ServeError<E>> {
+    let (replies, mut to_print) = mpsc::channel(QUEUE);
+    let mut lanes = Lanes {
+        client: options.client,
+        choice,
+        max_per_minute: options.max_per_minute,
+        replies,
+        receipts: BTreeMap::new(),
+        local: LocalSet::new(),
+        is_busy: false,
+    };
+    for id in &options.ids {
+        lanes.follow(id);
+    }
+    if options.adopt {
+        for id in lanes
+            .pending_conversations()
+            .await
+            .map_err(ServeError::Ops)?
+        {
+            lanes.follow(&id);
+        }
+    }
+    let mut requests = read_requests();
+    loop {
+        tokio::select! {
+            request = requests.recv() => match request {
+                Some(Request::Follow(id)) => lanes.follow(&id),
+                Some(Request::Unfollow(id)) => lanes.unfollow(&id),
+                Some(Request::Received { to, id }) => lanes.received(&to, id),
+                // The client has ended.
+                None => return Ok(()),
+            },
+            Some(reply) = to_print.recv() => {
+                print(&line_of(&reply)).map_err(ServeError::Print)?;
+            }
+            () = &mut lanes.local, if lanes.is_busy => lanes.is_busy = false,
+        }
+    }
+}
+
+fn line_of(reply: &Reply) -> String {
+    serde_json::to_string(reply).unwrap_or_default()
+}
+
+/// The conversations that are followed, each by a task of its own.
+struct Lanes {
+    client: AgentClient,
+    choice: SessionChoice,
+    max_per_minute: u32,
+    replies: mpsc::Sender<Reply>,
+    /// Where a conversation's receipts go, by its id.
+    receipts: BTreeMap<String, mpsc::Sender<String>>,
+    local: LocalSet,
+    /// Whether `local` has tasks. It ends at once when it has none.
+    is_busy: bool,
+}
+
+impl Lanes {
+    /// Follows a conversation, unless it is followed already.
+    fn follow(&mut self, id: &str) {
+        let Some(conversation) = Conversation::new(self.client, id) else {
+            return;
+        };
+        let lane = self.receipts.get(conversation.id());
+        if lane.is_some_and(|receipts| !receipts.is_closed()) {
+            return;
+        }
+        let (receipts, received) = mpsc::channel(QUEUE);
+        self.receipts.insert(conversation.id().to_owned(), receipts);
+        let lane = Lane {
+            to: conversation.id().to_owned(),
+            replies: self.replies.clone(),
+            received,
+            under_way: None,
+        };
+        let (choice, max) = (self.choice.clone(), self.max_per_minute);
+        let kinds = match self.client {
+            AgentClient::Pi => vec![Kind::Notice, Kind::FollowUp],
+            AgentClient::Claude | AgentClient::Opencode => vec![Kind::FollowUp],
+        };
+        self.is_busy = true;
+        self.local.spawn_local(async move {
+            let (to, replies) = (lane.to.clone(), lane.replies.clone());
+            if let Err(error) = lane.run(&choice, &conversation, kinds, max).await {
+                let why = whole_message(&error);
+                drop(replies.send(Reply::Failed { to, why }).await);
+            }
+        });
+    }
+
+    /// The lane of a conversation ends when its receipts can no longer come.
+    fn unfollow(&mut self, id: &str) {
+        self.receipts.remove(id);
+    }
+
+    fn received(&mut self, to: &str, id: String) {
+        if let Some(receipts) = self.receipts.get(to) {
+            // A full queue has receipts of messages that were never sent: this one is no better.
+            drop(receipts.try_send(id));
+        }
+    }
+
+    /// Returns the client's conversations for which the feed has a followUp that was not acknowledged
+    /// and that no process reads.
+    async fn pending_conversations(&self) -> Result<Vec<String>, OpsError> {
+        let mut session = Session::named(&self.choice)?;
+        session.settle().await?;
+        let prefix = format!("{}:", self.client.name());
+        let mut cursors = BTreeMap::new();
+        for consumer in ops::list_consumers(&session).await?.consumers {
+            if consumer.lag > 0 && consumer.reader.is_none() && consumer.name.starts_with(&prefix) {
+                cursors.insert(consumer.name, consumer.cursor);
+            }
+        }
+        let owners = ops::owners_with_pending_follow_ups(&session, &cursors)?;
+        let ids = owners
+            .iter()
+            .filter_map(|owner| owner.strip_prefix(&prefix));
+        Ok(ids.map(ToOwned::to_owned).collect())
+    }
+}
+
+/// One conversation.
+struct Lane {
+    to: String,
+    replies: mpsc::Sender<Reply>,
+    received: mpsc::Receiver<String>,
+    /// The id of the message whose receipt is awaited, and its records.
+    under_way: Option<(String, Vec<Seq>)>,
+}
+
+impl Lane {
+    async fn run(
+        mut self,
+        choice: &SessionChoice,
+        conversation: &Conversation,
+        kinds: Vec<Kind>,
+        max_per_minute: u32,
+    ) -> Result<(), OpsError> {
+        let mut session = Session::named(choice)?;
+        session.settle().await?;
+        let session_name = session.name.clone();
+        let mut outbox = Outbox::new(&session_name, max_per_minute, Budget::default());
+        let mut follower = Follower::new(session, conversation, kinds);
+        // Until then everything that is pending is collected into one message.
+        let mut is_caught_up = false;
+        let mut resume_at = None;
+        loop {
+            let may_hand_over = is_caught_up && self.under_way.is_none() && !outbox.is_empty();
+            let reply = tokio::select! {
+                // What is there already belongs into the same message.
+                biased;
+                incoming = follower.next() => match incoming? {
+                    Incoming::FollowUp(follow_up) => {
+                        outbox.push(follow_up);
+                        None
+                    }
+                    Incoming::Began { is_other_feed } => {
+                        is_caught_up = false;
+                        if is_other_feed {
+                            outbox.clear();
+                            self.under_way = None;
+                        }
+                        let session_name = session_name.clone();
+                        Some(Reply::Following { to: self.to.clone(), session_name })
+                    }
+                    Incoming::CaughtUp => {
+                        is_caught_up = true;
+                        None
+                    }
+                    Incoming::Notice { level, text } => {
+                        Some(Reply::Notice { to: self.to.clone(), level, text })
+                    }
+                    Incoming::Status(text) => Some(Reply::Status { to: self.to.clone(), text }),
+                    Incoming::Replaced => {
+                        drop(self.replies.send(Reply::Replaced { to: self.to }).await);
+                        return Ok(());
+                    }
+                },
+                received = self.received.recv() => {
+                    let Some(received) = received else { return Ok(()) };
+                    if let Some((_, seqs)) = self.under_way.take_if(|(id, _)| *id == received) {
+                        follower.settle(&seqs);
+                    }
+                    None
+                }
+                () = until(resume_at), if may_hand_over => {
+                    resume_at = None;
+                    match outbox.next(clock::now().wall) {
+                        Next::Hand(batch) => Some(self.under_way(*batch)),
+                        Next::Wait(until) => {
+                            resume_at = Some(until);
+                            None
+                        }
+                        Next::Nothing => None,
+                    }
+                }
+            };
+            if let Some(reply) = reply {
+                drop(self.replies.send(reply).await);
+            }
+        }
+    }
+
+    fn under_way(&mut self, batch: Batch) -> Reply {
+        let id = batch.id();
+        self.under_way = Some((id.clone(), batch.seqs));
+        Reply::Message {
+            to: self.to.clone(),
+            id,
+            message: batch.message,
+            options: batch.options,
+        }
+    }
+}
+
+fn whole_message(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Reads what the adapter says. The channel closes with standard input. Lines that cannot be read
+/// are passed over: they may come from a later version's adapter.
+fn read_requests() -> mpsc::Receiver<Request> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        let mut stdin = BufReader::new(tokio::io::stdin());
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut stdin)
+                .take(MAX_LINE)
+                .read_until(b'\n', &mut line)
+                .await;
+            if !matches!(read, Ok(n) if n > 0) {
+                return;
+            }
+            if let Ok(request) = serde_json::from_slice(&line)
+                && sender.send(request).await.is_err()
+            {
+                return;
+            }
+        }
+    });
+    receiver
+}

@@ -1,0 +1,89 @@
+//! `agent`: delivers follow-ups to the conversations of a client.
+
+use std::env;
+use std::io::Read;
+use std::path::PathBuf;
+
+use super::args::{Agent, AgentCommand, AgentServe};
+use super::context::{self, Context};
+use super::failure::{Failure, Kind, OrFail};
+use super::output;
+use crate::agent::claude::{self, HookInput, Waited};
+use crate::agent::{AgentClient, ServeError, ServeOptions, serve};
+use crate::config;
+use crate::ops::lookup;
+
+const WHAT: &str = "agent";
+
+/// The most that a hook gets on standard input, in bytes: a prompt may be in it.
+const MAX_INPUT: u64 = 64 << 20;
+
+pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Failure> {
+    context.limit.lift();
+    match args.client {
+        AgentCommand::Pi(args) => serve_adapter(context, AgentClient::Pi, args).await,
+        AgentCommand::Opencode(args) => serve_adapter(context, AgentClient::Opencode, args).await,
+        AgentCommand::Claude { wait } => claude_hook(context, wait).await,
+    }
+}
+
+async fn serve_adapter(
+    context: &Context,
+    client: AgentClient,
+    args: AgentServe,
+) -> Result<(), Failure> {
+    let options = ServeOptions {
+        client,
+        ids: args.id,
+        adopt: args.adopt,
+        max_per_minute: max_per_minute()?,
+    };
+    let mut interrupts = context::interrupts(WHAT)?;
+    let served = tokio::select! {
+        served = serve(context.choice(), options, output::line) => served,
+        () = output::stdout_closed() => return Ok(()),
+        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+    };
+    served.map_err(|error| match error {
+        ServeError::Ops(error) => Failure::of_ops(WHAT, error),
+        ServeError::Print(failure) => failure,
+    })
+}
+
+async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
+    let mut input = Vec::new();
+    let read = std::io::stdin().take(MAX_INPUT).read_to_end(&mut input);
+    read.map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?;
+    let input = HookInput::parse(&input).map_err(|error| {
+        let why = format!("standard input is not the input of a hook: {error}");
+        Failure::new(Kind::Failed, WHAT, why)
+    })?;
+    enter_project()?;
+    let choice = context.choice();
+    if !wait {
+        return claude::hook(&choice, &input).await.or_fail(WHAT);
+    }
+    let print = output::result_on_stderr;
+    let gone = output::stderr_closed();
+    let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
+    match waited.or_fail(WHAT)? {
+        // The code with which the client takes what was printed.
+        Waited::Woke => Err(Failure::silent(Kind::Usage)),
+        Waited::Left => Ok(()),
+    }
+}
+
+/// The session of a conversation is its project's, in whichever folder the hook is run.
+fn enter_project() -> Result<(), Failure> {
+    match lookup("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => env::set_current_dir(PathBuf::from(dir))
+            .map_err(|error| Failure::of(Kind::Failed, WHAT, &error)),
+        None => Ok(()),
+    }
+}
+
+fn max_per_minute() -> Result<u32, Failure> {
+    let config = config::load(&lookup)
+        .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    Ok(config.agents.max_per_minute)
+}

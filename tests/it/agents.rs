@@ -1,0 +1,456 @@
+//! Adapters: each message reaches the conversation that it is for, once, whoever is killed.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Output, Running, World};
+
+/// An adapter that runs inside a client.
+fn adapter(world: &World, args: &[&str]) -> Running {
+    let mut command = world.command(World::program());
+    command.arg("agent").args(args).stdin(Stdio::piped());
+    Running::start(command)
+}
+
+/// The lines until the conversation is followed.
+#[track_caller]
+fn until_following(adapter: &Running, id: &str) {
+    adapter.records_until(|line| line["kind"] == "following" && line["to"] == id);
+}
+
+/// The next message.
+#[track_caller]
+fn message(adapter: &Running) -> Value {
+    let lines = adapter.records_until(|line| line["kind"] == "message");
+    lines.last().unwrap().clone()
+}
+
+fn content(message: &Value) -> &str {
+    message["message"]["content"].as_str().unwrap()
+}
+
+#[track_caller]
+fn receive(adapter: &mut Running, message: &Value) {
+    let receipt = json!({"received": {"to": message["to"], "id": message["id"]}});
+    adapter.write(&format!("{receipt}\n"));
+}
+
+/// Waits until a consumer has acknowledged all follow-ups of the feed.
+#[track_caller]
+fn until_acknowledged(world: &World, consumer: &str) {
+    world.until_true("everything is acknowledged", || {
+        let status = world.daemon_status();
+        let consumers = status["consumers"].as_array().cloned().unwrap_or_default();
+        let last = world.records_of(&["--kind", "followUp"]).pop();
+        consumers.iter().any(|one| {
+            one["name"] == consumer
+                && last
+                    .as_ref()
+                    .is_none_or(|last| one["cursor"].as_u64() >= last["seq"].as_u64())
+        })
+    });
+}
+
+/// Runs a task of this owner to its end and waits until that is recorded.
+fn run_to_end(world: &World, owner: &str, name: &str) {
+    let mut command = world.command(World::program());
+    command
+        .args(["run", name, "--", "exit 3"])
+        .env("TMUX_TASK_OWNER", owner);
+    Output::of(command).ok();
+    world.until(&format!("the end of {name} is delivered"), |records| {
+        records.iter().any(|record| {
+            record["kind"] == "followUp"
+                && record["message"]["content"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(&format!("({name}) exited")))
+        })
+    });
+}
+
+#[test]
+fn each_conversation_hears_of_its_own_tasks_and_of_everybodys() {
+    let world = World::new();
+    world.daemon();
+    let mut adapter = adapter(&world, &["opencode", "--id", "one"]);
+    until_following(&adapter, "one");
+    adapter.write("{\"follow\":\"two\"}\n");
+    until_following(&adapter, "two");
+    run_to_end(&world, "opencode:one", "first");
+    let first = message(&adapter);
+    assert_eq!(first["to"], "one");
+    assert!(
+        content(&first).starts_with("[tmux-task notification]\n"),
+        "{first}"
+    );
+    receive(&mut adapter, &first);
+    run_to_end(&world, "opencode:two", "second");
+    let second = message(&adapter);
+    assert_eq!(second["to"], "two");
+    receive(&mut adapter, &second);
+    run_to_end(&world, "", "everybodys");
+    let (a, b) = (message(&adapter), message(&adapter));
+    assert_ne!(a["to"], b["to"]);
+    for told in [&a, &b] {
+        assert!(
+            content(told).contains("(everybodys) exited with code 3"),
+            "{told}"
+        );
+        receive(&mut adapter, told);
+    }
+    until_acknowledged(&world, "opencode:one");
+    until_acknowledged(&world, "opencode:two");
+}
+
+#[test]
+fn what_happens_until_the_receipt_is_one_message() {
+    let world = World::new();
+    world.daemon();
+    let mut adapter = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&adapter, "p");
+    run_to_end(&world, "pi:p", "a");
+    let first = message(&adapter);
+    for name in ["b", "c"] {
+        run_to_end(&world, "pi:p", name);
+    }
+    // A receipt for another message is none.
+    adapter.write("{\"received\":{\"to\":\"p\",\"id\":\"x:1\"}}\n");
+    receive(&mut adapter, &first);
+    let rest = message(&adapter);
+    for (name, n) in [("a", 0), ("b", 1), ("c", 1)] {
+        let told = content(&rest).matches(&format!("({name}) exited")).count();
+        assert_eq!(told, n, "{rest}");
+    }
+    assert_eq!(
+        content(&rest).matches("[tmux-task notification]").count(),
+        1
+    );
+}
+
+#[test]
+fn a_message_without_a_receipt_comes_again_after_every_crash() {
+    let world = World::new();
+    world.daemon();
+    let first = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&first, "p");
+    run_to_end(&world, "pi:p", "a");
+    let told = message(&first);
+    // The client dies before its session has the message.
+    first.signal(Signal::KILL);
+    let mut second = adapter(&world, &["pi", "--id", "p"]);
+    let again = message(&second);
+    assert_eq!(
+        (&again["id"], content(&again)),
+        (&told["id"], content(&told))
+    );
+    // The daemon dies before the acknowledgement.
+    world.kill_daemon();
+    receive(&mut second, &again);
+    run_to_end(&world, "pi:p", "b");
+    let next = message(&second);
+    assert!(!content(&next).contains("(a)"), "{next}");
+    assert!(content(&next).contains("(b) exited"), "{next}");
+    receive(&mut second, &next);
+    until_acknowledged(&world, "pi:p");
+}
+
+#[test]
+fn a_new_conversation_hears_nothing_old_but_of_its_own_task() {
+    let world = World::new();
+    run_to_end(&world, "", "earlier");
+    run_to_end(&world, "pi:other", "others");
+    // Its shell was quicker than its adapter.
+    run_to_end(&world, "pi:p", "own");
+    let adapter = adapter(&world, &["pi", "--id", "p"]);
+    let told = message(&adapter);
+    assert!(content(&told).contains("(own) exited"), "{told}");
+    for name in ["earlier", "others"] {
+        assert!(!content(&told).contains(name), "{told}");
+    }
+}
+
+#[test]
+fn only_conversations_with_pending_messages_of_their_own_are_adopted() {
+    let world = World::new();
+    world.daemon();
+    let before = adapter(&world, &["opencode", "--id", "a", "--id", "b"]);
+    until_following(&before, "a");
+    until_following(&before, "b");
+    before.signal(Signal::KILL);
+    run_to_end(&world, "opencode:a", "a");
+    run_to_end(&world, "", "everybodys");
+    world.until_true("nobody follows them", || {
+        let status = world.daemon_status();
+        let consumers = status["consumers"].as_array().unwrap().clone();
+        consumers.len() == 2 && consumers.iter().all(|one| one["reader"].is_null())
+    });
+    let mut after = adapter(&world, &["opencode", "--adopt"]);
+    let told = message(&after);
+    assert_eq!(told["to"], "a");
+    receive(&mut after, &told);
+    until_acknowledged(&world, "opencode:a");
+    let consumers = world.daemon_status()["consumers"].clone();
+    assert!(consumers[1]["reader"].is_null(), "{consumers}");
+}
+
+#[test]
+fn an_adapter_that_takes_over_ends_the_one_before() {
+    let world = World::new();
+    world.daemon();
+    let first = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&first, "p");
+    let second = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&second, "p");
+    first.records_until(|line| line["kind"] == "replaced");
+}
+
+#[test]
+fn an_adapter_ends_with_its_client() {
+    let world = World::new();
+    world.daemon();
+    let mut command = world.command(World::program());
+    command.args(["agent", "pi", "--id", "p"]);
+    // Standard input is at its end.
+    assert_eq!(Output::of(command).code, 0);
+}
+
+#[test]
+fn beyond_its_budget_a_conversation_waits_and_others_do_not() {
+    let world = World::new();
+    let config = world.path("conf").join("tmux-task");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("config.toml"), "[agents]\nmax-per-minute = 1\n").unwrap();
+    world.daemon();
+    let mut adapter = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&adapter, "p");
+    run_to_end(&world, "pi:p", "a");
+    let first = message(&adapter);
+    receive(&mut adapter, &first);
+    until_acknowledged(&world, "pi:p");
+    run_to_end(&world, "pi:p", "b");
+    // A second conversation has a budget of its own; when it has its message, ours would be there.
+    adapter.write("{\"follow\":\"q\"}\n");
+    until_following(&adapter, "q");
+    run_to_end(&world, "pi:q", "c");
+    let second = message(&adapter);
+    assert_eq!(second["to"], "q", "{second}");
+}
+
+// --- Claude Code
+
+/// A conversation of Claude Code, whose client is a process of ours.
+struct Claude<'a> {
+    world: &'a World,
+    client: std::process::Child,
+}
+
+impl<'a> Claude<'a> {
+    fn start(world: &'a World) -> Self {
+        let client = Command::new("sleep").arg("1000").spawn().unwrap();
+        Self { world, client }
+    }
+
+    fn transcript(&self) -> std::path::PathBuf {
+        self.world.path("transcript.jsonl")
+    }
+
+    fn input(&self, event: &str) -> String {
+        let transcript = self.transcript();
+        json!({"session_id": "c1", "transcript_path": transcript, "hook_event_name": event})
+            .to_string()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.world.command(World::program());
+        command
+            .args(["agent", "claude"])
+            .args(args)
+            .env("CLAUDE_PID", self.client.id().to_string())
+            .env("CLAUDE_PROJECT_DIR", self.world.project());
+        command
+    }
+
+    /// Runs a hook to its end.
+    fn hook(&self, event: &str, args: &[&str]) -> Output {
+        Output::with_input(self.command(args), &self.input(event))
+    }
+
+    /// A waiter in the background.
+    fn waiter(&self, event: &str) -> Running {
+        let mut command = self.command(&["--wait"]);
+        command.stdin(Stdio::piped());
+        let mut waiter = Running::start(command);
+        waiter.write(&self.input(event));
+        waiter.close_stdin();
+        self.world.until_true("the waiter follows", || {
+            let status = self.world.daemon_status();
+            let consumers = status["consumers"].as_array().cloned().unwrap_or_default();
+            consumers.iter().any(|one| {
+                one["name"] == "claude:c1" && one["reader"] == waiter.pid().as_raw_nonzero().get()
+            })
+        });
+        waiter
+    }
+
+    /// What the client writes when the model gets a message.
+    fn write_transcript(&self, kind: &str, text: &str) {
+        let mut file = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(self.transcript())
+            .unwrap();
+        let line = format!("{{\"type\":\"{kind}\",\"content\":{}}}", json!(text));
+        writeln!(file, "{line}").unwrap();
+    }
+
+    /// The client is killed and started again.
+    fn crash(&mut self) {
+        self.client.kill().unwrap();
+        self.client.wait().unwrap();
+        self.client = Command::new("sleep").arg("1000").spawn().unwrap();
+    }
+}
+
+impl Drop for Claude<'_> {
+    fn drop(&mut self) {
+        drop(self.client.kill());
+        drop(self.client.wait());
+    }
+}
+
+#[test]
+fn a_waiter_wakes_the_model_and_the_transcript_is_the_receipt() {
+    let world = World::new();
+    world.daemon();
+    let claude = Claude::start(&world);
+    let waiter = claude.waiter("SessionStart");
+    run_to_end(&world, "claude:c1", "a");
+    let woke = woken(waiter);
+    assert!(woke.contains("(a) exited with code 3"), "{woke}");
+    // The message waits in the client's queue: the next waiter does not repeat it.
+    claude.write_transcript("queue-operation", &woke);
+    let waiter = claude.waiter("UserPromptSubmit");
+    run_to_end(&world, "claude:c1", "b");
+    let second = woken(waiter);
+    assert!(
+        second.contains("(b) exited") && !second.contains("(a)"),
+        "{second}"
+    );
+    claude.write_transcript("user", &woke);
+    claude.write_transcript("user", &second);
+    let mut waiter = claude.waiter("Stop");
+    until_acknowledged(&world, "claude:c1");
+    // A second waiter leaves.
+    assert_eq!(claude.hook("Stop", &["--wait"]).code, 0);
+    // The end of the conversation ends the waiter.
+    assert_eq!(claude.hook("SessionEnd", &[]).code, 0);
+    assert_eq!(waiter.wait(), 0);
+}
+
+/// What a waiter printed that woke the model.
+#[track_caller]
+fn woken(mut waiter: Running) -> String {
+    let mut text = String::new();
+    while !text.ends_with(")\n") {
+        text.push_str(&waiter.complaint());
+        text.push('\n');
+    }
+    assert_eq!(waiter.wait(), 2);
+    text
+}
+
+#[test]
+fn a_message_that_the_model_never_got_comes_again_to_the_next_client() {
+    let world = World::new();
+    world.daemon();
+    let mut claude = Claude::start(&world);
+    let waiter = claude.waiter("SessionStart");
+    run_to_end(&world, "claude:c1", "a");
+    let lost = woken(waiter);
+    claude.write_transcript("queue-operation", &lost);
+    claude.crash();
+    let again = claude.hook("SessionStart", &["--wait"]);
+    assert_eq!((again.code, &again.err), (2, &lost));
+    claude.write_transcript("user", &again.err);
+    claude.crash();
+    // This one arrived.
+    let waiter = claude.waiter("SessionStart");
+    until_acknowledged(&world, "claude:c1");
+    run_to_end(&world, "claude:c1", "b");
+    let next = woken(waiter);
+    assert!(
+        next.contains("(b) exited") && !next.contains("(a)"),
+        "{next}"
+    );
+}
+
+#[test]
+fn shells_of_a_conversation_have_its_session() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_SESSION", "");
+    let file = world.path("env.sh");
+    let claude = Claude::start(&world);
+    let mut command = claude.command(&[]);
+    command.env("CLAUDE_ENV_FILE", &file);
+    Output::with_input(command, &claude.input("SessionStart")).ok();
+    let line = fs::read_to_string(&file).unwrap();
+    let name = line.strip_prefix("export TMUX_TASK_SESSION='").unwrap();
+    assert!(name.starts_with("task-project-"), "{line}");
+    // What the user has set stays.
+    fs::remove_file(&file).unwrap();
+    let mut command = claude.command(&[]);
+    command
+        .env("CLAUDE_ENV_FILE", &file)
+        .env("TMUX_TASK_SESSION", "mine");
+    Output::with_input(command, &claude.input("SessionStart")).ok();
+    assert!(!Path::new(&file).exists());
+}
+
+#[test]
+fn what_is_no_hook_input_is_refused() {
+    let world = World::new();
+    let mut command = world.command(World::program());
+    command.args(["agent", "claude", "--wait"]);
+    let output = Output::with_input(command, "hello\n");
+    assert_eq!(output.code, 1, "{output}");
+    assert!(
+        output
+            .err
+            .starts_with("tmux-task: agent: standard input is not"),
+        "{output}"
+    );
+}
+
+// --- init
+
+#[test]
+fn an_adapter_is_shown_then_written_then_removed() {
+    let world = World::new();
+    let path = world.path("conf").join("opencode/plugin/tmux-task.js");
+    let shown = world.task(["init", "opencode"]);
+    assert_eq!(shown.ok(), format!("would write {}\n", path.display()));
+    assert!(!path.exists());
+    world.task(["init", "opencode", "--write"]).ok();
+    assert!(
+        fs::read_to_string(&path)
+            .unwrap()
+            .contains("tmux-task agent opencode")
+    );
+    world.task(["init", "opencode", "--remove"]).ok();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_client_that_is_missing_is_named() {
+    let mut world = World::new();
+    world.set("PATH", "/nowhere");
+    let output = world.task(["init", "pi", "--write"]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("could not start `pi`"), "{output}");
+    assert!(output.err.contains("put it on PATH"), "{output}");
+}
