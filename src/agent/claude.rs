@@ -40,6 +40,10 @@ const TRY_EVERY: Duration = Duration::from_millis(20);
 const FIRST_CHECK: Duration = Duration::from_secs(1);
 const LONGEST_CHECK: Duration = Duration::from_secs(300);
 
+/// By how much two processes' readings of the same start may differ, in milliseconds: each computes it
+/// from clocks of its own.
+const START_DIFFERS: u64 = 1000;
+
 /// The longest line of a transcript that is examined, in bytes.
 const MAX_LINE: usize = 16 << 20;
 
@@ -221,7 +225,7 @@ impl Waiter<'_> {
                 biased;
                 incoming = self.follower.next() => match incoming? {
                     Incoming::FollowUp(follow_up) => {
-                        self.receive(follow_up);
+                        self.receive(*follow_up);
                     }
                     Incoming::Began { is_other_feed } => {
                         is_caught_up = false;
@@ -323,7 +327,9 @@ fn client_process() -> Option<(u32, Millis)> {
 }
 
 fn is_alive(client: Option<(u32, Millis)>) -> bool {
-    client.is_some_and(|(pid, started)| process::started_at(pid) == Some(started))
+    client.is_some_and(|(pid, started)| {
+        process::started_at(pid).is_some_and(|now| now.abs_diff(started) <= START_DIFFERS)
+    })
 }
 
 /// Whether the transcript shows that the model got the message. Lines about the client's queue do

@@ -35,7 +35,7 @@ pub(crate) enum Incoming {
         is_other_feed: bool,
     },
     /// A message for the conversation.
-    FollowUp(FollowUp),
+    FollowUp(Box<FollowUp>),
     /// A text for the user. Those from before the stream began are left out.
     Notice { level: LevelName, text: String },
     /// The status line; `None` when the session is missing.
@@ -173,10 +173,11 @@ impl Follower {
         let daemon = self.session.daemon_or_start().await;
         let daemon = daemon.map_err(Unavailable::Now)?;
         let mut client = daemon.ok_or_else(|| Unavailable::Now(self.session.no_daemon()))?;
-        let is_new = match client.ask(&Request::Consumers).await.map_err(unavailable)? {
-            Response::Consumers(list) => list.consumers.iter().all(|one| one.name != self.name),
-            _ => return Err(unavailable(ClientError::Unexpected)),
+        let known = client.ask(&Request::Consumers).await;
+        let Response::Consumers(known) = known.map_err(unavailable)? else {
+            return Err(unavailable(ClientError::Unexpected));
         };
+        let is_new = known.consumers.iter().all(|one| one.name != self.name);
         let request = ConsumeRequest {
             name: self.name.clone(),
             from_now: false,
@@ -251,13 +252,14 @@ impl Follower {
                 let is_wanted = stream
                     .own_since
                     .is_none_or(|since| !is_earlier || (owner.is_some() && time >= since));
-                is_wanted.then_some(Incoming::FollowUp(FollowUp {
+                let follow_up = FollowUp {
                     epoch: record.epoch,
                     seq: record.seq,
                     time,
                     message,
                     options,
-                }))
+                };
+                is_wanted.then(|| Incoming::FollowUp(Box::new(follow_up)))
             }
             RecordBody::Notice { level, text, .. } => {
                 (!is_earlier).then_some(Incoming::Notice { level, text })

@@ -224,7 +224,7 @@ mod tests {
             "content": format!("{HEADER}\n{text}"),
             "display": true,
             "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
-                "sessionName": "s", "level": if seq % 2 == 0 { "warning" } else { "info" },
+                "sessionName": "s", "level": if seq.is_multiple_of(2) { "warning" } else { "info" },
                 "events": [{"type": "exited", "level": "info", "task": {"windowId": "@1",
                     "windowName": text}}]},
         });
@@ -237,6 +237,9 @@ mod tests {
             options: serde_json::from_value(options).unwrap(),
         }
     }
+
+    /// A time far from 0, at which no budget was used.
+    const DAY: Millis = 86_400_000;
 
     fn outbox(max: u32) -> Outbox {
         Outbox::new("work", max, Budget::default())
@@ -282,15 +285,15 @@ mod tests {
     fn a_crash_loop_costs_a_bounded_number_of_turns() {
         let mut outbox = outbox(3);
         for seq in 1..=3 {
-            let now = 1000 * Millis::try_from(seq).unwrap();
+            let now = DAY + 1000 * Millis::try_from(seq).unwrap();
             outbox.push(follow_up(seq, now, "loop"));
             hand(&mut outbox, now);
         }
         for seq in 4..=20 {
-            outbox.push(follow_up(seq, 5000, "loop"));
-            assert_eq!(outbox.next(5000), Next::Wait(61_000));
+            outbox.push(follow_up(seq, DAY + 5000, "loop"));
+            assert_eq!(outbox.next(DAY + 5000), Next::Wait(DAY + 61_000));
         }
-        let batch = hand(&mut outbox, 61_000);
+        let batch = hand(&mut outbox, DAY + 61_000);
         assert_eq!(
             batch.message.content,
             format!(
@@ -301,14 +304,14 @@ mod tests {
         assert_eq!(batch.id(), "e:20");
         // The next minute has begun with the summary.
         for seq in 21..=22 {
-            outbox.push(follow_up(seq, 62_000, "again"));
-            assert_eq!(hand(&mut outbox, 62_000).seqs, [seq]);
+            outbox.push(follow_up(seq, DAY + 62_000, "again"));
+            assert_eq!(hand(&mut outbox, DAY + 62_000).seqs, [seq]);
         }
-        outbox.push(follow_up(23, 62_000, "again"));
-        assert_eq!(outbox.next(62_000), Next::Wait(121_000));
+        outbox.push(follow_up(23, DAY + 62_000, "again"));
+        assert_eq!(outbox.next(DAY + 62_000), Next::Wait(DAY + 121_000));
         // One alone is not worth a summary.
         assert!(
-            hand(&mut outbox, 121_000)
+            hand(&mut outbox, DAY + 121_000)
                 .message
                 .content
                 .ends_with("again")

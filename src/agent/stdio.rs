@@ -255,7 +255,7 @@ impl Lane {
                 biased;
                 incoming = follower.next() => match incoming? {
                     Incoming::FollowUp(follow_up) => {
-                        outbox.push(follow_up);
+                        outbox.push(*follow_up);
                         None
                     }
                     Incoming::Began { is_other_feed } => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::OpsError;
 use super::session::Session;
-use crate::feed::{Line, WholeLines};
+use crate::feed::{Line, WholeLines, has_files};
 use crate::model::Seq;
 use crate::wire::RecordBody;
 
@@ -16,7 +16,7 @@ pub(crate) fn owners_with_pending_follow_ups(
 ) -> Result<BTreeSet<String>, OpsError> {
     let mut owners = BTreeSet::new();
     let path = session.paths.feed();
-    let Some(first) = cursors.values().min().filter(|_| path.exists()) else {
+    let Some(first) = cursors.values().min().filter(|_| has_files(&path)) else {
         return Ok(owners);
     };
     let mut lines = WholeLines::after(&path, *first)?;

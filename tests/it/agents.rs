@@ -454,3 +454,94 @@ fn a_client_that_is_missing_is_named() {
     assert!(output.err.contains("could not start `pi`"), "{output}");
     assert!(output.err.contains("put it on PATH"), "{output}");
 }
+
+// --- opencode
+
+/// opencode as the plugin sees it: `store ID` on standard input is opencode's report that it has
+/// stored a message; the arguments are the messages that it has from the start.
+const OPENCODE: &str = r#"
+import { createInterface } from "node:readline"
+import { TmuxTask } from "./tmux-task.mjs"
+const say = (line) => console.log(JSON.stringify(line))
+const stored = process.argv.slice(2)
+const client = { session: {
+  promptAsync: async ({ path, body }) => {
+    say({ kind: "prompt", to: path.id, id: body.messageID, text: body.parts[0].text })
+    return {}
+  },
+  messages: async () => ({ data: stored.map((id) => ({ info: { id } })) }),
+} }
+const plugin = await TmuxTask({ client, directory: process.cwd() })
+const output = { env: {} }
+await plugin["shell.env"]({ cwd: process.cwd(), sessionID: "ses_1" }, output)
+say({ kind: "env", env: output.env })
+for await (const line of createInterface({ input: process.stdin })) {
+  const id = line.split(" ")[1]
+  stored.push(id)
+  await plugin.event({ event: { type: "message.updated", properties: { info: { id, sessionID: "ses_1" } } } })
+}
+process.exit(0)
+"#;
+
+fn opencode(world: &World, stored: &[&str]) -> Running {
+    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("hooks/opencode/tmux-task.js");
+    fs::copy(plugin, world.path("tmux-task.mjs")).unwrap();
+    fs::write(world.path("opencode.mjs"), OPENCODE).unwrap();
+    let mut command = world.command("node");
+    command
+        .arg(world.path("opencode.mjs"))
+        .args(stored)
+        .stdin(Stdio::piped());
+    Running::start(command)
+}
+
+#[test]
+fn the_plugin_of_opencode_delivers_once() {
+    let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
+    world.daemon();
+    let mut client = opencode(&world, &[]);
+    let env = client.record()["env"].clone();
+    assert_eq!(env, json!({"TMUX_TASK_OWNER": "opencode:ses_1"}));
+    run_to_end(&world, "opencode:ses_1", "a");
+    let prompt = client.record();
+    assert_eq!(prompt["to"], "ses_1");
+    assert!(
+        prompt["text"]
+            .as_str()
+            .unwrap()
+            .contains("(a) exited with code 3"),
+        "{prompt}"
+    );
+    let id = prompt["id"].as_str().unwrap();
+    assert!(id.starts_with("msg_") && id.len() == 30, "{id}");
+    client.write(&format!("store {id}\n"));
+    until_acknowledged(&world, "opencode:ses_1");
+    // opencode stores the next one and is killed before the plugin knows.
+    run_to_end(&world, "opencode:ses_1", "b");
+    let prompt = client.record();
+    client.signal(Signal::KILL);
+    client.wait();
+    let second = prompt["id"].as_str().unwrap();
+    let client = opencode(&world, &[id, second]);
+    assert_eq!(client.record()["kind"], "env");
+    until_acknowledged(&world, "opencode:ses_1");
+    run_to_end(&world, "opencode:ses_1", "c");
+    let prompt = client.record();
+    let text = prompt["text"].as_str().unwrap();
+    assert!(
+        text.contains("(c) exited") && !text.contains("(b)"),
+        "{prompt}"
+    );
+}
+
+#[test]
+fn shells_of_opencode_have_the_session_that_is_followed() {
+    let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
+    world.set("TMUX_TASK_SESSION", "");
+    let client = opencode(&world, &[]);
+    let env = client.record()["env"].clone();
+    let name = env["TMUX_TASK_SESSION"].as_str().unwrap();
+    assert!(name.starts_with("task-project-"), "{env}");
+}
