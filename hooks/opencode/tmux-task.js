@@ -14,6 +14,9 @@ const LONGEST_RETRY = 30_000
 // that is delivered too, if tmux-task runs at all.
 const FOLLOWED_WITHIN = 2000
 
+// How long the first shell waits for the name of the task session, in milliseconds.
+const NAMED_WITHIN = 5000
+
 // How long to wait for the event that a message is stored before looking for it, in milliseconds.
 const STORED_WITHIN = 5000
 
@@ -36,12 +39,21 @@ function messageIdOf(id, now = Date.now()) {
   return `msg_${time.toString(16).padStart(12, "0")}${suffixOf(id)}`
 }
 
+/** Resolves with the promise, or with nothing after so many milliseconds. */
+async function within(time, promise) {
+  let timer
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, time)))
+  const result = await Promise.race([promise, late])
+  clearTimeout(timer)
+  return result
+}
+
 class Followers {
   constructor(client, directory) {
     this.client = client
     this.directory = directory
     this.retry = FIRST_RETRY
-    this.sessionName = undefined
+    this.sessionName = new Promise((resolve) => (this.named = resolve))
     this.wanted = new Set()
     this.followed = new Map() // session id -> { promise, resolve }
     this.underWay = new Map() // session id -> { id, messageID, received }
@@ -84,10 +96,7 @@ class Followers {
       this.wanted.add(id)
       this.say({ follow: id })
     }
-    let timer
-    const late = new Promise((resolve) => (timer = setTimeout(resolve, FOLLOWED_WITHIN)))
-    await Promise.race([state.promise, late])
-    clearTimeout(timer)
+    await within(FOLLOWED_WITHIN, state.promise)
   }
 
   receive(line) {
@@ -99,9 +108,11 @@ class Followers {
     }
     const { to } = reply
     switch (reply.kind) {
+      case "hello":
+        this.named(reply.sessionName)
+        break
       case "following":
         this.retry = FIRST_RETRY
-        this.sessionName = reply.sessionName
         this.followed.get(to)?.resolve()
         break
       case "message":
@@ -129,10 +140,7 @@ class Followers {
         const stored = new Promise((resolve) => (state.stored = resolve))
         const answer = await this.client.session.promptAsync({ path: { id: to }, body: { messageID: state.messageID, parts: [{ type: "text", text }] } })
         if (answer.error) throw new Error(JSON.stringify(answer.error))
-        let timer
-        const late = new Promise((resolve) => (timer = setTimeout(resolve, STORED_WITHIN)))
-        await Promise.race([stored, late])
-        clearTimeout(timer)
+        await within(STORED_WITHIN, stored)
         if (this.underWay.get(to) !== state) return
       } catch {
         await new Promise((resolve) => setTimeout(resolve, wait).unref?.())
@@ -172,11 +180,11 @@ export const TmuxTask = async ({ client, directory }) => {
   return {
     "shell.env": async (input, output) => {
       if (!input.sessionID) return
-      await followers.follow(input.sessionID)
       output.env.TMUX_TASK_OWNER = `opencode:${input.sessionID}`
-      if (followers.sessionName && !process.env.TMUX_TASK_SESSION && !process.env.PI_TMUX_SESSION) {
-        output.env.TMUX_TASK_SESSION = followers.sessionName
-      }
+      await followers.follow(input.sessionID)
+      if (process.env.TMUX_TASK_SESSION || process.env.PI_TMUX_SESSION) return
+      const name = await within(NAMED_WITHIN, followers.sessionName)
+      if (name) output.env.TMUX_TASK_SESSION = name
     },
     event: async ({ event }) => {
       if (event.type === "message.updated") followers.stored(event.properties.info.sessionID, event.properties.info.id)

@@ -48,6 +48,8 @@ enum Request {
     rename_all_fields = "camelCase"
 )]
 enum Reply {
+    /// The first line: the task session of the conversations.
+    Hello { session_name: String },
     /// The conversation is followed: what its tasks do from here on is delivered.
     Following { to: String, session_name: String },
     /// A message for the model.
@@ -101,6 +103,11 @@ pub(crate) async fn serve<E>(
     options: ServeOptions,
     mut print: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), ServeError<E>> {
+    let session = Session::named(&choice).map_err(ServeError::Ops)?;
+    let hello = Reply::Hello {
+        session_name: session.name,
+    };
+    print(&line_of(&hello)).map_err(ServeError::Print)?;
     let (replies, mut to_print) = mpsc::channel(QUEUE);
     let mut lanes = Lanes {
         client: options.client,
