@@ -78,8 +78,8 @@ pub(crate) enum Command {
     Kill(Kill),
     /// End the task session with all its tasks
     KillAll(KillAll),
-    /// Remove the tasks that have ended
-    Prune(Json),
+    /// Remove the tasks that have ended, or the state of sessions that are gone
+    Prune(Prune),
     /// Print the status line; nothing when the session is missing
     Status(Json),
     /// Check everything that tmux-task depends on, and say what to do
@@ -557,6 +557,21 @@ pub(crate) struct Kill {
 pub(crate) struct KillAll {
     /// Do not ask
     #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Instead of tasks: remove the state folders of all sessions that are gone. Lists them and asks
+    #[arg(long)]
+    pub(crate) state: bool,
+    /// With --state: also those with messages that nobody has read or acknowledged
+    #[arg(long, requires = "state")]
+    pub(crate) unread: bool,
+    /// With --state: do not ask
+    #[arg(short, long, requires = "state")]
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) json: Json,

@@ -1,14 +1,12 @@
 //! `kill`, `kill-all`, `prune`.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use serde_json::json;
 
-use super::args::{Json, Kill, KillAll};
+use super::args::{Json, Kill, KillAll, Prune};
 use super::context::Context;
-use super::failure::{Failure, Kind, OrFail};
-use super::output;
-use crate::ops::{self, Session, SessionToKill};
+use super::failure::{Failure, OrFail};
+use super::{confirm, output, prune_state};
+use crate::ops;
 use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
@@ -21,47 +19,28 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     let session = context.session("kill-all").await?;
     let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
     if !args.yes {
-        confirm(&session, &target)?;
+        let active = target.tasks.iter().filter(|task| task.is_alive()).count();
+        let n = target.tasks.len();
+        let tasks = if n == 1 { "task" } else { "tasks" };
+        let name = &session.name;
+        confirm::ask(
+            "kill-all",
+            "this ends every task",
+            &format!("End session {name} with {n} {tasks} ({active} active)?"),
+            "nothing was ended",
+        )?;
     }
     let ended = ops::kill_all(&session, &target).await.or_fail("kill-all")?;
     report("killed", &ended, args.json)
 }
 
-pub(super) async fn prune(context: &Context, args: Json) -> Result<(), Failure> {
+pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {
     let session = context.session("prune").await?;
+    if args.state {
+        return prune_state::run(&session, &args).await;
+    }
     let pruned = ops::prune(&session).await.or_fail("prune")?;
-    report("pruned", &pruned, args)
-}
-
-fn confirm(session: &Session, target: &SessionToKill) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        let why = "this ends every task, and there is no terminal to ask on";
-        return Err(
-            Failure::new(Kind::Usage, "kill-all", why).with_hint("say --yes when you mean it")
-        );
-    }
-    let active = target.tasks.iter().filter(|task| task.is_alive()).count();
-    let n = target.tasks.len();
-    let tasks = if n == 1 { "task" } else { "tasks" };
-    let mut stderr = io::stderr();
-    let question = format!(
-        "End session {} with {n} {tasks} ({active} active)? [y/N] ",
-        session.name
-    );
-    let mut answer = String::new();
-    let asked = write!(stderr, "{question}")
-        .and_then(|()| stderr.flush())
-        .and_then(|()| io::stdin().lock().read_line(&mut answer));
-    asked.map_err(|error| Failure::of(Kind::Failed, "kill-all", &error))?;
-    if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-        Ok(())
-    } else {
-        Err(Failure::new(
-            Kind::Failed,
-            "kill-all",
-            "not confirmed, nothing was ended",
-        ))
-    }
+    report("pruned", &pruned, args.json)
 }
 
 fn report(done: &str, ended: &[EndedTask], args: Json) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 mod agent;
 mod args;
+mod confirm;
 mod consume;
 mod consumer;
 mod context;
@@ -17,6 +18,7 @@ mod liveness;
 mod logs;
 mod ls;
 mod output;
+mod prune_state;
 mod replay;
 mod run;
 mod search;

@@ -60,6 +60,8 @@ pub struct Holdings {
     pub epoch: String,
     /// The sequence number of the last follow-up.
     pub last_follow_up: Option<Seq>,
+    /// When it was made.
+    pub last_follow_up_at: Option<Millis>,
     /// When a run last began or ended.
     pub last_run: Option<Millis>,
 }
@@ -97,7 +99,10 @@ impl Holdings {
     fn add(&mut self, record: DurableRecord) {
         match &record.body {
             RecordBody::FollowUp { .. } => {
-                self.last_follow_up.get_or_insert(record.seq);
+                if self.last_follow_up.is_none() {
+                    self.last_follow_up = Some(record.seq);
+                    self.last_follow_up_at = parse_rfc3339(&record.time);
+                }
             }
             RecordBody::Event(fields) => match fields.event_type {
                 EventType::Started | EventType::Exited | EventType::Disappeared => {
@@ -147,6 +152,7 @@ mod tests {
         let holds = |last| Holdings {
             epoch: "e".to_owned(),
             last_follow_up: last,
+            last_follow_up_at: None,
             last_run: None,
         };
         assert!(!holds(None).has_unread(None, &[]));
@@ -161,6 +167,7 @@ mod tests {
         let feed = Holdings {
             epoch: "e".to_owned(),
             last_follow_up: Some(4),
+            last_follow_up_at: None,
             last_run: None,
         };
         let consumer = |epoch: &str, cursor, first_left_out| SavedConsumer {

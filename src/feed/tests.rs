@@ -852,6 +852,7 @@ fn what_a_feed_holds_is_read_from_its_end() {
     let expected = |last_follow_up, last_run| Holdings {
         epoch: "e1".to_owned(),
         last_follow_up,
+        last_follow_up_at: last_follow_up.map(|_| 0),
         last_run: Some(last_run),
     };
     assert_eq!(holdings(&feed.path).unwrap(), expected(None, 1000));

@@ -131,7 +131,7 @@ fn require_feed(session: &Session) -> Result<(), OpsError> {
 }
 
 fn failed(folder: &Path, source: io::Error) -> OpsError {
-    OpsError::Consumers {
+    OpsError::Folder {
         folder: folder.to_owned(),
         source,
     }

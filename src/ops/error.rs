@@ -44,10 +44,10 @@ pub(crate) enum OpsError {
     /// The feed has no consumer of this name.
     #[error("no consumer `{0}`")]
     NoConsumer(String),
-    /// The files of consumers cannot be read or removed.
+    /// A folder of state, or a file in it, cannot be read or removed.
     #[error("could not use {}", .folder.display())]
-    Consumers {
-        /// Their folder.
+    Folder {
+        /// The folder.
         folder: PathBuf,
         /// Why.
         #[source]
@@ -162,7 +162,7 @@ impl OpsError {
             },
             Self::Name(NameError::Ambiguous { .. })
             | Self::Feed(_)
-            | Self::Consumers { .. }
+            | Self::Folder { .. }
             | Self::NoPane(_)
             | Self::NoDirectory { .. }
             | Self::Directory { .. }
@@ -219,7 +219,7 @@ impl OpsError {
             }
             Self::Usage(_)
             | Self::Feed(_)
-            | Self::Consumers { .. }
+            | Self::Folder { .. }
             | Self::NoPane(_)
             | Self::Directory { .. }
             | Self::Runtime { .. }

@@ -18,6 +18,7 @@ mod search;
 mod send;
 mod session;
 mod session_name;
+mod state_folders;
 mod wait;
 
 pub(crate) use consumers::{list_consumers, remove_consumer};
@@ -25,7 +26,7 @@ pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
 pub(crate) use error::{ErrorKind, OpsError};
 pub(crate) use explain::explain;
-pub(crate) use kill::{SessionToKill, kill, kill_all, prune, session_to_kill};
+pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, list};
 pub(crate) use logs::{Log, earlier_log, follow_log, present_log};
 pub(crate) use pending::owners_with_pending_follow_ups;
@@ -33,6 +34,7 @@ pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
+pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 
 use std::ffi::OsString;

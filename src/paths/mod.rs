@@ -127,6 +127,20 @@ impl Paths {
         })
     }
 
+    /// Returns the files of the session that has this state folder, a folder beside this one. How its
+    /// daemon was asked for is not known.
+    #[must_use]
+    pub fn of_folder(&self, state: &Path) -> Self {
+        let key = state.file_name().unwrap_or_default();
+        Self {
+            asked: String::new(),
+            key: key.to_string_lossy().into_owned(),
+            state: state.to_owned(),
+            runtime: self.runtime.clone(),
+            server_key: self.server_key.clone(),
+        }
+    }
+
     /// Returns the feed's file.
     #[must_use]
     pub fn feed(&self) -> PathBuf {

@@ -33,6 +33,7 @@ mod presence;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;
+mod prune_state;
 #[cfg(target_os = "linux")]
 mod reach;
 mod renames;

@@ -1,0 +1,275 @@
+//! The state folders of sessions that are gone: which there are, and removing them.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+use super::error::OpsError;
+use super::lookup;
+use super::session::Session;
+use crate::config;
+use crate::daemon::is_held;
+use crate::feed::{Retention, holdings, last_read, load_consumers, load_saved};
+use crate::model::{Millis, SessionLife};
+use crate::paths::{Paths, name_in};
+use crate::tmux::{self, MarkedSession};
+use crate::wire::{SavedLife, SavedSession};
+use crate::{clock, files, process};
+
+/// By how much the two times at which a process started may differ, in milliseconds: tmux's clock
+/// counts seconds, and the kernel's ticks are added to the time of the boot.
+const SAME_START: Millis = 5000;
+
+/// A state folder.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// The name of its session; `None` where it is not known.
+    pub(crate) session: Option<String>,
+    /// The size of its files in bytes.
+    pub(crate) bytes: u64,
+    /// When its feed, its saved snapshot or its daemon's log was last written, in milliseconds since
+    /// 1970.
+    pub(crate) used_at: Millis,
+    /// Whether it is of use.
+    pub(crate) use_of_it: FolderUse,
+}
+
+/// Whether a state folder is of use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FolderUse {
+    /// Its session is gone, and nothing in it is unread.
+    None,
+    /// Its session is gone, and it has messages that nobody has read, or that a consumer has not
+    /// acknowledged.
+    Unread,
+    /// A daemon runs.
+    Daemon,
+    /// Its session exists, or another one of its name.
+    Session,
+    /// Its tmux server, which is not the present one, still runs: its sessions are not known.
+    OtherServer(u32),
+    /// It cannot be read. The text says why.
+    Unknown(String),
+}
+
+/// Returns the state folders of all sessions of this user, by path.
+pub(crate) async fn state_folders(session: &Session) -> Result<Vec<StateFolder>, OpsError> {
+    let kept = config::load(&lookup)?.feed;
+    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
+    let present = tmux::list_marks(&mut session.connection()).await?;
+    let root = session.paths.state.parent().unwrap_or(&session.paths.state);
+    let failed = |source| OpsError::Folder {
+        folder: root.to_owned(),
+        source,
+    };
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        // Links are not followed.
+        if entry.file_type().map_err(failed)?.is_dir() {
+            folders.push(examine(session, entry.path(), &present, &retention));
+        }
+    }
+    folders.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(folders)
+}
+
+fn examine(
+    session: &Session,
+    path: PathBuf,
+    present: &[MarkedSession],
+    retention: &Retention,
+) -> StateFolder {
+    let paths = session.paths.of_folder(&path);
+    let saved = load_saved(&paths.saved());
+    let asked = saved.as_ref().ok().and_then(Option::as_ref).map(asked_for);
+    let files = [paths.feed(), paths.saved(), paths.log()];
+    let used_at = files.iter().filter_map(|file| written_at(file)).max();
+    let use_of_it = match saved {
+        _ if is_held(&paths.lock()) || is_held(&paths.state_lock()) => FolderUse::Daemon,
+        Err(damaged) => FolderUse::Unknown(damaged.to_string()),
+        Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
+        Ok(Some(saved)) => {
+            let is_named = |name: &str| {
+                let same = Paths::locate(session.server.socket(), &asked_for(&saved), &lookup);
+                same.is_ok_and(|same| same.state == path)
+                    && present.iter().any(|present| present.name == name)
+            };
+            match life_of(&saved) {
+                Err(why) => FolderUse::Unknown(why),
+                _ if is_named(name_in(&asked_for(&saved))) => FolderUse::Session,
+                Ok(life) => {
+                    use_of_life(life.as_ref(), present).unwrap_or_else(|| unread(&paths, retention))
+                }
+            }
+        }
+    };
+    StateFolder {
+        session: asked.map(|asked| name_in(&asked).to_owned()),
+        bytes: size(&path).unwrap_or_default(),
+        used_at: used_at.unwrap_or_default(),
+        use_of_it,
+        path,
+    }
+}
+
+fn asked_for(saved: &SavedSession) -> String {
+    let asked = saved.asked.as_ref();
+    asked.unwrap_or(&saved.snapshot.session_name).clone()
+}
+
+fn life_of(saved: &SavedSession) -> Result<Option<SessionLife>, String> {
+    saved.life.as_ref().map(SavedLife::to_life).transpose()
+}
+
+/// Returns the use of a session whose last known life is this one; `None` when that is over.
+fn use_of_life(life: Option<&SessionLife>, present: &[MarkedSession]) -> Option<FolderUse> {
+    // It was missing already when it was looked at last.
+    let life = life?;
+    if present.iter().any(|session| session.life == *life) {
+        return Some(FolderUse::Session);
+    }
+    let is_same_server = |session: &MarkedSession| {
+        let other = &session.life;
+        (other.server_pid, other.server_started) == (life.server_pid, life.server_started)
+    };
+    if present.iter().any(is_same_server) || !is_running(life) {
+        return None;
+    }
+    Some(FolderUse::OtherServer(life.server_pid))
+}
+
+/// Whether the tmux server of this life still runs. If another process may have its pid, it does.
+fn is_running(life: &SessionLife) -> bool {
+    let pid = i32::try_from(life.server_pid).ok().and_then(Pid::from_raw);
+    let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
+    let is_it = |started_at: Millis| (started_at - life.server_started * 1000).abs() <= SAME_START;
+    let exists = exists && process::exit_of_zombie(life.server_pid).is_none();
+    exists && process::started_at(life.server_pid).is_none_or(is_it)
+}
+
+/// Returns whether a folder without a session has something unread. What is older than a consumer's
+/// keep time does not count.
+fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
+    let holdings = match holdings(&paths.feed()) {
+        Ok(holdings) => holdings,
+        Err(error) => return FolderUse::Unknown(error.to_string()),
+    };
+    let now = clock::now().wall;
+    let is_recent = |at: Millis| now - at <= retention.consumer_age;
+    let mut consumers = Vec::new();
+    match load_consumers(&paths.consumers()) {
+        Err(error) => return FolderUse::Unknown(error.to_string()),
+        Ok(loaded) => {
+            for consumer in loaded {
+                match consumer {
+                    Err(damaged) => return FolderUse::Unknown(damaged.to_string()),
+                    Ok(consumer) if is_recent(consumer.used_at) => consumers.push(consumer),
+                    Ok(_) => {}
+                }
+            }
+        }
+    }
+    let read = last_read(&paths.last_reader());
+    let is_unread = holdings.has_unread(read.as_ref(), &consumers)
+        && holdings.last_follow_up_at.is_some_and(is_recent);
+    if is_unread {
+        FolderUse::Unread
+    } else {
+        FolderUse::None
+    }
+}
+
+/// Removes a state folder with everything in it, unless a daemon has started in it meanwhile. Returns
+/// whether it did.
+pub(crate) fn remove_state(session: &Session, folder: &StateFolder) -> Result<bool, OpsError> {
+    let paths = session.paths.of_folder(&folder.path);
+    let failed = |source| OpsError::Folder {
+        folder: folder.path.clone(),
+        source,
+    };
+    files::check_owner_of_folder(&folder.path).map_err(failed)?;
+    // A daemon that starts takes this lock first.
+    let lock: File = files::open_to_write(&paths.state_lock()).map_err(failed)?;
+    if lock.try_lock().is_err() || is_held(&paths.lock()) {
+        return Ok(false);
+    }
+    fs::remove_dir_all(&folder.path).map_err(failed)?;
+    drop(lock);
+    Ok(true)
+}
+
+fn written_at(file: &Path) -> Option<Millis> {
+    let at = fs::symlink_metadata(file).ok()?.modified().ok()?;
+    let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Millis::try_from(since.as_millis()).ok()
+}
+
+/// Returns the size of the files in a folder. Links are not followed.
+fn size(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        bytes += if found.is_dir() {
+            size(&entry.path())?
+        } else {
+            found.len()
+        };
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SessionId;
+
+    fn life(server_pid: u32, server_started: i64, id: u32) -> SessionLife {
+        SessionLife {
+            server_pid,
+            server_started,
+            id: SessionId(id),
+            created: 7,
+        }
+    }
+
+    #[test]
+    fn a_session_is_gone_with_its_server_or_from_it() {
+        let ours = std::process::id();
+        let started = process::started_at(ours).map_or(0, |at| at / 1000);
+        let session = |life: &SessionLife| MarkedSession {
+            life: life.clone(),
+            name: "work".to_owned(),
+            mark: None,
+        };
+        let known = life(ours, started, 3);
+        let check = |life: Option<&SessionLife>, present: &[MarkedSession], expected| {
+            assert_eq!(use_of_life(life, present), expected);
+        };
+        check(None, &[], None);
+        check(Some(&known), &[session(&known)], Some(FolderUse::Session));
+        // The server has other sessions.
+        check(Some(&known), &[session(&life(ours, started, 4))], None);
+        // Another server is asked, and this one runs.
+        let other = [session(&life(1, 0, 3))];
+        check(Some(&known), &other, Some(FolderUse::OtherServer(ours)));
+        check(Some(&known), &[], Some(FolderUse::OtherServer(ours)));
+        // No process has this pid.
+        check(Some(&life(0x7fff_fff0, started, 3)), &[], None);
+        if cfg!(target_os = "linux") {
+            // Another process has the pid.
+            check(Some(&life(ours, started - 1000, 3)), &[], None);
+        }
+    }
+}
