@@ -113,7 +113,7 @@ fn name_session(choice: &SessionChoice) -> Result<(), OpsError> {
         .create(true)
         .open(&path)
         .and_then(|mut file| file.write_all(line.as_bytes()))
-        .map_err(|source| OpsError::Consumers {
+        .map_err(|source| OpsError::Folder {
             folder: path,
             source,
         })
@@ -186,7 +186,7 @@ async fn open_ledger(
     let deadline = Instant::now() + LEAVING_TAKES;
     loop {
         let opened = Ledger::open(&session.paths, conversation);
-        let opened = opened.map_err(|source| OpsError::Consumers {
+        let opened = opened.map_err(|source| OpsError::Folder {
             folder: session.paths.state.clone(),
             source,
         })?;
@@ -315,7 +315,7 @@ impl Waiter<'_> {
 
     fn error(&self, source: io::Error) -> OpsError {
         let folder = self.folder.clone();
-        OpsError::Consumers { folder, source }
+        OpsError::Folder { folder, source }
     }
 }
 
