@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Runs the adapters with the real clients, against a scripted model on loopback.
+#
+#   tests/clients.sh [--clients DIR] [pi|claude|opencode ...]     (default: all)
+#
+# --clients DIR  where the clients are installed, by package name, if they are not
+#                there yet (default: target/clients; about 1 GB)
+#
+# Each client runs in a network namespace with loopback only, an empty
+# environment and a home of its own, with an invented key. It is checked that the
+# model is told once when a task ends: while the client is idle, and after the
+# client was killed and started again. What could not be run is said, and fails.
+# This is no part of tests/run.sh. With TMUX_TASK_PROGRAM the program is not built.
+set -euo pipefail
+exec </dev/null
+
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+clients=$root/target/clients
+names=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --clients)
+            clients=${2:?"tests/clients.sh: --clients takes a folder"}
+            shift
+            ;;
+        pi | claude | opencode) names+=("$1") ;;
+        -h | --help)
+            usage
+            exit 0
+            ;;
+        *)
+            echo "tests/clients.sh: unknown word \`$1\`" >&2
+            echo 'hint: tests/clients.sh --help' >&2
+            exit 2
+            ;;
+    esac
+    shift
+done
+[ ${#names[@]} -gt 0 ] || names=(pi claude opencode)
+for program in unshare ip npm python3 git tmux; do
+    command -v "$program" >/dev/null || {
+        echo "tests/clients.sh: \`$program\` is missing" >&2
+        exit 1
+    }
+done
+
+install_client() { # FOLDER PACKAGE...
+    local folder=$clients/$1
+    shift
+    [ -d "$folder/node_modules" ] || npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$@"
+}
+
+mkdir -p "$clients"
+clients=$(cd "$clients" && pwd -P)
+install_client node node@24
+PATH=$clients/node/node_modules/node/bin:$PATH
+for name in "${names[@]}"; do
+    case $name in
+        pi) install_client pi @earendil-works/pi-coding-agent@1.5.2 ;;
+        claude) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
+        opencode)
+            install_client opencode opencode-ai@1.18.33
+            install_client opencode-config @opencode-ai/plugin@1.18.33
+            ;;
+    esac || echo "tests/clients.sh: $name could not be installed" >&2
+done
+
+program=${TMUX_TASK_PROGRAM:-}
+if [ -z "$program" ]; then
+    cargo build --locked --manifest-path "$root/Cargo.toml"
+    program=${CARGO_TARGET_DIR:-$root/target}/debug/tmux-task
+fi
+
+namespace=(unshare --net --pid --fork --mount-proc --kill-child)
+[ "$(id -u)" = 0 ] || namespace=("${namespace[@]:0:1}" --map-root-user "${namespace[@]:1}")
+failed=0
+for name in "${names[@]}"; do
+    if "${namespace[@]}" -- env -i PATH="$PATH" LANG=C.UTF-8 \
+        python3 "$root/tests/clients/run.py" "$name" "$program" "$clients"; then
+        echo "ok $name"
+    else
+        echo "FAILED $name"
+        failed=1
+    fi
+done
+exit "$failed"
