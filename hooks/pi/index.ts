@@ -55,7 +55,7 @@ class Follower {
   private isStopped = false;
   private hasComplained = false;
   /** The message that Pi has been given and that its session does not have yet. */
-  private underWay?: { id: string; message: any };
+  private underWay?: { id: string; message: any; isQueued: boolean };
 
   constructor(
     private readonly pi: ExtensionAPI,
@@ -75,7 +75,14 @@ class Follower {
     child.stdout!.setEncoding("utf8").on("data", (text: string) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) this.receive(line);
+      for (const line of lines) {
+        try {
+          this.receive(line);
+        } catch (error) {
+          // An error in a callback would end Pi. Without a receipt the message comes again.
+          complaint = String(error);
+        }
+      }
     });
     child.stderr!.setEncoding("utf8").on("data", (text: string) => (complaint = (complaint + text).slice(-2000)));
     child.stdin!.on("error", () => {});
@@ -106,7 +113,11 @@ class Follower {
       case "message":
         // After a restart of the follower it comes again.
         if (this.underWay?.id === reply.id) break;
-        this.underWay = { id: reply.id, message: { ...reply.message, details: { ...reply.message.details, id: reply.id } } };
+        this.underWay = {
+          id: reply.id,
+          message: { ...reply.message, details: { ...reply.message.details, id: reply.id } },
+          isQueued: !this.ctx.isIdle(),
+        };
         this.pi.sendMessage(this.underWay.message, reply.options);
         break;
       case "notice":
@@ -135,7 +146,8 @@ class Follower {
 
   /** The user emptied Pi's queue: the message goes with the next prompt instead of a turn of its own. */
   settled(ctx: ExtensionContext) {
-    if (this.underWay && !ctx.hasPendingMessages()) {
+    if (this.underWay?.isQueued && !ctx.hasPendingMessages()) {
+      this.underWay.isQueued = false;
       this.pi.sendMessage(this.underWay.message, { deliverAs: "nextTurn" });
     }
   }
@@ -175,12 +187,7 @@ export default function (pi: ExtensionAPI) {
     if (message.customType === "tmux-task-event") follower?.received(message.details?.id);
   });
 
-  pi.on("agent_end", (_event, ctx) => {
-    // Queued messages start their turn first.
-    setTimeout(() => {
-      if (ctx.isIdle()) follower?.settled(ctx);
-    }, 1000).unref();
-  });
+  pi.on("agent_settled", (_event, ctx) => follower?.settled(ctx));
 
   pi.on("session_shutdown", async (event, ctx) => {
     const session = follower?.session;

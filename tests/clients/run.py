@@ -82,6 +82,9 @@ class Client:
         self.process.kill()
         self.process.wait()
 
+    def new_conversation(self):
+        """Begins another conversation in the same process, where that can be asked for."""
+
     def heard(self, text):
         """How often the conversation's last request has the text."""
         return len(re.findall(re.escape(text), "\n".join(self.model.requests[-1][1]))) if self.model.requests else 0
@@ -93,6 +96,11 @@ class Client:
             self.task(*args)
         subprocess.run(["tmux", "kill-server"], env=self.env, capture_output=True)
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def client_said(client, text):
+    with open(f"{client.root}/client.log", encoding="utf-8", errors="replace") as log:
+        return text in log.read()
 
 
 class Pi(Client):
@@ -113,6 +121,16 @@ class Pi(Client):
 
     def prompt(self, text):
         self.say({"type": "prompt", "message": text})
+
+    def new_conversation(self):
+        self.prompt("a turn that has just ended")
+        until("the turn", lambda: client_said(self, '"agent_settled"') or client_said(self, '"agent_end"'))
+        self.say({"type": "new_session"})
+        until("the new conversation", lambda: client_said(self, '"command":"new_session"'))
+        # Longer than anything that the adapter puts off.
+        time.sleep(WATCH)
+        if self.process.poll() is not None:
+            raise SystemExit("Pi ended")
 
 
 class Claude(Client):
@@ -201,6 +219,7 @@ def check(client):
     for text in ("(idle) exited with code 3", "(away) exited with code 4"):
         if client.heard(text) != 1:
             raise SystemExit(f"told {client.heard(text)} times: {text}")
+    client.new_conversation()
     client.task("init", client.name, "--remove")
 
 
