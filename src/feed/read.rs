@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::frame::Frame;
+use super::frame::{Frame, is_sequence_number};
 use crate::model::Seq;
 use crate::wire::{DurableRecord, Kind, VERSION};
 
@@ -42,11 +42,13 @@ impl Line {
     /// Parses a line, with or without its line end.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         match serde_json::from_slice::<Box<DurableRecord>>(bytes) {
-            Ok(record) if record.names_its_task() => Self::Record(record),
+            Ok(record) if record.names_its_task() && is_sequence_number(record.seq) => {
+                Self::Record(record)
+            }
             Ok(record) => {
                 tracing::warn!(
                     seq = record.seq,
-                    "a line of the feed is damaged: no windowId"
+                    "a line of the feed is damaged: no windowId, or no such number"
                 );
                 Self::Damaged
             }

@@ -163,7 +163,7 @@ fn the_start_of_a_run_is_exact_after_a_restart() {
 }
 
 /// The daemon that holds the lock, if any does.
-fn daemon_with_lock(world: &World) -> Option<Pid> {
+pub(crate) fn daemon_with_lock(world: &World) -> Option<Pid> {
     let files = fs::read_dir(world.path("run")).unwrap();
     let locks = files.map(|file| file.unwrap().path()).filter(|path| {
         path.extension()

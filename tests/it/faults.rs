@@ -1,15 +1,19 @@
 //! What goes wrong around the daemon: damaged files, disks that refuse, clocks that jump. Each test
 //! checks what a user reads, and what is in the feed afterwards.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::consumers::{acknowledge, consume, until_live};
+use crate::renames::n_daemons;
 use crate::runs::codes;
-use crate::support::{World, all_told, events, story};
+use crate::support::{Output, World, all_told, events, parse_lines, story};
 
 /// The daemon's log.
 fn log(world: &World) -> String {
@@ -177,4 +181,224 @@ fn a_consumer_whose_file_is_damaged_starts_again_and_skips_nothing() {
         let status = world.daemon_status();
         assert_eq!(status["problems"], Value::Null, "{status}");
     }
+}
+
+/// A command without the rights of root, for which no folder is read-only.
+fn unprivileged(world: &World, args: &[&str]) -> Output {
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = if is_root {
+        let mut command = world.command("setpriv");
+        for set in ["--bounding-set", "--inh-caps"] {
+            command.args([set, "-dac_override,-dac_read_search"]);
+        }
+        command.arg(World::program());
+        command
+    } else {
+        world.command(World::program())
+    };
+    command.args(args);
+    Output::of(command)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named_and_no_task_is_started() {
+    let world = World::new();
+    set_mode(&world.path("state"), 0o500);
+    let refused = unprivileged(&world, &["run", "api", "--", "exit 3"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    let why = "tmux-task: run: the daemon did not start: could not use the folder /";
+    assert!(refused.err.starts_with(why), "{refused}");
+    assert!(refused.err.contains("Permission denied"), "{refused}");
+    assert_eq!(world.task(["ls"]).code, 3);
+    set_mode(&world.path("state"), 0o700);
+    world.run("api", "exit 3");
+    world.until("its end", |records| codes(records, "api") == [(1, 3)]);
+    world.finish();
+}
+
+#[test]
+fn a_feed_that_cannot_be_written_is_named_and_still_read() {
+    let world = World::new();
+    let ends = world.gate("ends");
+    world.run("api", &format!("{}; exit 3", ends.wait()));
+    world.until_deliveries(1);
+    let before = world.finish();
+    let feed = world.state("work").join("feed.jsonl");
+    set_mode(&feed, 0o400);
+    ends.open();
+    let refused = unprivileged(&world, &["daemon", "--detach"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    let why = "tmux-task: daemon: the daemon did not start: could not open the feed /";
+    assert!(refused.err.starts_with(why), "{refused}");
+    let read = unprivileged(&world, &["feed"]);
+    assert_eq!(parse_lines(read.ok()), before);
+    set_mode(&feed, 0o600);
+    world.daemon();
+    world.until("its end", |records| codes(records, "api") == [(1, 3)]);
+    let records = world.finish();
+    assert_eq!(records[..before.len()], before);
+}
+
+/// A clock that shows another time to every program that is started from here on.
+struct Clock {
+    offset: PathBuf,
+}
+
+impl Clock {
+    fn new(world: &mut World) -> Self {
+        let offset = world.path("clock");
+        fs::write(&offset, "0").unwrap();
+        let (source, library) = (world.path("clock.c"), world.path("clock.so"));
+        let program = CLOCK.replace("OFFSET", &format!("{offset:?}"));
+        fs::write(&source, program).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .arg("-ldl");
+        Output::of(compiler).ok();
+        world.set("LD_PRELOAD", library.to_str().unwrap());
+        Self { offset }
+    }
+
+    /// Sets the clock so many seconds before or after the right time.
+    fn set(&self, seconds: i64) {
+        let fresh = self.offset.with_extension("fresh");
+        fs::write(&fresh, seconds.to_string()).unwrap();
+        fs::rename(&fresh, &self.offset).unwrap();
+    }
+}
+
+/// The C library's clocks of the day, put forward or back.
+const CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static time_t offset(void) {
+    char text[32] = "";
+    int file = open(OFFSET, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    ssize_t n = read(file, text, sizeof text - 1);
+    close(file);
+    return n > 0 ? atoll(text) : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int (*next)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = next(clock, now);
+    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now->tv_sec += offset();
+    return result;
+}
+
+int gettimeofday(struct timeval *now, void *zone) {
+    int (*next)(struct timeval *, void *) = dlsym(RTLD_NEXT, "gettimeofday");
+    int result = next(now, zone);
+    if (result == 0)
+        now->tv_sec += offset();
+    return result;
+}
+
+time_t time(time_t *now) {
+    struct timespec read;
+    clock_gettime(CLOCK_REALTIME, &read);
+    if (now)
+        *now = read.tv_sec;
+    return read.tv_sec;
+}
+"#;
+
+const DAY: i64 = 86_400;
+
+#[test]
+fn a_clock_that_jumps_loses_and_doubles_nothing() {
+    let mut world = World::new();
+    let clock = Clock::new(&mut world);
+    world.run("on", "exec sleep 1000");
+    let gates: Vec<_> = (0..4).map(|n| world.gate(&format!("gate{n}"))).collect();
+    for (n, gate) in gates.iter().enumerate() {
+        world.run(&format!("task{n}"), &format!("{}; exit {n}", gate.wait()));
+    }
+    world.until("their starts", |records| {
+        events(records).len() == 5 && all_told(records)
+    });
+    // Forward, and back beyond where it was, with the daemon and without one.
+    for (n, offset) in [DAY, -DAY, 2 * DAY, -2 * DAY].into_iter().enumerate() {
+        let is_away = n >= 2;
+        if is_away {
+            world.look();
+            world.kill_daemon();
+        }
+        clock.set(offset);
+        gates[n].open();
+        if is_away {
+            world.daemon();
+        }
+        let (ended, asks) = (format!("task{n}"), format!("asks{n}"));
+        world.until("its end", |records| codes(records, &ended).len() == 1);
+        // What begins and asks then is told as ever, and waits take their time.
+        world.run(&asks, "printf 'Proceed? [y/N] '; read -r _; exit 7");
+        world.until("its question", |records| {
+            records.iter().any(|record| {
+                record["type"] == "input" && record["task"]["windowName"] == asks.as_str()
+            })
+        });
+        let late = world.task(["wait", "on", "--text", "never", "--timeout", "50ms"]);
+        assert_eq!(late.code, 4, "{late}");
+        world.task(["send", &asks, "y"]).ok();
+        world.until("its end", |records| {
+            codes(records, &asks) == [(1, 7)] && all_told(records)
+        });
+    }
+    world.look();
+    let records = world.finish();
+    let told = |event_type: &str| {
+        let of_type = |event: &&&Value| event["type"] == event_type;
+        events(&records).iter().filter(of_type).count()
+    };
+    assert_eq!(told("started"), 9);
+    assert_eq!(told("exited"), 8);
+    assert_eq!((told("input"), told("inputResolved")), (4, 4));
+    assert_eq!(told("disappeared"), 0);
+    let days: BTreeSet<&str> = records
+        .iter()
+        .map(|record| &record["time"].as_str().unwrap()[..10])
+        .collect();
+    assert!(days.len() >= 5, "the clock has not jumped: {days:?}");
+    for event in events(&records) {
+        let task = &event["task"];
+        let (began, ended) = (task["startedAt"].as_i64(), task["endedAt"].as_i64());
+        assert!(ended.is_none_or(|ended| Some(ended) >= began), "{task}");
+        assert!(
+            task["durationMs"].as_i64().is_none_or(|took| took >= 0),
+            "{task}"
+        );
+    }
+}
+
+#[test]
+fn of_two_daemons_that_start_in_the_same_instant_one_remains() {
+    let world = World::new();
+    world.run("on", "exec sleep 1000");
+    let before = world.until_deliveries(1);
+    world.look();
+    for _ in 0..50 {
+        world.kill_daemon();
+        let both = [(); 2].map(|()| world.start(["daemon", "--detach"]));
+        let codes = both.map(|mut one| one.wait());
+        assert_eq!(codes, [0, 0]);
+        assert_eq!(n_daemons(&world), 1);
+    }
+    world.look();
+    assert_eq!(world.finish(), before);
 }

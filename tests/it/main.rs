@@ -15,8 +15,10 @@ mod descriptors;
 mod doctor;
 mod environment;
 mod events;
+#[cfg(target_os = "linux")]
 mod faults;
 mod feed;
+mod fuzz;
 mod helper;
 mod hooks;
 mod hostile;
@@ -54,6 +56,8 @@ mod silence;
 mod slow_disk;
 mod socket;
 mod stopping;
+#[cfg(target_os = "linux")]
+mod storms;
 mod support;
 mod waits;
 mod wire;

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 
+use crate::consumers::{acknowledge, consume, until_live};
 use crate::runs::codes;
+use crate::silence::Stopped;
 use crate::support::{Gate, Running, World, all_told, has_ended, story};
 
 /// A world with a live task, one that waits at the gate, and one that has ended, all of it told.
@@ -168,6 +171,69 @@ fn a_disk_that_is_full_is_said_and_nothing_is_lost() {
     let records = world.finish();
     assert_eq!(records[..before.len()], before);
     assert_eq!(codes(&records, "waits"), [(1, 5)]);
+}
+
+#[test]
+fn clients_that_a_user_detaches_come_back_and_miss_nothing() {
+    let (world, gate, before) = with_tasks();
+    for _ in 0..3 {
+        detach_all(&world);
+        // The daemon is there, with new clients.
+        assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 3);
+        world.until_true("it is attached again", || {
+            !world.tmux(["list-clients", "-t", "=work"]).is_empty()
+        });
+    }
+    detach_all(&world);
+    check_carries_on(&world, &gate, &before);
+}
+
+#[test]
+fn a_server_that_is_stopped_for_ten_seconds_has_the_same_tasks() {
+    let (world, gate, before) = with_tasks();
+    let began = Instant::now();
+    let stopped = Stopped::new(world.server());
+    // Something to look for.
+    let _asks = world.start(["ls"]);
+    until_it_cannot_look(&world);
+    std::thread::sleep((began + Duration::from_secs(10)).saturating_duration_since(Instant::now()));
+    assert_eq!(world.records(), before);
+    drop(stopped);
+    check_carries_on(&world, &gate, &before);
+}
+
+/// A limit of 0 on the size of its files: whatever it writes is refused.
+#[test]
+fn an_acknowledgement_that_a_full_disk_refuses_is_confirmed_when_it_is_saved() {
+    let (world, _gate, before) = with_tasks();
+    let daemon = world.daemon_pid();
+    let mut harness = consume(&world, "pi", &[]);
+    assert_eq!(until_live(&harness).len(), before.len());
+    acknowledge(&mut harness, 1);
+    let limit = |limit| prlimit(Some(daemon), Resource::Fsize, limit).unwrap();
+    let limited = limit(Rlimit {
+        current: Some(0),
+        maximum: None,
+    });
+    harness.write("{\"ack\":2}\n");
+    world.until_true("it says that it cannot save", || {
+        let problems = world.daemon_status()["problems"].to_string();
+        problems.contains("could not save consumers") && problems.contains("File too large")
+    });
+    let refused = world.task(["feed", "--follow", "--consumer", "other"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    let why = "tmux-task: feed: could not create consumer `other`";
+    assert!(refused.err.starts_with(why), "{refused}");
+    limit(limited);
+    let lines = harness.records_until(|line| line["kind"] == "acked");
+    assert_eq!(lines.last().unwrap()["acked"], 2);
+    world.until_true("there is no problem", || {
+        world.daemon_status()["problems"] == Value::Null
+    });
+    world.kill_daemon();
+    world.daemon();
+    let again = until_live(&consume(&world, "pi", &[]));
+    assert_eq!(again.first(), Some(&3));
 }
 
 /// The status without a problem comes with the records, or right behind them.

@@ -59,7 +59,7 @@ fn sessions(world: &World) -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-fn n_daemons(world: &World) -> usize {
+pub(crate) fn n_daemons(world: &World) -> usize {
     let files = fs::read_dir(world.path("run")).unwrap();
     let sockets = files.filter(|file| {
         let path = file.as_ref().unwrap().path();

@@ -6,10 +6,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{Running, World};
 
 /// A process that is stopped until this is dropped.
-struct Stopped(Pid);
+pub(crate) struct Stopped(Pid);
 
 impl Stopped {
-    fn new(pid: Pid) -> Self {
+    pub(crate) fn new(pid: Pid) -> Self {
         kill_process(pid, Signal::STOP).unwrap();
         Self(pid)
     }

@@ -1,0 +1,287 @@
+//! Compares the feed and what consumers have had with what the tasks have written down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Storm;
+use super::consumer::Consumer;
+use super::task::{DEADLINE, has_token};
+use crate::support::{World, check_feed, deliveries, events, show};
+
+/// What was compared.
+pub(super) struct Verdict {
+    records: usize,
+    events: usize,
+    deliveries: usize,
+    runs: usize,
+    streams: usize,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            records,
+            events,
+            deliveries,
+            runs,
+            streams,
+        } = self;
+        write!(
+            f,
+            "{runs} runs, {records} records ({events} events, {deliveries} deliveries), {streams} \
+             streams: 0 lost, 0 doubled, 0 gaps, every confirmed acknowledgement kept"
+        )
+    }
+}
+
+/// Waits until everything that the tasks have done is in the feed, and each consumer has had and
+/// acknowledged all of it.
+pub(super) fn catch_up(storm: &Storm<'_>, consumers: &[Consumer]) {
+    let world = storm.world;
+    // With nothing left to come, the last record is an acknowledged one.
+    for consumer in consumers {
+        consumer.acknowledge_all();
+    }
+    let deadline = Instant::now() + DEADLINE;
+    let mut before = 0;
+    loop {
+        // A look finds what is left.
+        drop(world.task(["ls"]));
+        let records = world.records();
+        let is_quiet = records.len() == before && is_settled(&records);
+        before = records.len();
+        let last = records.len() as u64;
+        let cursors = cursors(world);
+        let has_all = |consumer: &Consumer| cursors.get(&consumer.name) == Some(&last);
+        if is_quiet && consumers.iter().all(has_all) {
+            return;
+        }
+        if Instant::now() >= deadline {
+            let states: Vec<_> = consumers
+                .iter()
+                .map(|consumer| {
+                    let state = consumer.state();
+                    (
+                        state.sent,
+                        state.confirmed,
+                        state.records.len(),
+                        state.complaints.clone(),
+                    )
+                })
+                .collect();
+            panic!("it does not come to rest: {last} records, {states:?}");
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Whether each event was delivered. A question that was answered before is not.
+fn is_settled(records: &[Value]) -> bool {
+    let mut delivered = BTreeSet::new();
+    for delivery in deliveries(records) {
+        let events = delivery["events"].as_array().unwrap();
+        delivered.extend(events.iter().filter_map(Value::as_u64));
+    }
+    let mut open: BTreeMap<String, u64> = BTreeMap::new();
+    for event in events(records) {
+        let seq = event["seq"].as_u64().unwrap();
+        let window = event["task"]["windowId"].to_string();
+        match event["type"].as_str() {
+            Some("inputResolved") => drop(open.remove(&window)),
+            Some("input") if !delivered.contains(&seq) => drop(open.insert(window, seq)),
+            Some(_) if !delivered.contains(&seq) => return false,
+            Some(_) | None => {}
+        }
+    }
+    open.is_empty()
+}
+
+/// How far each consumer has acknowledged, as the daemon lists it.
+fn cursors(world: &World) -> BTreeMap<String, u64> {
+    let output = world.task(["consumer", "ls", "--json"]);
+    let list: Value = serde_json::from_str(output.ok()).unwrap();
+    let consumers = list["consumers"].as_array().unwrap().iter();
+    let cursor = |one: &Value| {
+        let name = one["name"].as_str().unwrap();
+        (name.to_owned(), one["cursor"].as_u64().unwrap())
+    };
+    consumers.map(cursor).collect()
+}
+
+/// Checks everything.
+pub(super) fn check(storm: &Storm<'_>, consumers: &[Consumer], records: &[Value]) -> Verdict {
+    // Numbers without a gap, and each event in exactly one delivery.
+    check_feed(records);
+    let mut streams = 0;
+    for consumer in consumers {
+        let state = consumer.state();
+        assert!(
+            state.faults.is_empty(),
+            "{}: {:?}",
+            consumer.name,
+            state.faults
+        );
+        let had: Vec<&Value> = state.records.values().collect();
+        assert_eq!(had.len(), records.len(), "{}", consumer.name);
+        let differs = had
+            .iter()
+            .zip(records)
+            .find(|(had, record)| **had != *record);
+        assert!(differs.is_none(), "{}: {differs:?}", consumer.name);
+        assert_eq!(state.sent, records.len() as u64);
+        streams += state.n_streams;
+    }
+    let mut runs = 0;
+    let mut faults = Vec::new();
+    for name in storm.slots.names() {
+        let of_task: Vec<&Value> = events(records)
+            .into_iter()
+            .filter(|event| event["task"]["windowName"] == name.as_str())
+            .collect();
+        let journal = storm.slots.journal(name);
+        runs += journal
+            .iter()
+            .filter(|line| line.ends_with(" began"))
+            .count();
+        let found = compare(&journal, &of_task);
+        faults.extend(found.into_iter().map(|fault| format!("{name}: {fault}")));
+    }
+    assert!(
+        faults.is_empty(),
+        "{}\n{}",
+        faults.join("\n"),
+        show(records)
+    );
+    assert!(
+        runs >= storm.slots.names().len(),
+        "{runs} runs prove nothing"
+    );
+    Verdict {
+        records: records.len(),
+        events: events(records).len(),
+        deliveries: deliveries(records).len(),
+        runs,
+        streams,
+    }
+}
+
+/// How a run ended that nobody replaced: what its task noted, and the feed has.
+fn ends_in_journal(journal: &[String]) -> Vec<String> {
+    let end = |line: &String| {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[1..] {
+            ["ended", code] => Some(code.to_owned()),
+            ["killed"] => Some("SIGKILL".to_owned()),
+            _ => None,
+        }
+    };
+    journal.iter().filter_map(end).collect()
+}
+
+fn ends_in_feed(events: &[&Value]) -> Vec<String> {
+    let ended = events
+        .iter()
+        .filter(|event| event["type"] == "exited" && event["reason"] != "replaced");
+    let end = |event: &&&Value| {
+        let task = &event["task"];
+        match task["exitSignal"].as_str() {
+            Some(signal) => signal.to_owned(),
+            None => task["exitCode"].to_string(),
+        }
+    };
+    ended.map(|event| end(&event)).collect()
+}
+
+/// Returns how the feed of a task differs from its journal.
+fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let (noted, told) = (ends_in_journal(journal), ends_in_feed(events));
+    if noted != told {
+        faults.push(format!("ended {noted:?}, in the feed {told:?}"));
+    }
+    let of_type = |name: &'static str| events.iter().filter(move |event| event["type"] == name);
+    // Each run has one start and one end at most.
+    for event_type in ["started", "exited"] {
+        let mut seen = BTreeSet::new();
+        for event in of_type(event_type) {
+            let task = &event["task"];
+            if !seen.insert((task["windowId"].to_string(), task["run"].to_string())) {
+                faults.push(format!("{event_type} twice: {event}"));
+            }
+        }
+    }
+    // A run that was replaced while it rang, because its launch seemed to have failed, has rung or not.
+    let rung = |tokens: &[&str]| {
+        let has_rung = |line: &&String| {
+            let (token, deed) = line.split_once(' ').unwrap();
+            deed == "rings" && tokens.contains(&token)
+        };
+        journal.iter().filter(has_rung).count() as u64
+    };
+    let of_deed = |prefix: &str| -> Vec<&str> {
+        let lines = journal.iter().filter_map(|line| line.split_once(' '));
+        lines
+            .filter(|(_, deed)| deed.starts_with(prefix))
+            .map(|(token, _)| token)
+            .collect()
+    };
+    let (least, most) = (rung(&of_deed("ended")), rung(&of_deed("began")));
+    let bells: u64 = of_type("notify")
+        .filter_map(|event| event["bells"].as_u64())
+        .sum();
+    if !(least..=most).contains(&bells) {
+        faults.push(format!(
+            "rang {least} to {most} times, in the feed {bells}: {journal:?}"
+        ));
+    }
+    // What stayed until it was replaced or its window was closed has had a start and one such end,
+    // and a question was asked and answered once.
+    let mut deeds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut last = "";
+    for line in journal {
+        let (token, deed) = line.split_once(' ').unwrap();
+        last = token;
+        deeds.entry(token).or_default().push(deed);
+    }
+    for (token, deeds) in deeds {
+        let n_of = |event_type: &'static str| {
+            of_type(event_type)
+                .filter(|event| has_token(&event["task"]["currentCommand"], token))
+                .count()
+        };
+        let n_prompts = |event_type: &'static str| {
+            of_type(event_type)
+                .filter(|event| has_token(&event["prompt"], token))
+                .count()
+        };
+        if deeds.contains(&"asks") {
+            let counts = (
+                n_of("started"),
+                n_prompts("input"),
+                n_prompts("inputResolved"),
+            );
+            if counts != (1, 1, 1) {
+                faults.push(format!(
+                    "{token} asked: started, input, resolved: {counts:?}"
+                ));
+            }
+        }
+        if deeds == ["began"] {
+            let replaced = of_type("exited")
+                .filter(|event| event["reason"] == "replaced")
+                .filter(|event| has_token(&event["task"]["currentCommand"], token))
+                .count();
+            let counts = (n_of("started"), replaced + n_of("disappeared"));
+            // The last one of a task may still be there.
+            let is_fine = matches!(counts, (1, 1)) || counts == (1, 0) && token == last;
+            if !is_fine {
+                faults.push(format!("{token} stayed: started, gone: {counts:?}"));
+            }
+        }
+    }
+    faults
+}

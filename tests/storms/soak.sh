@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs bursts of tasks in many windows, with three consumers, and kills the daemon
+# twice. Then the feed and what the consumers have had are compared with what the
+# tasks wrote down, and each daemon's memory and descriptors with what it had after
+# a minute.
+#
+#   tests/storms/soak.sh [SECONDS [WINDOWS [SEED]]]
+#
+# SECONDS  how long it lasts (600)
+# WINDOWS  windows of the session (300)
+# SEED     a number that selects what happens when (the time)
+#
+# It builds the program for release. tests/run.sh runs a shorter one in fewer
+# windows. Ends with another code than 0 when anything was lost, doubled or
+# skipped, or the daemon grew.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+cd "$root"
+STORM_SECONDS=${1:-600} STORM_WINDOWS=${2:-300} STORM_WORKERS=12 STORM_SEED=${3:-$(date +%s)}
+export STORM_SECONDS STORM_WINDOWS STORM_WORKERS STORM_SEED
+echo "seconds: $STORM_SECONDS, windows: $STORM_WINDOWS, seed: $STORM_SEED"
+exec cargo test --release --locked --test it -- --exact --nocapture \
+    storms::many_tasks_for_a_while_lose_nothing_and_double_nothing
