@@ -276,15 +276,19 @@ fn describe(finding: &Finding) -> (String, Option<String>) {
             why.clone(),
             "`tmux-task daemon` in the foreground shows what keeps it from starting",
         ),
-        Finding::DaemonOfOtherVersion { version } => {
+        Finding::DaemonOfOtherVersion { version, is_newer } => {
             let version = version.as_deref().unwrap_or("another version");
+            let hint = if *is_newer {
+                "update this program"
+            } else {
+                ops::STOP_OLDER_DAEMON
+            };
             advised(
                 format!(
                     "is {version}, this program is {}",
                     env!("CARGO_PKG_VERSION")
                 ),
-                "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts \
-                 one of this version",
+                hint,
             )
         }
         Finding::DaemonProblem(problem) => advised(

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::ops::{self, LaunchWait, RunOptions, StartedRun};
+use crate::ops::{self, LaunchWait, OlderDaemon, RunOptions, StartedRun};
 use crate::wire::ReplacedRun;
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
@@ -63,6 +63,7 @@ fn print(started: &StartedRun, is_json: bool) -> Result<(), Failure> {
         name,
         cwd,
         run,
+        older_daemon,
         ..
     } = started;
     if is_json {
@@ -82,6 +83,14 @@ fn print(started: &StartedRun, is_json: bool) -> Result<(), Failure> {
             &format!("task={name}"),
             &format!("cwd={cwd}"),
         ])?;
+    }
+    if let Some(OlderDaemon { version, why }) = older_daemon {
+        let ours = env!("CARGO_PKG_VERSION");
+        output::note(&format!(
+            "tmux-task: run: the daemon is version {version}, older than this program ({ours}), and \
+             goes on: {why}\nhint: {}",
+            ops::STOP_OLDER_DAEMON
+        ));
     }
     if run.replaced == Some(ReplacedRun::Live) && std::io::stderr().is_terminal() {
         output::note(&format!(

@@ -148,6 +148,7 @@ pub(super) async fn serve(
             | Request::Prune
             | Request::Cursor { .. }
             | Request::Explain { .. }
+            | Request::MakeRoom { .. }
             | Request::Stop { cleanup: true }) => {
                 ask(&mut reader, &mut writer, &asks, request).await
             }

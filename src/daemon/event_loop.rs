@@ -17,6 +17,7 @@ use super::notices::DesktopNotices;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::service_manager::ServiceManager;
 use super::signals::StopRequest;
+use super::succession::{self, Usage};
 use crate::clock::now;
 use crate::engine;
 use crate::model::{Body, EventKind, Millis};
@@ -353,6 +354,17 @@ impl EventLoop {
             Ask::Request(_, Request::Status, reply) => {
                 drop(reply.send(Response::Status(Box::new(self.status()))));
             }
+            Ask::Request(_, Request::MakeRoom { successor }, reply) => {
+                let response = match succession::refusal(&successor, &self.usage()) {
+                    Some(refusal) => Response::Refused(refusal),
+                    None => {
+                        tracing::info!(successor, "a daemon of a newer version takes over");
+                        self.stopping.ask();
+                        Response::Done
+                    }
+                };
+                drop(reply.send(response));
+            }
             Ask::Request(id, request, reply) => {
                 tracing::debug!(ask = id.0, request = name(&request), "request");
                 self.asked_at.insert(id, Instant::now());
@@ -436,6 +448,17 @@ impl EventLoop {
             .chain(of_looks)
             .chain(self.recorder.live().consumers().problem())
             .collect()
+    }
+
+    /// Returns what would be interrupted if this daemon stopped now.
+    fn usage(&self) -> Usage {
+        Usage {
+            is_autostarted: self.leaves_when_useless,
+            waits: self.session.n_waits(),
+            readers: self.n_readers(),
+            requests: self.askers.len(),
+            has_delivery: self.session.has_undelivered(),
+        }
     }
 
     fn n_readers(&self) -> usize {
@@ -532,6 +555,7 @@ fn name(request: &Request) -> &'static str {
         Request::Cursor { .. } => "cursor",
         Request::Follow { .. } => "follow",
         Request::Explain { .. } => "explain",
+        Request::MakeRoom { .. } => "make-room",
         Request::Stop { .. } => "stop",
         Request::Subscribe { .. } => "subscribe",
         Request::Consume(_) => "consume",

@@ -29,6 +29,7 @@ mod signals;
 mod stale_sessions;
 mod stdout;
 mod streams;
+mod succession;
 mod tty_poller;
 mod typing;
 

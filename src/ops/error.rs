@@ -26,6 +26,10 @@ pub(crate) enum ErrorKind {
     Impossible,
 }
 
+/// What to do about a daemon of an older version.
+pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
+                                            the next command starts one of this version";
+
 /// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpsError {
@@ -209,10 +213,7 @@ impl OpsError {
             Self::Client(ClientError::Refused(refusal)) if refusal.hint.is_some() => {
                 return refusal.hint.clone();
             }
-            Self::Client(error) if is_other_version(error) => {
-                "`tmux-task daemon stop` stops it, and the tasks go on; the next command starts \
-                 one of this version"
-            }
+            Self::Client(error) if is_other_version(error) => STOP_OLDER_DAEMON,
             Self::CursorLost => "without --since, `tmux-task logs` prints what is left",
             Self::Start(_) => {
                 "`tmux-task daemon` in the foreground shows what keeps it from starting"

@@ -19,12 +19,13 @@ mod send;
 mod session;
 mod session_name;
 mod state_folders;
+mod succession;
 mod wait;
 
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
-pub(crate) use error::{ErrorKind, OpsError};
+pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
 pub(crate) use explain::explain;
 pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, list};
@@ -35,6 +36,7 @@ pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
+pub(crate) use succession::OlderDaemon;
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 
 use std::ffi::OsString;

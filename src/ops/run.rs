@@ -8,6 +8,7 @@ use super::error::OpsError;
 use super::launch::{LaunchedTask, launch};
 use super::lookup;
 use super::session::Session;
+use super::succession::{OlderDaemon, replace_older};
 use crate::client::Client;
 use crate::clock;
 use crate::config;
@@ -58,6 +59,8 @@ pub(crate) struct StartedRun {
     pub(crate) run: LaunchedRun,
     /// The daemon that supervises it; always present if the caller waits.
     pub(crate) daemon: Option<Client>,
+    /// The daemon, where it is older than this program and was not replaced.
+    pub(crate) older_daemon: Option<OlderDaemon>,
     /// The gate that the command waits at until the caller drops it.
     pub(crate) gate: Option<Gate>,
 }
@@ -79,7 +82,11 @@ impl RunOptions {
 pub(crate) async fn run(session: Session, options: RunOptions) -> Result<StartedRun, OpsError> {
     options.check()?;
     let cwd = directory(options.cwd)?;
-    let daemon = match session.daemon().await? {
+    let (daemon, older_daemon) = match session.daemon().await? {
+        Some(daemon) => replace_older(&session, daemon).await?,
+        None => (None, None),
+    };
+    let daemon = match daemon {
         Some(daemon) => Some(daemon),
         None => start_daemon(&session).await?,
     };
@@ -118,6 +125,7 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         cwd: cwd.display().to_string(),
         run,
         daemon,
+        older_daemon,
         gate,
     })
 }

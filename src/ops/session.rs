@@ -23,7 +23,7 @@ use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target};
 use crate::wire::{Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
-pub(super) const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
+const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 
 /// How long a daemon or tmux may take to say which session is meant. What is found on the disk
 /// needs neither, and any other request will time out again and report which one does not answer.
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) project: Option<PathBuf>,
     /// The connection on which the daemon was asked for the name, for the next request.
     client: RefCell<Option<Client>>,
+    /// The daemon's version, as far as it was asked and says so.
+    pub(super) daemon_version: Option<String>,
     /// Whether a daemon exists and did not answer in time.
     pub(crate) is_daemon_silent: bool,
 }
@@ -92,6 +94,7 @@ impl Session {
             paths,
             project,
             client: RefCell::default(),
+            daemon_version: None,
             is_daemon_silent: false,
         })
     }
@@ -143,6 +146,7 @@ impl Session {
         let Ok(Response::Whereabouts(found)) = daemon.ask(&Request::Whereabouts).await else {
             return Ok(());
         };
+        self.daemon_version = found.version;
         let is_same = |name: &String| *name == text::one_line(self.name.as_bytes(), 4096);
         if found.name.as_ref().is_some_and(is_same) {
             return Ok(());
@@ -179,7 +183,7 @@ impl Session {
         if let Some(client) = self.client.take() {
             return Ok(Some(client));
         }
-        if lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty()) {
+        if is_autostart_forbidden() {
             return self.daemon().await;
         }
         match connect_or_start(&self.start_of_daemon("autostart", &[])?).await {
@@ -288,6 +292,11 @@ impl Session {
     pub(crate) fn no_daemon(&self) -> OpsError {
         OpsError::NoDaemon(self.name.clone())
     }
+}
+
+/// Whether the environment forbids commands to start a daemon.
+pub(super) fn is_autostart_forbidden() -> bool {
+    lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty())
 }
 
 /// Returns a path for a process with another working directory. A bare name is not changed: `PATH`

@@ -194,6 +194,12 @@ impl Session {
         self.counts
     }
 
+    /// Whether events are gathered and not delivered yet.
+    #[must_use]
+    pub(crate) fn has_undelivered(&self) -> bool {
+        self.engine.first_undelivered().is_some()
+    }
+
     /// Returns how many waits are in progress.
     #[must_use]
     pub(crate) fn n_waits(&self) -> usize {

@@ -52,6 +52,7 @@ impl Session {
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
+            | Request::MakeRoom { .. }
             | Request::RemoveConsumer { .. } => {
                 let message = "this is not for the session".to_owned();
                 return self.refuse(ask, RefusalKind::Usage, message);
@@ -136,6 +137,7 @@ impl Session {
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
+            | Request::MakeRoom { .. }
             | Request::RemoveConsumer { .. } => {}
         }
     }

@@ -29,7 +29,7 @@ pub use consumer::{
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use listing::{LsTask, LsView, TaskStateName};
-pub use protocol::{PROTOCOL, parse_request, request_line};
+pub use protocol::{PROTOCOL, is_older, parse_request, request_line};
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
     LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,

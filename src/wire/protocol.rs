@@ -13,8 +13,8 @@ pub const PROTOCOL: u32 = 1;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Requests that every version understands from every other: they show the status of a daemon of
-/// another version, and stop it.
-const UNDERSTOOD_BY_ALL: [&str; 3] = ["whereabouts", "status", "stop"];
+/// another version, stop it, and replace it.
+const UNDERSTOOD_BY_ALL: [&str; 4] = ["whereabouts", "status", "stop", "makeRoom"];
 
 #[derive(Serialize)]
 struct RequestLine<'a> {
@@ -45,8 +45,34 @@ impl Caller {
         let message = format!(
             "the daemon of this session is version {VERSION}, this command is {theirs:.20}"
         );
-        Refusal::new(RefusalKind::Version, message)
+        let refusal = Refusal::new(RefusalKind::Version, message);
+        if is_older(&theirs, VERSION) {
+            return refusal.with_hint("update this program: the daemon is newer");
+        }
+        // The command knows what to do about an older daemon.
+        refusal
     }
+}
+
+/// Whether one version of this program is older than another. Texts that are not versions are not.
+#[must_use]
+pub fn is_older(version: &str, than: &str) -> bool {
+    let (Some(version), Some(than)) = (numbers(version), numbers(than)) else {
+        return false;
+    };
+    version < than
+}
+
+/// Returns the numbers of a version and whether it is a release: `0.2.0-rc1` is older than `0.2.0`.
+fn numbers(version: &str) -> Option<([u64; 3], bool)> {
+    let version = version.split('+').next()?;
+    let (numbers, is_release) = match version.split_once('-') {
+        Some((numbers, _)) => (numbers, false),
+        None => (version, true),
+    };
+    let mut parts = numbers.split('.').map(|part| part.parse().ok());
+    let numbers = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some((numbers, is_release))
 }
 
 /// Returns the line for this request, including its line end.
@@ -121,6 +147,33 @@ mod tests {
         let line = format!(r#"{{{other},"op":"list"}}"#);
         let message = parse_request(line.as_bytes()).unwrap_err().message;
         assert!(message.ends_with("this command is 9.9.9"), "{message}");
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        for (older, newer) in [
+            ("0.1.0", "0.2.0"),
+            ("0.9.0", "0.10.0"),
+            ("0.2.0-rc1", "0.2.0"),
+            ("0.1.9", "1.0.0-alpha"),
+        ] {
+            assert!(is_older(older, newer), "{older} {newer}");
+            assert!(!is_older(newer, older), "{older} {newer}");
+            assert!(!is_older(older, older), "{older}");
+        }
+        for odd in ["", "1", "1.2", "1.2.3.4", "a.b.c", "unknown"] {
+            assert!(!is_older(odd, "9.9.9") && !is_older("0.0.1", odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_older_program_is_told_to_be_updated() {
+        let hint = |version: &str| {
+            let line = format!(r#"{{"protocol":99,"version":"{version}","op":"list"}}"#);
+            parse_request(line.as_bytes()).unwrap_err().hint
+        };
+        assert!(hint("0.0.1").unwrap().contains("update this program"));
+        assert_eq!(hint("9.9.9"), None);
     }
 
     #[test]

@@ -83,6 +83,11 @@ pub enum Request {
         #[serde(alias = "window")]
         task: String,
     },
+    /// Stop, so that a daemon of a newer version takes over, unless somebody would notice.
+    MakeRoom {
+        /// The newer version.
+        successor: String,
+    },
     /// Leave.
     Stop {
         /// Also end the task session when no task in it is active.
@@ -221,6 +226,9 @@ pub struct Whereabouts {
     /// Set when the name that this daemon was asked for now belongs to another session: how that
     /// session is asked for.
     pub elsewhere: Option<String>,
+    /// The daemon's version; absent in answers of the first versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// A task that a command ended or removed.

@@ -59,5 +59,6 @@ mod stopping;
 #[cfg(target_os = "linux")]
 mod storms;
 mod support;
+mod upgrades;
 mod waits;
 mod wire;

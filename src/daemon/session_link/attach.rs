@@ -138,7 +138,11 @@ impl SessionLink {
                 Err(error) => tracing::warn!(%error, "could not ask who has the name"),
             }
         }
-        Whereabouts { name, elsewhere }
+        Whereabouts {
+            name,
+            elsewhere,
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }
     }
 
     pub(super) async fn forget_session(&mut self) {

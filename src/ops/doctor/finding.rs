@@ -302,6 +302,8 @@ pub(crate) enum Finding {
     DaemonOfOtherVersion {
         /// Its version; `None` where its answer cannot be read.
         version: Option<String>,
+        /// Whether it is known to be newer than this program.
+        is_newer: bool,
     },
     /// A problem that the daemon reports itself.
     DaemonProblem(String),

@@ -9,11 +9,11 @@ use crate::clock;
 use crate::daemon;
 use crate::model::SessionId;
 use crate::ops::error::OpsError;
-use crate::ops::session::{NO_AUTOSTART, Session};
-use crate::ops::{list_consumers, lookup};
+use crate::ops::list_consumers;
+use crate::ops::session::{Session, is_autostart_forbidden};
 use crate::process;
 use crate::tmux::{Connection, check_hooks, list_sessions};
-use crate::wire::{DaemonStatus, RefusalKind, Request, Response};
+use crate::wire::{DaemonStatus, RefusalKind, Request, Response, is_older};
 
 /// A consumer that nobody has used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: i64 = 24 * 60 * 60 * 1000;
@@ -105,7 +105,10 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
     let pid = client.pid();
     let is_stopped = pid.is_some_and(process::is_stopped);
     let silent = Finding::DaemonSilent { pid, is_stopped };
-    let other = |version| Finding::DaemonOfOtherVersion { version };
+    let other = Finding::DaemonOfOtherVersion {
+        version: None,
+        is_newer: false,
+    };
     let (findings, answers) = if is_stopped {
         (vec![silent], false)
     } else {
@@ -113,10 +116,10 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
             Err(_) => (vec![silent], false),
             Ok(Ok(Response::Status(status))) => (judge_status(&status), true),
             Ok(Err(ClientError::Refused(refusal))) if refusal.kind == RefusalKind::Version => {
-                (vec![other(None)], false)
+                (vec![other], false)
             }
             Ok(Ok(_) | Err(ClientError::Answer { .. } | ClientError::Unexpected)) => {
-                (vec![other(None)], false)
+                (vec![other], false)
             }
             // It ended when it was asked.
             Ok(Err(ClientError::Left)) => (vec![without_daemon(session, exists)], false),
@@ -134,8 +137,10 @@ fn judge_status(status: &DaemonStatus) -> Vec<Finding> {
     let mut findings = vec![if status.version == env!("CARGO_PKG_VERSION") {
         Finding::Daemon { pid: status.pid }
     } else {
-        let version = Some(status.version.clone());
-        Finding::DaemonOfOtherVersion { version }
+        Finding::DaemonOfOtherVersion {
+            version: Some(status.version.clone()),
+            is_newer: is_older(env!("CARGO_PKG_VERSION"), &status.version),
+        }
     }];
     let problems = status.problems.iter().cloned();
     findings.extend(problems.map(Finding::DaemonProblem));
@@ -157,7 +162,7 @@ fn without_daemon(session: &Session, exists: bool) -> Finding {
         return Finding::NoDaemonNeeded;
     }
     Finding::NoDaemon {
-        is_forbidden: lookup(NO_AUTOSTART).is_some_and(|value| !value.is_empty()),
+        is_forbidden: is_autostart_forbidden(),
     }
 }
 
