@@ -277,6 +277,12 @@ pub(crate) struct Feed {
     /// Begin behind this record, SEQ or EPOCH:SEQ; 0 is before the first
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<After>,
+    /// Only the last N records, of those that the other options let through
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "follow")]
+    pub(crate) lines: Option<usize>,
+    /// Only records of this last time, like 90s, 10m or 2h
+    #[arg(long, value_name = "D", value_parser = parse_duration, conflicts_with = "follow")]
+    pub(crate) since: Option<Duration>,
     #[command(flatten)]
     pub(crate) consume: Consume,
     /// Only records of this kind; may be given more than once

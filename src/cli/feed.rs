@@ -1,14 +1,18 @@
 //! `feed`: prints stored and live records.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::feed_text::{durable, missing, print_live, unknown};
 use super::{consume, output};
+use crate::clock;
 use crate::feed::{self, FeedError, Line, Sequence, WholeLines};
-use crate::model::Seq;
+use crate::model::{Millis, Seq};
 use crate::ops::Session;
-use crate::wire::{After, Filter, ReaderStart, RecordBody};
+use crate::wire::{After, Filter, ReaderStart, RecordBody, parse_rfc3339};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let session = context.session("feed").await?;
@@ -25,15 +29,80 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     } else {
         // It is on the disk.
         context.limit.lift();
-        print_kept(&session, args.after.as_ref(), filter, args.format)
+        let last = Last {
+            n_records: args.lines.unwrap_or(usize::MAX),
+            since: args.since.map(earliest),
+        };
+        print_kept(&session, args.after.as_ref(), filter, &last, args.format)
     }
 }
 
-/// The file is enough: no daemon is needed.
+/// Which of the records that are kept are printed.
+struct Last {
+    /// How many, at most.
+    n_records: usize,
+    /// When the first one was made, in milliseconds since 1970.
+    since: Option<Millis>,
+}
+
+impl Last {
+    /// Whether all records are printed.
+    fn is_all(&self) -> bool {
+        self.n_records == usize::MAX && self.since.is_none()
+    }
+
+    /// Whether a record made at this time is too old.
+    fn is_before(&self, time: &str) -> bool {
+        let made_at = || parse_rfc3339(time);
+        self.since
+            .is_some_and(|since| made_at().is_some_and(|at| at < since))
+    }
+}
+
+/// Returns the time that lies this long ago, in milliseconds since 1970.
+fn earliest(ago: Duration) -> Millis {
+    clock::now().wall - Millis::try_from(ago.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// The last records that are to be printed.
+struct Printed {
+    n_records: usize,
+    /// Those that are kept until it is known which are the last ones.
+    lines: VecDeque<(Seq, String)>,
+    /// The first one, if it is printed already.
+    first: Option<Seq>,
+}
+
+impl Printed {
+    /// Prints a record, or keeps it until it is known whether it is among the last ones.
+    fn add(&mut self, seq: Seq, text: String, out: &mut output::Results) -> Result<(), Failure> {
+        if self.n_records == usize::MAX {
+            self.first.get_or_insert(seq);
+            return out.line(&text);
+        }
+        self.lines.push_back((seq, text));
+        if self.lines.len() > self.n_records {
+            self.lines.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Prints what was kept. Returns the first record that was printed.
+    fn end(self, out: &mut output::Results) -> Result<Option<Seq>, Failure> {
+        let first = self.first.or(self.lines.front().map(|(seq, _)| *seq));
+        for (_, text) in self.lines {
+            out.line(&text)?;
+        }
+        Ok(first)
+    }
+}
+
+/// The files are enough: no daemon is needed.
 fn print_kept(
     session: &Session,
     after: Option<&After>,
     mut filter: Filter,
+    last: &Last,
     format: FeedFormat,
 ) -> Result<(), Failure> {
     let path = session.paths.feed();
@@ -54,6 +123,11 @@ fn print_kept(
     let mut epoch = lines.epoch().map(ToOwned::to_owned);
     let mut out = output::Results::new();
     let (mut has_printed, mut last_follow_up, mut has_skipped) = (false, 0, false);
+    let mut printed = Printed {
+        n_records: last.n_records,
+        lines: VecDeque::new(),
+        first: None,
+    };
     while let Some(line) = lines.next_line().map_err(failed)? {
         let Some(frame) = line.frame() else { continue };
         let asked = after.and_then(|after| after.epoch.as_ref());
@@ -63,7 +137,8 @@ fn print_kept(
         let text = match &line {
             Line::Record(record) => filter
                 .wants(record.seq, &record.body)
-                .then(|| durable(record, format)),
+                .then(|| durable(record, format))
+                .filter(|_| !last.is_before(&record.time)),
             Line::Unknown(record) => filter
                 .wants_unknown()
                 .then(|| unknown(record, format))
@@ -80,7 +155,7 @@ fn print_kept(
                 last_follow_up = frame.seq;
             }
             if let Some(text) = text {
-                out.line(&text)?;
+                printed.add(frame.seq, text, &mut out)?;
                 has_printed = true;
             }
         }
@@ -92,9 +167,16 @@ fn print_kept(
             .check(present, last_seq)
             .map_err(|why| Failure::new(Kind::Failed, "feed", why))?;
     }
+    let first = match printed.end(&mut out)? {
+        _ if last.is_all() => first,
+        Some(first) => first - 1,
+        None => last_seq,
+    };
     out.end()?;
     if let (true, Some(epoch)) = (has_printed, &epoch) {
-        note_read(session, epoch, last_follow_up);
+        // Who asks for the last records has not read those before.
+        let read = if last.is_all() { last_follow_up } else { 0 };
+        note_read(session, epoch, read);
     }
     lost.extend(sequence.end_at(last_seq));
     if let Some(missing) = missing(&lost, first) {

@@ -113,6 +113,27 @@ fn a_feed_that_is_too_large_loses_its_oldest_records_and_readers_get_one_gap() {
     let from = first.to_string();
     assert_eq!(world.task(["feed", "--after", &from]).err, "");
 
+    // Who asks for the last ones does not ask for what is gone.
+    for (args, n_printed) in [
+        (&["-n", "2"][..], 2),
+        (&["-n", "0"], 0),
+        (&["-n", "100000"], records.len()),
+        (&["--since", "1h"], records.len()),
+        (&["--since", "1h", "-n", "1"], 1),
+    ] {
+        let printed = world.task([&["feed"], args].concat());
+        let expected = &records[records.len() - n_printed..];
+        assert_eq!(parse_lines(printed.ok()), expected, "{args:?}");
+        assert_eq!(printed.err, "", "{args:?}");
+    }
+    let ends = |record: &&Value| record["type"] == "exited";
+    let printed = world.task(["feed", "--type", "exited", "-n", "1"]);
+    let last_end = records.iter().rfind(ends).unwrap();
+    assert_eq!(
+        &parse_lines(printed.ok())[..],
+        std::slice::from_ref(last_end)
+    );
+
     let reader = world.start(["feed", "--follow", "--after", "0"]);
     assert_eq!(until_live(&reader), whole);
     let reader = world.start(["feed", "--follow", "--after", &from]);
@@ -208,6 +229,8 @@ fn old_records_go_as_well() {
     );
     assert_ne!(old, text);
     fs::write(&path, &old).unwrap();
+    let lately = parse_lines(world.task(["feed", "--since", "1h"]).ok());
+    assert!(lately.len() < records.len(), "the first is old");
     world.daemon();
     world.run("second", "exit 3");
     let n_records = records.len();
