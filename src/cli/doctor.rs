@@ -113,6 +113,7 @@ fn name(subject: Subject) -> &'static str {
         Subject::Daemon => "daemon",
         Subject::Hooks => "hooks",
         Subject::Consumers => "consumers",
+        Subject::Leftovers => "leftovers",
     }
 }
 
@@ -299,16 +300,36 @@ fn describe(finding: &Finding) -> (String, Option<String>) {
         Finding::HookFault(fault) => describe_hook(fault),
         Finding::Consumers { number: 0 } => fine("none".to_owned()),
         Finding::Consumers { number } => fine(format!("{number}, none forgotten")),
-        Finding::ForgottenConsumer { name, lag, unused } => {
+        Finding::ForgottenConsumer {
+            name,
+            lag,
+            held,
+            unused,
+        } => {
+            let kept = match held {
+                0 => String::new(),
+                held => format!("; {} of the feed are kept for it", bytes(*held)),
+            };
+            let unused = age(*unused);
             let hint = format!("`tmux-task consumer rm {name}` forgets it, if nobody needs it");
-            advised(
-                format!(
-                    "`{name}` was not used for {} and has {lag} records to read",
-                    age(*unused)
-                ),
-                &hint,
-            )
+            let message =
+                format!("`{name}` was not used for {unused} and has {lag} records to read{kept}");
+            advised(message, &hint)
         }
+        Finding::Leftovers { folders: 0 } => fine("no state of sessions that are gone".to_owned()),
+        Finding::Leftovers { folders } => fine(format!(
+            "state of {folders} sessions that are gone; `tmux-task prune --state` removes it"
+        )),
+        Finding::LargeLeftovers {
+            folders,
+            bytes: size,
+        } => advised(
+            format!(
+                "the state of {folders} sessions that are gone takes {}",
+                bytes(*size)
+            ),
+            "`tmux-task prune --state` lists it and removes what nobody needs",
+        ),
         Finding::BadConsumers { why } => advised(
             why.clone(),
             "the file is in the folder `consumers` of the session's state; remove it to forget \

@@ -89,6 +89,7 @@ fn a_supervised_session_is_in_order() {
     report.check("session", "ok", &["`work`"]);
     report.check("hooks", "ok", &["in place"]);
     report.check("consumers", "ok", &["none"]);
+    report.check("leftovers", "ok", &["no state"]);
     report.check("server", "ok", &["pid ", "version"]);
 }
 
@@ -250,4 +251,24 @@ fn a_session_name_that_cannot_be_is_a_usage_error() {
     let world = World::new();
     let output = world.task(["-s", "a.b", "doctor"]);
     assert_eq!(output.code, 2, "{output}");
+}
+
+#[test]
+fn a_forgotten_consumer_is_named() {
+    let world = World::new();
+    world.run("api", "exit 1");
+    world.until_deliveries(1);
+    let mut reader = world.start(["feed", "--follow", "--consumer", "old", "--type", "exited"]);
+    reader.records_until(|record| record["kind"] == "sync");
+    reader.signal(Signal::TERM);
+    reader.wait();
+    world.task(["daemon", "stop"]).ok();
+    Report::of(&world).check("consumers", "ok", &["1, none forgotten"]);
+    // As if it had been left alone for long.
+    let file = world.state("work").join("consumers/old");
+    let mut saved: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    saved["usedAt"] = 0.into();
+    fs::write(&file, saved.to_string()).unwrap();
+    let report = Report::of(&world);
+    report.check("consumers", "warn", &["`old`", "consumer rm old"]);
 }

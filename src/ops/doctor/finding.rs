@@ -38,6 +38,8 @@ pub(crate) enum Subject {
     Hooks,
     /// The consumers of the session's feed.
     Consumers,
+    /// The state folders of sessions that are gone.
+    Leftovers,
 }
 
 /// How bad a finding is.
@@ -322,6 +324,8 @@ pub(crate) enum Finding {
         name: String,
         /// How many records it is behind.
         lag: u64,
+        /// How many bytes of the feed are kept only for it.
+        held: u64,
         /// For how long it was not used.
         unused: Duration,
     },
@@ -329,6 +333,18 @@ pub(crate) enum Finding {
     BadConsumers {
         /// Why.
         why: String,
+    },
+    /// The state folders of sessions that are gone take little space.
+    Leftovers {
+        /// How many there are.
+        folders: usize,
+    },
+    /// The state folders of sessions that are gone take much space.
+    LargeLeftovers {
+        /// How many there are.
+        folders: usize,
+        /// Their size, in bytes.
+        bytes: u64,
     },
 }
 
@@ -359,7 +375,8 @@ impl Finding {
                 is_needed: false, ..
             }
             | Self::Hooks
-            | Self::Consumers { .. } => Severity::Ok,
+            | Self::Consumers { .. }
+            | Self::Leftovers { .. } => Severity::Ok,
             Self::Program {
                 on_path: OnPath::Other(_) | OnPath::None,
                 ..
@@ -378,7 +395,8 @@ impl Finding {
             }
             | Self::DaemonOfOtherVersion { .. }
             | Self::HookFault(_)
-            | Self::ForgottenConsumer { .. } => Severity::Warn,
+            | Self::ForgottenConsumer { .. }
+            | Self::LargeLeftovers { .. } => Severity::Warn,
             Self::NoAnswer { .. }
             | Self::TmuxMissing { .. }
             | Self::NotTmux { .. }

@@ -11,12 +11,16 @@ use crate::model::SessionId;
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
 use crate::ops::session::{Session, is_autostart_forbidden};
+use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
 use crate::tmux::{Connection, check_hooks, list_sessions};
 use crate::wire::{DaemonStatus, RefusalKind, Request, Response, is_older};
 
 /// A consumer that nobody has used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: i64 = 24 * 60 * 60 * 1000;
+
+/// State folders of sessions that are gone are worth a word from this size on, in bytes.
+const MUCH: u64 = 1 << 30;
 
 /// What is known of a session's daemon.
 struct Supervisor {
@@ -65,6 +69,8 @@ pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
         let consumers = examine_consumers(&session).await;
         checks.extend(consumers.into_iter().map(|f| f.of(Subject::Consumers)));
     }
+    let leftovers = examine_leftovers(&session).await;
+    checks.extend(leftovers.map(|finding| finding.of(Subject::Leftovers)));
     let survives = login::examine(session.server.pid(), supervisor.pid).await;
     checks.extend(survives.into_iter().map(|f| f.of(Subject::Logout)));
     checks
@@ -197,6 +203,7 @@ async fn examine_consumers(session: &Session) -> Vec<Finding> {
             is_forgotten.then(|| Finding::ForgottenConsumer {
                 name: consumer.name.clone(),
                 lag: consumer.lag,
+                held: consumer.held_bytes,
                 unused: Duration::from_millis(u64::try_from(unused).unwrap_or_default()),
             })
         })
@@ -206,4 +213,27 @@ async fn examine_consumers(session: &Session) -> Vec<Finding> {
         return vec![Finding::Consumers { number }];
     }
     forgotten
+}
+
+/// What cannot be found out is another check's finding.
+async fn examine_leftovers(session: &Session) -> Option<Finding> {
+    if session.server.pid().is_some_and(process::is_stopped) {
+        return None;
+    }
+    let all = within(LIMIT, state_folders(session)).await.ok()?.ok()?;
+    let gone = |folder: &&StateFolder| match folder.use_of_it {
+        FolderUse::None | FolderUse::Unread => true,
+        FolderUse::Daemon
+        | FolderUse::Session
+        | FolderUse::OtherServer(_)
+        | FolderUse::Unknown(_) => false,
+    };
+    let gone: Vec<&StateFolder> = all.iter().filter(gone).collect();
+    let bytes = gone.iter().map(|folder| folder.bytes).sum();
+    let folders = gone.len();
+    Some(if bytes >= MUCH {
+        Finding::LargeLeftovers { folders, bytes }
+    } else {
+        Finding::Leftovers { folders }
+    })
 }
