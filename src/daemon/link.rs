@@ -213,6 +213,7 @@ impl LinkTask {
         loop {
             let due = self.jobs.link.terminals.next_deadline();
             let due = due.map(Instant::from_std);
+            let reading = self.jobs.link.next_reading();
             // Losing an arm mid-await is safe: receiving and reading notifications take nothing
             // before they are done.
             tokio::select! {
@@ -238,6 +239,7 @@ impl LinkTask {
                     self.report(Report::Changed(change)).await;
                 }
                 () = until(due) => self.ask_terminals().await,
+                () = until(reading) => self.jobs.link.read_activity(),
                 () = ready(()), if self.jobs.link.has_options_to_set() => {
                     self.jobs.link.set_some_options().await;
                 }

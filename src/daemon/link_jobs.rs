@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::notices::TmuxNotices;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
-use super::session_link::SessionLink;
+use super::session_link::{LinkLook, SessionLink};
 use super::{Options, launches, stale_sessions, typing};
 use crate::model::{PaneId, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
@@ -191,8 +191,9 @@ impl LinkJobs {
 
     async fn look(&mut self, order: &LookOrder) -> Done {
         match self.link.look(order, self.quiet).await {
-            Ok(Some(look)) => Done::of(Ok(Outcome::Looked(Some(Box::new(look))))),
-            Ok(None) => Done::of(Ok(Outcome::Looked(None))),
+            Ok(LinkLook::Taken(look)) => Done::of(Ok(Outcome::Looked(Some(look)))),
+            Ok(LinkLook::NotNeeded) => Done::of(Ok(Outcome::Looked(None))),
+            Ok(LinkLook::Unchanged) => Done::of(Ok(Outcome::Unchanged)),
             Err(error) => Done::failed(with_causes(&error)),
         }
     }

@@ -23,6 +23,7 @@ mod pane_reading;
 mod processes;
 mod recovery;
 mod run_archiver;
+mod server_idle;
 mod service_manager;
 mod session_link;
 mod signals;

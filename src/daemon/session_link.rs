@@ -11,17 +11,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub(super) use self::look::LinkLook;
+
 use self::departures::{alive, primary};
 use self::server_end::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
 use super::pane_reading::PaneReading;
 use super::processes::Processes;
+use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
 use crate::model::{Bookmark, PaneId, SessionId, SessionLife, Snapshot, WindowId};
 use crate::observe::Observer;
 use crate::paths::Paths;
-use crate::process::Process;
+use crate::process::{self, Process, RunTime};
 use crate::session::Change;
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, Connection, History, Memory, Server, TmuxError};
@@ -42,6 +45,8 @@ pub(super) struct SessionLink {
     memory: Memory,
     /// When a look last queried everything.
     all_asked: Option<Instant>,
+    /// Whether the server has run since it had nothing more to tell.
+    idle: ServerIdle,
     /// Which options of windows are set.
     options: WindowOptions,
     /// The tmux server of that life; `None` while there is none, or where its process could not be
@@ -117,6 +122,7 @@ impl SessionLink {
             observer: observer.unwrap_or_else(|| Observer::new(&name)),
             memory: Memory::default(),
             all_asked: None,
+            idle: ServerIdle::default(),
             options: WindowOptions::default(),
             alive: before.map(alive).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
@@ -212,8 +218,29 @@ impl SessionLink {
         }
     }
 
-    /// Makes tmux send pending notifications.
+    /// Returns how much the tmux server has run; `None` where that is not known.
+    pub(super) fn server_run_time(&self) -> Option<RunTime> {
+        let life = self.life.as_ref().filter(|_| self.is_connected())?;
+        process::run_time(life.server_pid)
+    }
+
+    /// Returns when [`SessionLink::read_activity`] is due.
+    pub(super) fn next_reading(&self) -> Option<Instant> {
+        self.idle.next_deadline().map(Instant::from_std)
+    }
+
+    /// Finds out whether the server sleeps after what we made it do.
+    pub(super) fn read_activity(&mut self) {
+        let reading = self.server_run_time();
+        self.idle.read(Instant::now().into_std(), reading);
+    }
+
+    /// Makes tmux send pending notifications, unless it has not run since the last time.
     pub(super) async fn flush(&mut self) {
+        if !self.idle.may_have_news(self.server_run_time()) {
+            return;
+        }
+        self.idle.note_flush(Instant::now().into_std());
         let Link::Attached(clients) = &mut self.link else {
             return;
         };

@@ -17,6 +17,7 @@ mod facts;
 #[cfg(target_os = "linux")]
 mod idle;
 mod resources;
+mod run_time;
 mod running;
 #[cfg(target_os = "linux")]
 mod tree;
@@ -29,6 +30,7 @@ use std::os::unix::fs::MetadataExt;
 pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};
+pub(crate) use run_time::{RunTime, run_time};
 pub(crate) use running::Process;
 
 #[cfg(target_os = "linux")]

@@ -84,6 +84,8 @@ impl Change {
 pub(crate) enum Outcome {
     /// A look; `None` when nothing was reported, so that there was nothing to look at.
     Looked(Option<Box<Look>>),
+    /// tmux has not run since everything was last looked at: nothing has changed.
+    Unchanged,
     /// A pane was read and is followed from there on. Contains the job's wait entries, judged.
     Read(Box<PaneOutput>, Vec<Entry>),
     /// The last rows of a pane.

@@ -29,6 +29,19 @@ impl Session {
                     self.order(LookOrder::new(Scope::Whole));
                 }
             }
+            Ok(Outcome::Unchanged) => {
+                self.counts.skipped_looks += 1;
+                let before = self.engine.before();
+                let connected = self.link.is_connected;
+                let result = LookResult {
+                    reporting: before
+                        .map_or(Reporting::Nothing, |before| reporting(before, connected)),
+                    news: News::None,
+                    is_unsettled: false,
+                    is_sweeping: false,
+                };
+                self.schedule.looked(result, now.mono);
+            }
             Ok(_) => tracing::error!("a look brought something else"),
             Err(error) => {
                 let problem = format!("tasks cannot be looked at: {error}");

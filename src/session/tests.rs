@@ -720,6 +720,22 @@ fn other_jobs_run_between_the_parts_of_a_sweep() {
 }
 
 #[test]
+fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        let due = driver.session.schedule.next_look();
+        pauses.push((due - driver.now.mono).as_millis());
+        driver.now = driver.now.after(due - driver.now.mono);
+        driver.input(Input::Due);
+        driver.did(&["look Part"]);
+        driver.outcome(Outcome::Unchanged);
+        driver.did(&[]);
+    }
+    assert_eq!(pauses, [200, 400, 800, 1600]);
+}
+
+#[test]
 fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
     let shown = "life 1; @1#1 a dead 0 pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");

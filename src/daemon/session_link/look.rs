@@ -26,13 +26,24 @@ enum AttachedLook {
     Taken(Option<Look>, bool),
     /// Nothing was reported to look at.
     NotNeeded,
+    /// The server has not run since a sweep.
+    Unchanged,
     /// There is no control client any more.
     NotAttached,
 }
 
+/// The result of a look.
+pub(in crate::daemon) enum LinkLook {
+    /// A look.
+    Taken(Box<session::Look>),
+    /// Nothing was reported to look at.
+    NotNeeded,
+    /// tmux has not run since everything was last looked at.
+    Unchanged,
+}
+
 impl SessionLink {
-    /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input. Returns
-    /// `None` when nothing was reported to look at.
+    /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input.
     ///
     /// # Errors
     ///
@@ -41,7 +52,7 @@ impl SessionLink {
         &mut self,
         order: &LookOrder,
         quiet: Duration,
-    ) -> Result<Option<session::Look>, TmuxError> {
+    ) -> Result<LinkLook, TmuxError> {
         match order.refresh {
             Refresh::No => {}
             // A sweep goes on as it began.
@@ -51,9 +62,11 @@ impl SessionLink {
         }
         let (look, mut was_called_for) = match self.attached_look(order).await {
             AttachedLook::Taken(look, was_called_for) => (look, was_called_for),
-            AttachedLook::NotNeeded => return Ok(None),
+            AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
+            AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
             AttachedLook::NotAttached => (self.look_apart().await?, false),
         };
+        let reading = self.server_run_time();
         // Attaching can take long; the look is of its end.
         let now = now();
         let mut evidence = Evidence::default();
@@ -107,11 +120,15 @@ impl SessionLink {
                 is_any_paused: self.is_any_paused(),
             },
         };
-        Ok(Some(look))
+        if look.coverage == Coverage::Whole {
+            self.idle.note_sweep(now.mono, reading);
+        }
+        Ok(LinkLook::Taken(Box::new(look)))
     }
 
     /// Looks through the control client.
     async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
+        let run_time = self.server_run_time();
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return AttachedLook::NotAttached;
         };
@@ -129,6 +146,15 @@ impl SessionLink {
             clients.activity.is_any_reported() || self.processes.has_ended() || !closed.is_empty();
         if synced.is_ok() && order.scope == Scope::Reported && !is_named && !has_reports {
             return AttachedLook::NotNeeded;
+        }
+        let is_sweep = order.scope == Scope::Part && !is_named && !self.memory.is_sweeping();
+        if is_sweep
+            && !was_called_for
+            && !has_reports
+            && !clients.activity.is_any_paused()
+            && self.idle.is_swept(Instant::now().into_std(), run_time)
+        {
+            return AttachedLook::Unchanged;
         }
         let continued = clients.continue_quiet().await;
         let target = Target::Own(life.id);
