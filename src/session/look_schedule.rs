@@ -186,6 +186,18 @@ impl LookSchedule {
         }
     }
 
+    /// Notes a sweep that was not needed: nothing has changed since everything was looked at.
+    pub(super) fn nothing_to_sweep(&mut self, reporting: Reporting, now: Instant) {
+        self.sweep_by = None;
+        let result = LookResult {
+            reporting,
+            news: News::None,
+            is_unsettled: false,
+            is_sweeping: false,
+        };
+        self.looked(result, now);
+    }
+
     /// Notes a look that was not needed: the previous one included its trigger.
     pub(super) fn skipped(&mut self) {
         self.wanted = None;

@@ -33,14 +33,9 @@ impl Session {
                 self.counts.skipped_looks += 1;
                 let before = self.engine.before();
                 let connected = self.link.is_connected;
-                let result = LookResult {
-                    reporting: before
-                        .map_or(Reporting::Nothing, |before| reporting(before, connected)),
-                    news: News::None,
-                    is_unsettled: false,
-                    is_sweeping: false,
-                };
-                self.schedule.looked(result, now.mono);
+                let reporting =
+                    before.map_or(Reporting::Nothing, |before| reporting(before, connected));
+                self.schedule.nothing_to_sweep(reporting, now.mono);
             }
             Ok(_) => tracing::error!("a look brought something else"),
             Err(error) => {
