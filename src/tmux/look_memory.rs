@@ -297,11 +297,7 @@ impl Memory {
         }
         for death in self.unseen_deaths(answer, is_same_life) {
             let window = death.window;
-            let may_be_there = match &answer.present {
-                Some(present) => present.contains_key(&window),
-                None => true,
-            };
-            if may_be_there && !question.rows.contains_key(&window) {
+            if answer.may_have(death) && !question.rows.contains_key(&window) {
                 let capture = self.capture(window, answer, is_same_life);
                 question.rows.insert(window, capture);
             }
@@ -359,11 +355,8 @@ impl Memory {
         // What could not be asked in time is left to the next look, with the deaths from there on.
         let unseen: BTreeSet<WindowId> = self
             .unseen_deaths(&answer, is_same_life)
+            .filter(|death| answer.may_have(death))
             .map(|death| death.window)
-            .filter(|window| {
-                let present = answer.present.as_ref();
-                present.is_none_or(|present| present.contains_key(window))
-            })
             .collect();
         let mut deaths = answer.deaths.to_vec();
         let mut death_record = std::mem::take(&mut answer.record);
@@ -503,9 +496,24 @@ struct Answer {
     /// The record of deaths at the end of the last line.
     record: String,
     deaths: Arc<[Death]>,
+    /// The same as of the line that listed all windows.
+    deaths_when_listed: Arc<[Death]>,
     /// The same for each window that was shown in full, as of the line that showed it. A line that was
     /// cut short has no record: an earlier one stands for it.
     deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
+}
+
+impl Answer {
+    /// Whether the session may have the window of this death: one that is not in the list of all
+    /// windows may have been opened since, and have ended before the record was read.
+    fn may_have(&self, death: &Death) -> bool {
+        match &self.present {
+            Some(present) => {
+                present.contains_key(&death.window) || !self.deaths_when_listed.contains(death)
+            }
+            None => true,
+        }
+    }
 }
 
 /// A screen that was captured.
@@ -580,6 +588,9 @@ impl Inquiry {
         if answered < commands.len() && !self.has_failed {
             let detail = format!("{answered} frames for {} commands", commands.len());
             return Err(confused(detail));
+        }
+        if line.index {
+            self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
         }
         for (window, _) in &line.rows {
             let deaths = Arc::clone(&self.answer.deaths);

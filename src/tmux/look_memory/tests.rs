@@ -411,6 +411,38 @@ fn a_death_between_two_lines_is_shown_with_its_window() {
     assert!(seen.windows[0].pane.as_ref().unwrap().dead.is_some());
 }
 
+/// A window that opens behind the list of all windows and ends before the last line: it is there, and
+/// not one that has come and gone.
+#[test]
+fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window() {
+    let n = 30;
+    for at in 0..4 {
+        let mut server = FakeServer::new(n);
+        let mut memory = Memory::default();
+        look(&mut server, &mut memory, Extent::Whole);
+        memory.ask_for_all();
+        let mut happens = vec![Happens::Nothing; at];
+        happens.extend([Happens::Open, Happens::Die(n)]);
+        let mut n_shown = 0;
+        for happens in [&happens[..], &[]] {
+            let seen = look_while(
+                &mut server,
+                &mut memory,
+                Extent::Whole,
+                Limit::Short,
+                happens,
+            )
+            .unwrap();
+            for death in &seen.deaths {
+                let mut rows = seen.windows.iter();
+                assert!(rows.any(|row| row.window == death.window), "{seen:?}");
+            }
+            n_shown = seen.deaths.len();
+        }
+        assert_eq!(n_shown, server.deaths.len());
+    }
+}
+
 #[test]
 fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
@@ -558,6 +590,8 @@ proptest! {
             }
             for death in &seen.deaths {
                 let row = seen.windows.iter().find(|row| row.window == death.window);
+                let is_left = server.windows.contains_key(&death.window);
+                prop_assert!(row.is_some() || !is_left, "{death:?} has no window");
                 let pane = row.and_then(|row| row.pane.as_ref());
                 if let Some(pane) = pane.filter(|pane| pane.pid == death.pid) {
                     prop_assert!(pane.dead.is_some(), "{death:?} is not in {pane:?}");
