@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 /// Parses a duration: numbers with the units `ms`, `s`, `m` and `h`, the largest unit first, such
 /// as `500ms`, `1.5m` or `1m30s`. `None` when it is not a duration, or too long.
 #[must_use]
-pub fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
     if !text.chars().all(is_plain) {

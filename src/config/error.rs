@@ -7,7 +7,7 @@ use crate::files::{Fault, RefusedFile};
 /// Why the configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// A file named by the user does not exist.
     #[error("{}: no such file; $TMUX_TASK_CONFIG names it", .path.display())]
     Missing {

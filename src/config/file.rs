@@ -12,11 +12,11 @@ use crate::files;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Looks up an environment variable. `&|name| std::env::var_os(name)` is the real environment.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The location of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigFile {
+pub(crate) enum ConfigFile {
     /// `$TMUX_TASK_CONFIG` names it, so it must exist.
     Named(PathBuf),
     /// The default location, where it may be missing.
@@ -26,7 +26,7 @@ pub enum ConfigFile {
 impl ConfigFile {
     /// Returns the path of the file.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Named(path) | Self::Usual(path) => path,
         }
@@ -37,7 +37,7 @@ impl ConfigFile {
 /// not checked. Empty variables count as unset, and so do `$XDG_CONFIG_HOME` and `$HOME` when they
 /// are not absolute.
 #[must_use]
-pub fn find(env: Env<'_>) -> Option<ConfigFile> {
+pub(crate) fn find(env: Env<'_>) -> Option<ConfigFile> {
     let variable = |name| env(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TMUX_TASK_CONFIG") {
         return Some(ConfigFile::Named(path.into()));
@@ -62,7 +62,7 @@ pub fn find(env: Env<'_>) -> Option<ConfigFile> {
 /// # Errors
 ///
 /// When the file is named and missing, cannot be read, or contains unknown keys or invalid values.
-pub fn load(env: Env<'_>) -> Result<Config, ConfigError> {
+pub(crate) fn load(env: Env<'_>) -> Result<Config, ConfigError> {
     match find(env) {
         Some(file) => read(file),
         None => Ok(Config::default()),

@@ -14,8 +14,7 @@ mod quantity;
 mod settings;
 mod value;
 
-pub use duration::parse_duration;
-pub use error::ConfigError;
-pub use file::{ConfigFile, Env, find, load};
-pub use parse::parse;
-pub use settings::{AgentsConfig, Config, FeedConfig, InputConfig, LogsConfig, NoticeSink};
+pub(crate) use duration::parse_duration;
+pub(crate) use error::ConfigError;
+pub(crate) use file::{ConfigFile, find, load};
+pub(crate) use settings::{Config, LogsConfig, NoticeSink};

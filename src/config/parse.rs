@@ -19,7 +19,7 @@ const MAX_PROBLEM_CHARS: usize = 300;
 /// # Errors
 ///
 /// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
-pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let invalid = |error: &Error, problem: &str| ConfigError::Invalid {
         path: path.to_owned(),
         line: line_of(text.as_bytes(), start(error)),

@@ -21,7 +21,7 @@ use crate::model::{PromptKind, ShellDelivery};
     rename_all = "kebab-case",
     expecting = "a table"
 )]
-pub struct Config {
+pub(crate) struct Config {
     /// Where notices are shown: key `notices`. Empty means nowhere.
     #[serde(deserialize_with = "sinks")]
     pub notices: BTreeSet<NoticeSink>,
@@ -54,7 +54,7 @@ pub struct Config {
     rename_all = "kebab-case",
     expecting = "a table"
 )]
-pub struct LogsConfig {
+pub(crate) struct LogsConfig {
     /// Lines of one run, its last ones: key `keep-lines`.
     #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
     pub keep_lines: u64,
@@ -84,7 +84,7 @@ impl Default for LogsConfig {
     rename_all = "kebab-case",
     expecting = "a table"
 )]
-pub struct FeedConfig {
+pub(crate) struct FeedConfig {
     /// The size in bytes above which the oldest records are removed: key `keep-size`.
     #[serde(deserialize_with = "keep_size")]
     pub keep_size: u64,
@@ -115,7 +115,7 @@ impl Default for FeedConfig {
     rename_all = "kebab-case",
     expecting = "a table"
 )]
-pub struct AgentsConfig {
+pub(crate) struct AgentsConfig {
     /// How many messages a conversation gets within a minute before the rest becomes one summary: key
     /// `max-per-minute`.
     #[serde(deserialize_with = "max_per_minute")]
@@ -136,7 +136,7 @@ impl Default for AgentsConfig {
     rename_all = "kebab-case",
     expecting = "a table"
 )]
-pub struct InputConfig {
+pub(crate) struct InputConfig {
     /// Regular expressions for lines that ask: key `ask`.
     #[serde(deserialize_with = "expressions")]
     pub ask: Vec<String>,
@@ -195,7 +195,7 @@ impl Default for InputConfig {
 
 /// A way to show a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NoticeSink {
+pub(crate) enum NoticeSink {
     /// The desktop: `"desktop"`.
     Desktop,
     /// The status line of tmux: `"tmux"`.
@@ -371,7 +371,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{ConfigError, parse};
+    use crate::config::ConfigError;
+    use crate::config::parse::parse;
 
     #[track_caller]
     fn check(text: &str, notices: &[NoticeSink]) {

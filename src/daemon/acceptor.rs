@@ -19,7 +19,7 @@ use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};
 
 /// How long to leave the socket alone after an error when no connection could be refused: the next
-/// attempt would fail at once.
+/// attempt would fail at once, and the kernel does not report that a descriptor has become free.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The minimum time between two log entries about refused connections.

@@ -195,11 +195,11 @@ impl ControlClients {
             self.follower = None;
             self.queued.push_back(Change::FollowerLost);
         }
-        let mut heard = read?;
+        let mut reading = read?;
         let mut before: Vec<Change> = self.queued.drain(..).collect();
-        before.append(&mut heard.before);
-        heard.before = before;
-        Ok(heard)
+        before.append(&mut reading.before);
+        reading.before = before;
+        Ok(reading)
     }
 
     /// Follows exactly these panes from here on.

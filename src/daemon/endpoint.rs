@@ -129,7 +129,7 @@ impl Endpoint {
         match self.make_anew() {
             Ok(made) => {
                 if made {
-                    tracing::warn!("made the socket and the lock anew that somebody had deleted");
+                    tracing::warn!("created the socket and the lock again: they had been deleted");
                 }
                 self.has_complained = false;
                 EndpointOwner::Ours

@@ -73,7 +73,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
 
 /// Returns a started run in the socket's format.
 #[must_use]
-pub fn launched_run(launched: &NewRun) -> LaunchedRun {
+pub(crate) fn launched_run(launched: &NewRun) -> LaunchedRun {
     let cursor = Cursor {
         life: Cursor::life_of(&launched.life),
         window: launched.window,

@@ -19,7 +19,7 @@ use crate::tmux::{self, TmuxError, Unless};
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How often tmux is queried meanwhile.
+/// How often tmux is queried meanwhile: it does not report that it has read the last output.
 const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs jobs.
@@ -213,8 +213,8 @@ impl LinkJobs {
             History::Whole => tmux::History::Whole,
         };
         loop {
-            let heard = match self.link.follow_output(pane, history, is_over).await {
-                Ok(heard) => heard,
+            let reading = match self.link.follow_output(pane, history, is_over).await {
+                Ok(reading) => reading,
                 Err(error) => {
                     return Done {
                         before,
@@ -226,7 +226,7 @@ impl LinkJobs {
                 output,
                 before: until_then,
                 after,
-            } = heard;
+            } = reading;
             before.extend(until_then);
             // The kernel may have reported the end before tmux has read all output.
             let is_settled = last_of

@@ -30,7 +30,7 @@ pub(super) fn is_file(found: &Metadata, path: &Path) -> bool {
 
 /// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
-pub enum LockError {
+pub(crate) enum LockError {
     /// Another daemon holds it.
     #[error("already running (pid {pid})")]
     Held {
@@ -86,6 +86,6 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
 
 /// Whether a daemon holds the lock at `path`.
 #[must_use]
-pub fn is_held(path: &Path) -> bool {
+pub(crate) fn is_held(path: &Path) -> bool {
     files::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
 }

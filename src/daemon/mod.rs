@@ -43,11 +43,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub use launches::launched_run;
-pub use lock::{LockError, is_held};
-pub use ownership::{ResolvedName, resolve_name};
-pub use service_manager::ServiceManager;
-pub use typing::{TypingError, type_into_task};
+pub(crate) use launches::launched_run;
+pub(crate) use lock::{LockError, is_held};
+pub(crate) use ownership::resolve_name;
+pub(crate) use service_manager::ServiceManager;
+pub(crate) use typing::{TypingError, type_into_task};
 
 use crate::config::Config;
 use crate::engine::{Engine, Settings};
@@ -91,7 +91,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// A daemon's options.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The task session as it is asked for.
     pub session: String,
     /// Its tmux server.
@@ -121,7 +121,7 @@ pub struct Options {
 
 /// Why a daemon did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
+pub(crate) enum DaemonError {
     /// Another daemon holds the lock, or the lock cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -171,7 +171,7 @@ pub enum DaemonError {
 /// # Errors
 ///
 /// Only before it is ready. From then on errors are handled.
-pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
+pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let descriptors = descriptors::raise();
     let server = options.server.with_descriptors(descriptors.given);
     let options = Options { server, ..options };
@@ -330,7 +330,7 @@ pub async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonErr
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
         () = leave(events, asked, tasks, &marks, &consumers) => {}
-        () = signals.next() => tracing::warn!("told twice to stop: leaving at once"),
+        () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
     }
     drop(locks);
     Ok(())

@@ -21,7 +21,7 @@ const CLOCK_SET_BACK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResolvedName {
+pub(crate) struct ResolvedName {
     /// The session's present name; `None` when there is no such session.
     pub name: Option<String>,
     /// How its daemon is asked for, whether one runs or not.
@@ -34,7 +34,7 @@ pub struct ResolvedName {
 /// # Errors
 ///
 /// When tmux fails. A missing server has no sessions.
-pub async fn resolve_name(server: &Server, name: &str) -> Result<ResolvedName, TmuxError> {
+pub(crate) async fn resolve_name(server: &Server, name: &str) -> Result<ResolvedName, TmuxError> {
     let sessions = list_sessions(server).await?;
     // The caller reports a folder that cannot be used.
     let paths = paths_of(server, name).ok();
@@ -254,7 +254,7 @@ mod tests {
     fn check(
         sessions: &[MarkedSession],
         (left, kept): (Option<u32>, Option<u32>),
-        told: (Option<&str>, &str),
+        expected: (Option<&str>, &str),
     ) {
         let life = |id| session(id, "", None).life;
         let left = left.map(life);
@@ -262,7 +262,10 @@ mod tests {
         let resolved = choose(sessions, left.as_ref(), "work", kept, |mark| {
             mark.pid % 2 == 1
         });
-        assert_eq!((resolved.name.as_deref(), resolved.asked.as_str()), told);
+        assert_eq!(
+            (resolved.name.as_deref(), resolved.asked.as_str()),
+            expected
+        );
     }
 
     #[test]

@@ -200,10 +200,10 @@ mod tests {
     /// Records a look after `saved`, crashes before it is saved, and starts again with the same
     /// state.
     #[track_caller]
-    fn check(saved: &str, look: &str, told: &[&str]) {
+    fn check(saved: &str, look: &str, expected: &[&str]) {
         let (mut before, look) = (snapshot(saved), snapshot(look));
         let events = diff(&before, &look);
-        assert_eq!(events.iter().map(describe).collect::<Vec<_>>(), told);
+        assert_eq!(events.iter().map(describe).collect::<Vec<_>>(), expected);
         let recorded = RecordedLook {
             events,
             checkpoint: Some(Checkpoint {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_kept_from_being_saved_is_not_told_again() {
+    fn what_a_crash_kept_from_being_saved_is_not_reported_again() {
         check(
             "life 1; @1#1 a running pid=7",
             "life 1; @1#2 a running pid=8",

@@ -13,7 +13,7 @@ const MAX_STATUS_CHARS: usize = 500;
 
 /// A service manager that waits for messages of this process.
 #[derive(Debug, Clone)]
-pub struct ServiceManager {
+pub(crate) struct ServiceManager {
     address: SocketAddr,
     /// The longest time between two signs of life that it accepts; `None` when it expects none.
     watchdog: Option<Duration>,
@@ -23,7 +23,7 @@ impl ServiceManager {
     /// Returns the service manager that the environment names, if it does. Only the process that it
     /// has started may speak to it: a process in the background was started by another one.
     #[must_use]
-    pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
+    pub(crate) fn from_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
         let address = address(&env("NOTIFY_SOCKET")?)?;
         let number = |name: &str| env(name)?.to_str()?.parse::<u64>().ok();
         // Set for one process, and inherited by others.

@@ -172,7 +172,7 @@ impl SessionLink {
     pub(super) async fn changed(&mut self) -> Change {
         let processes = &mut self.processes;
         let link = &mut self.link;
-        let told = async {
+        let reported = async {
             match link {
                 Link::Apart { .. } => std::future::pending().await,
                 Link::Attached(clients) => clients.changed().await,
@@ -180,7 +180,7 @@ impl SessionLink {
         };
         tokio::select! {
             () = processes.ended() => Change::Task,
-            told = told => match told {
+            reported = reported => match reported {
                 Ok(change) => change,
                 Err(error) => {
                     tracing::debug!(%error, "the control client has gone");

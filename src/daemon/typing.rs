@@ -12,7 +12,7 @@ use crate::wire::{Explanation, Refusal, RefusalKind, Response, SendRequest, Type
 
 /// Why nothing was typed.
 #[derive(Debug, thiserror::Error)]
-pub enum TypingError {
+pub(crate) enum TypingError {
     /// The task's run is over.
     #[error("task {0} has ended")]
     Ended(String),
@@ -44,7 +44,7 @@ pub enum TypingError {
 impl TypingError {
     /// Returns what the user can do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Echoed(_) => Some("without --secret it is typed all the same"),
             Self::Ended(_)
@@ -85,7 +85,7 @@ pub(super) async fn answer(
 /// # Errors
 ///
 /// When nothing was typed.
-pub async fn type_into_task(
+pub(crate) async fn type_into_task(
     connection: &mut Connection<'_>,
     server: &Server,
     task: &Task,

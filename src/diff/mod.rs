@@ -125,8 +125,8 @@ fn is_new_run(last: RunInSnapshot<'_>, run: RunInSnapshot<'_>) -> bool {
     if last.task.run.is_some() && run.task.run.is_some() {
         return run.task.is_new_run_after(last.task);
     }
-    let told_apart = last.ended || (run.ended && !last.task.is_alive());
-    run.task.is_new_run_after(last.task) || (told_apart && !is_same_process(last.task, run.task))
+    let is_other_run = last.ended || (run.ended && !last.task.is_alive());
+    run.task.is_new_run_after(last.task) || (is_other_run && !is_same_process(last.task, run.task))
 }
 
 /// Adds the events of a window that the previous look did not have.

@@ -11,8 +11,8 @@ use crate::model::{GoneReason, Level, Millis, PaneId, Screen, SessionId, Session
 fn check(before: &str, after: &str, expected: &[&str]) {
     let looks = (snapshot(before), snapshot(after));
     let events = diff(&looks.0, &looks.1);
-    let told: Vec<String> = events.iter().map(describe).collect();
-    assert_eq!(told, expected, "`{before}` -> `{after}`");
+    let actual: Vec<String> = events.iter().map(describe).collect();
+    assert_eq!(actual, expected, "`{before}` -> `{after}`");
     assert_eq!(diff(&looks.0, &sharing(&looks.0, &looks.1)), events);
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 use crate::diff::{apply, diff};
 use crate::engine::{Effect, Engine, Memory, Settings};
-use crate::model::test_notation::{describe, snapshot, task};
+use crate::model::test_notation::{describe, notice, number, snapshot, task};
 use crate::model::{
     Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
 };
@@ -109,24 +109,6 @@ pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
 /// The events between two looks as records, from this number on.
 pub(super) fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
     number(first, diff(&snapshot(before), &snapshot(after)))
-}
-
-fn number(first: Seq, events: Vec<Event>) -> Vec<Record> {
-    let bodies = events.into_iter().map(|event| Body::Event(Box::new(event)));
-    (first..)
-        .zip(bodies)
-        .map(|(seq, body)| Record { seq, time: 0, body })
-        .collect()
-}
-
-pub(super) fn notice(seq: Seq, events: &[Seq]) -> Record {
-    let body = Body::Notice {
-        level: Level::Info,
-        text: "text".to_owned(),
-        events: events.to_vec(),
-        owner: None,
-    };
-    Record { seq, time: 0, body }
 }
 
 pub(super) fn follow_up(seq: Seq, events: &[Record]) -> Record {
@@ -338,7 +320,7 @@ fn events_without_a_delivery_are_pending() {
     let owed = |feed: &Feed| -> Vec<(Seq, String)> {
         let owed = feed.recover().pending.undelivered();
         owed.iter()
-            .map(|told| (told.seq, describe(&told.event)))
+            .map(|actual| (actual.seq, describe(&actual.event)))
             .collect()
     };
     let first = events(1, "", "@1 a running");
@@ -570,7 +552,7 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
         "gone @1 userKilled; @4#1 d running pid=9 bells=1",
         "missing",
     ];
-    let told = |crash: Option<(usize, bool)>| {
+    let actual = |crash: Option<(usize, bool)>| {
         let feed = Feed::new();
         let mut daemon = Daemon::back(&feed, None);
         for (index, look) in looks.iter().enumerate() {
@@ -599,11 +581,11 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
         assert_eq!(feed.recover().pending.undelivered(), []);
         (events, delivered)
     };
-    let (events, delivered) = told(None);
+    let (events, delivered) = actual(None);
     assert!(events.len() > 15, "{events:?}");
     for at in 0..looks.len() {
         for after_delivery in [false, true] {
-            let crashed = told(Some((at, after_delivery)));
+            let crashed = actual(Some((at, after_delivery)));
             assert_eq!(crashed.0, events, "crash at look {at}");
             assert_eq!(crashed.1, delivered, "crash at look {at}");
         }

@@ -14,8 +14,8 @@
 //! ```
 
 use super::{
-    CursorPosition, Event, EventKind, Exit, GoneReason, Life, PaneId, ReplacedBy, Screen,
-    SessionId, SessionLife, Signal, Snapshot, Task, WindowId,
+    Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, PaneId, Record,
+    ReplacedBy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Task, WindowId,
 };
 
 /// Reads a snapshot.
@@ -174,4 +174,24 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("disappeared {window}{why}")
         }
     }
+}
+
+/// Returns events as records, numbered from `first` on.
+pub(crate) fn number(first: Seq, events: Vec<Event>) -> Vec<Record> {
+    let bodies = events.into_iter().map(|event| Body::Event(Box::new(event)));
+    (first..)
+        .zip(bodies)
+        .map(|(seq, body)| Record { seq, time: 0, body })
+        .collect()
+}
+
+/// Returns a notice of these events.
+pub(crate) fn notice(seq: Seq, events: &[Seq]) -> Record {
+    let body = Body::Notice {
+        level: Level::Info,
+        text: "text".to_owned(),
+        events: events.to_vec(),
+        owner: None,
+    };
+    Record { seq, time: 0, body }
 }

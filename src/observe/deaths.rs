@@ -21,7 +21,7 @@ pub(super) struct WindowDeaths<'a> {
 }
 
 impl<'a> WindowDeaths<'a> {
-    /// Selects the deaths of a window's primary pane. WindowDeaths numbered up to `deaths_read` were processed
+    /// Selects the deaths of a window's primary pane. Deaths numbered up to `deaths_read` were processed
     /// at an earlier look.
     pub(super) fn find(
         record: &'a [Death],

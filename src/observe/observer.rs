@@ -149,7 +149,7 @@ impl Observer {
             if !known.is_some_and(|known| known.is_unchanged(row, record, evidence)) {
                 let before = self.windows.remove(&row.window);
                 let window_look = WindowLook::new(row, before, record, self.deaths, evidence, now);
-                // It need not be deaths_read twice: a hook calls when tmux has heard of it.
+                // Once is enough: a hook reports when tmux has collected the status.
                 observation.nudge |= window_look.lacks_status();
                 self.windows
                     .insert(row.window, window_look.judge(&mut ended));

@@ -29,7 +29,8 @@ const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 /// needs neither, and any other request will time out again and report which one does not answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long to wait for tmux to collect how a run ended.
+/// How long to wait before tmux is asked again how a run ended: without an attached client, nothing
+/// reports that tmux has collected it.
 const NUDGED: Duration = Duration::from_millis(5);
 
 /// The user's choice of session and server. What is `None` is left to the environment.

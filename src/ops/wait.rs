@@ -70,6 +70,7 @@ pub(crate) async fn wait_for_channel(
             true => OutcomeName::Signalled,
             false => OutcomeName::Disappeared,
         },
+        // The time limit that the user has set.
         () = tokio::time::sleep(limit) => OutcomeName::Timeout,
     };
     let mut result = WaitResult::new(outcome);

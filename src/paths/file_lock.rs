@@ -23,14 +23,14 @@ const TRY_EVERY: Duration = Duration::from_millis(2);
 
 /// A lock that is held until this is dropped or the process ends.
 #[derive(Debug)]
-pub struct FileLock {
+pub(crate) struct FileLock {
     /// `None` when the lock was not available.
     _file: Option<File>,
 }
 
 impl Paths {
     /// Waits for the lock of the tmux server, at most for a few seconds.
-    pub async fn lock_server(&self) -> FileLock {
+    pub(crate) async fn lock_server(&self) -> FileLock {
         FileLock::hold(
             &self
                 .runtime
@@ -41,7 +41,7 @@ impl Paths {
 
     /// Waits for the lock under which tasks of this session are launched, at most for a few
     /// seconds.
-    pub async fn lock_launches(&self) -> FileLock {
+    pub(crate) async fn lock_launches(&self) -> FileLock {
         FileLock::hold(&self.runtime.join(format!("{}.launch", self.key))).await
     }
 }

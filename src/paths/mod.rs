@@ -33,7 +33,7 @@ const MAX_SOCKET_PATH: usize = 103;
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PathsError {
+pub(crate) enum PathsError {
     /// The folder cannot be created or examined.
     #[error("could not use the folder {}", .path.display())]
     Io {
@@ -95,7 +95,7 @@ pub(crate) fn name_in(asked: &str) -> &str {
 
 /// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
+pub(crate) struct Paths {
     /// The session as its daemon was asked for: the name that it had at first, or the result of
     /// [`asked_by_id`].
     pub asked: String,
@@ -115,7 +115,11 @@ impl Paths {
     /// # Errors
     ///
     /// When the environment names no folder for state, or names one by a relative path.
-    pub fn locate(server_socket: &Path, asked: &str, env: Env<'_>) -> Result<Self, PathsError> {
+    pub(crate) fn locate(
+        server_socket: &Path,
+        asked: &str,
+        env: Env<'_>,
+    ) -> Result<Self, PathsError> {
         let key = key(server_socket, asked);
         let state = state_root(env)?.join(&key);
         Ok(Self {
@@ -143,20 +147,20 @@ impl Paths {
 
     /// Returns the feed's file.
     #[must_use]
-    pub fn feed(&self) -> PathBuf {
+    pub(crate) fn feed(&self) -> PathBuf {
         self.state.join("feed.jsonl")
     }
 
     /// Returns the file of the saved snapshot.
     #[must_use]
-    pub fn saved(&self) -> PathBuf {
+    pub(crate) fn saved(&self) -> PathBuf {
         self.state.join(SAVED)
     }
 
     /// Returns the files of the saved snapshots of all task sessions of the user, including this
     /// one, whether they exist or not, in no order.
     #[must_use]
-    pub fn all_saved(&self) -> Vec<PathBuf> {
+    pub(crate) fn all_saved(&self) -> Vec<PathBuf> {
         let root = self.state.parent().and_then(|root| root.read_dir().ok());
         let folders = root.into_iter().flatten().flatten();
         folders.map(|folder| folder.path().join(SAVED)).collect()
@@ -164,43 +168,43 @@ impl Paths {
 
     /// Returns the folder with the output of ended runs.
     #[must_use]
-    pub fn runs(&self) -> PathBuf {
+    pub(crate) fn runs(&self) -> PathBuf {
         self.state.join("runs")
     }
 
     /// Returns the folder with a file for each consumer of the feed.
     #[must_use]
-    pub fn consumers(&self) -> PathBuf {
+    pub(crate) fn consumers(&self) -> PathBuf {
         self.state.join("consumers")
     }
 
     /// Returns the daemon's log.
     #[must_use]
-    pub fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.state.join("daemon.log")
     }
 
     /// Returns the file whose modification time is when the live feed was last read.
     #[must_use]
-    pub fn last_reader(&self) -> PathBuf {
+    pub(crate) fn last_reader(&self) -> PathBuf {
         self.state.join("last-reader")
     }
 
     /// Returns the daemon's lock file, which contains its pid.
     #[must_use]
-    pub fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.runtime_file("lock")
     }
 
     /// Returns the daemon's second lock file, which survives if the folder of the first is deleted.
     #[must_use]
-    pub fn state_lock(&self) -> PathBuf {
+    pub(crate) fn state_lock(&self) -> PathBuf {
         self.state.join("daemon.lock")
     }
 
     /// Returns the daemon's socket.
     #[must_use]
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.runtime_file("sock")
     }
 
@@ -220,7 +224,7 @@ impl Paths {
     /// # Errors
     ///
     /// When it cannot be created, or when another user could change its contents.
-    pub fn create_state(&self) -> Result<(), PathsError> {
+    pub(crate) fn create_state(&self) -> Result<(), PathsError> {
         if let Some(root) = self.state.parent() {
             check_above(root).map_err(|error| place_error(root, STATE_DIR, error))?;
         }
@@ -233,7 +237,7 @@ impl Paths {
     /// # Errors
     ///
     /// When it cannot be created, or when another user could change its contents.
-    pub fn create_runtime(&self) -> Result<(), PathsError> {
+    pub(crate) fn create_runtime(&self) -> Result<(), PathsError> {
         let socket = self.socket();
         let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
         for folder in [Some(self.runtime.as_path()), stand_in]

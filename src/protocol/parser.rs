@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn an_error_ends_its_frame_and_its_line() {
         let frames = frames(FIXTURES[2]);
-        let told: Vec<_> = frames.iter().map(|f| (f.ok, f.text())).collect();
+        let actual: Vec<_> = frames.iter().map(|f| (f.ok, f.text())).collect();
         assert_eq!(
-            told,
+            actual,
             [
                 (true, "before".to_owned()),
                 (false, "can't find session: $99".to_owned())
@@ -213,29 +213,14 @@ mod tests {
             let mut printed = Vec::new();
             let mut others = Vec::new();
             for notice in notices {
-                match notice {
-                    Notice::ExtendedOutput {
-                        pane, ref bytes, ..
-                    } => {
-                        assert_eq!(pane, PaneId(0), "{version}");
-                        printed.extend(bytes);
-                    }
+                if let Notice::ExtendedOutput { pane, bytes, .. } = &notice {
+                    assert_eq!(*pane, PaneId(0), "{version}");
+                    printed.extend(bytes);
+                } else if matches!(notice, Notice::Pause(_) | Notice::Continue(_)) {
                     // Up to 3.7c within the answer to the command that asked for them.
-                    Notice::Pause(_) | Notice::Continue(_) => {
-                        assert_eq!(version, "3.8");
-                    }
-                    Notice::WindowAdd(_)
-                    | Notice::WindowClose(_)
-                    | Notice::UnlinkedWindowAdd(_)
-                    | Notice::WindowRenamed(_)
-                    | Notice::SessionChanged(_)
-                    | Notice::SessionRenamed
-                    | Notice::SessionsChanged
-                    | Notice::Output { .. }
-                    | Notice::LayoutChange(_)
-                    | Notice::Exit(_)
-                    | Notice::Message(_)
-                    | Notice::Other(_) => others.push(notice),
+                    assert_eq!(version, "3.8");
+                } else {
+                    others.push(notice);
                 }
             }
             // How output is cut into notices differs, and so does where they stand among others.
@@ -287,22 +272,11 @@ mod tests {
     fn output_is_decoded() {
         let bytes: Vec<u8> = notices(FIXTURES[3])
             .into_iter()
-            .filter_map(|notice| match notice {
-                Notice::Output { bytes, .. } => Some(bytes),
-                Notice::WindowAdd(_)
-                | Notice::WindowClose(_)
-                | Notice::UnlinkedWindowAdd(_)
-                | Notice::WindowRenamed(_)
-                | Notice::SessionChanged(_)
-                | Notice::SessionRenamed
-                | Notice::SessionsChanged
-                | Notice::ExtendedOutput { .. }
-                | Notice::LayoutChange(_)
-                | Notice::Pause(_)
-                | Notice::Continue(_)
-                | Notice::Exit(_)
-                | Notice::Message(_)
-                | Notice::Other(_) => None,
+            .filter_map(|notice| {
+                let Notice::Output { bytes, .. } = notice else {
+                    return None;
+                };
+                Some(bytes)
             })
             .flatten()
             .collect();

@@ -211,7 +211,7 @@ mod tests {
     fn the_record_of_deaths_is_read_in_order() {
         let deaths =
             Death::parse_record("2 %1 9142 4  17;@1 %1 9142 4  17;@1 %2 9147  9 18;@1 %2 9  ;");
-        let told: Vec<_> = deaths
+        let actual: Vec<_> = deaths
             .iter()
             .map(|d| {
                 (
@@ -223,7 +223,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            actual,
             [
                 (Some(9142), Some(4), None, Some(17)),
                 (Some(9147), None, Some("SIGKILL"), Some(18)),
@@ -237,12 +237,12 @@ mod tests {
         let deaths = Death::parse_record(
             "@1 %1  4  17 8 12;@1 %1 x 4  17 9 12;@1 %1 7 4  17 10 ttys001;@1 %1  0    ;",
         );
-        let told: Vec<_> = deaths
+        let actual: Vec<_> = deaths
             .iter()
             .map(|d| (d.pid, d.exit.code, d.number, d.terminal.as_deref()))
             .collect();
         assert_eq!(
-            told,
+            actual,
             [
                 (None, Some(4), Some(8), Some("12")),
                 (Some(7), Some(4), Some(10), Some("ttys001")),

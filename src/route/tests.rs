@@ -22,7 +22,7 @@ fn check(looks: &[&str], expected: &str) {
 fn check_events(events: &[Event], expected: &str) {
     let events: Vec<_> = events.iter().map(|event| (event, reach(event))).collect();
     let mark = |level| if level == Level::Warning { "!" } else { "" };
-    let told = match route(&events) {
+    let actual = match route(&events) {
         None => "nothing".to_owned(),
         Some(Delivery::Notice { level, text }) => format!("notice{} {text}", mark(level)),
         Some(Delivery::FollowUp { level, content }) => {
@@ -32,7 +32,7 @@ fn check_events(events: &[Event], expected: &str) {
             format!("followUp{} {text}", mark(level))
         }
     };
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
 }
 
 fn input(notation: &str, text: &str) -> Event {

@@ -8,8 +8,8 @@ use super::*;
 use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
 use crate::feed::{FeedFiles, feed_files, load_saved, recover, store_consumer};
-use crate::model::test_notation::snapshot;
-use crate::model::{Body, Level};
+use crate::model::Body;
+use crate::model::test_notation::{notice, number, snapshot};
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -133,22 +133,7 @@ fn context() -> Context {
 }
 
 fn events(first: Seq, before: &str, after: &str) -> Vec<Record> {
-    let events = diff(&snapshot(before), &snapshot(after));
-    let bodies = events.into_iter().map(|event| Body::Event(Box::new(event)));
-    (first..)
-        .zip(bodies)
-        .map(|(seq, body)| Record { seq, time: 0, body })
-        .collect()
-}
-
-fn notice(seq: Seq, events: &[Seq]) -> Record {
-    let body = Body::Notice {
-        level: Level::Info,
-        text: "text".to_owned(),
-        events: events.to_vec(),
-        owner: None,
-    };
-    Record { seq, time: 0, body }
+    number(first, diff(&snapshot(before), &snapshot(after)))
 }
 
 fn length(path: &Path) -> u64 {

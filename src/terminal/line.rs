@@ -1,11 +1,11 @@
 use std::ops::Range;
 
 /// Which chunk of output wrote a cell. 0 marks cells that were there at the beginning.
-pub type Stamp = u64;
+pub(crate) type Stamp = u64;
 
 /// A logical line at one moment: rows that wrapped into each other are one line.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// The text, including blanks written at its end.
     full: &'a str,
     /// The length of `full` without them, in bytes.
@@ -19,7 +19,7 @@ impl<'a> Line<'a> {
     /// Returns a line of this text. Each entry of `runs` is the end of a run of bytes, and its
     /// stamp.
     #[must_use]
-    pub fn new(full: &'a str, runs: &'a [(usize, Stamp)], complete: bool) -> Self {
+    pub(crate) fn new(full: &'a str, runs: &'a [(usize, Stamp)], complete: bool) -> Self {
         Self {
             full,
             trimmed: full.trim_end_matches(' ').len(),
@@ -30,20 +30,20 @@ impl<'a> Line<'a> {
 
     /// Returns the line without trailing blanks.
     #[must_use]
-    pub fn text(&self) -> &'a str {
+    pub(crate) fn text(&self) -> &'a str {
         &self.full[..self.trimmed]
     }
 
     /// Returns the line with the blanks that a program wrote at its end, as after a question.
     #[must_use]
-    pub fn text_with_blanks(&self) -> &'a str {
+    pub(crate) fn text_with_blanks(&self) -> &'a str {
         self.full
     }
 
     /// Whether any character in this byte range was written with a stamp greater than `since`.
     /// Cells that were skipped or erased do not count as written.
     #[must_use]
-    pub fn is_fresh(&self, range: Range<usize>, since: Stamp) -> bool {
+    pub(crate) fn is_fresh(&self, range: Range<usize>, since: Stamp) -> bool {
         let first = self.runs.partition_point(|&(end, _)| end <= range.start);
         let mut start = first.checked_sub(1).map_or(0, |before| self.runs[before].0);
         for &(end, stamp) in &self.runs[first..] {
@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
 
     /// Whether the line was ended by a line feed or by scrolling off the screen.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 }

@@ -46,17 +46,17 @@ use grid::Grid;
 use strings::Strings;
 use writer::Writer;
 
-pub use line::{Line, Stamp};
-pub use pane_output::PaneOutput;
-pub use pattern::{Pattern, PatternError};
-pub use row::{columns_of, split_at_column};
-pub use utf8::Utf8Splitter;
+pub(crate) use line::{Line, Stamp};
+pub(crate) use pane_output::PaneOutput;
+pub(crate) use pattern::Pattern;
+pub(crate) use row::{columns_of, split_at_column};
+pub(crate) use utf8::Utf8Splitter;
 
 /// How many bytes of a line are reported around a change, and kept of what scrolled off.
-pub const LINE_LIMIT: usize = 16 * 1024;
+pub(crate) const LINE_LIMIT: usize = 16 * 1024;
 
 /// By how many bytes the pieces of a line longer than [`LINE_LIMIT`] overlap.
-pub const LINE_OVERLAP: usize = 4 * 1024;
+pub(crate) const LINE_OVERLAP: usize = 4 * 1024;
 
 /// The maximum width and height, as in tmux.
 const SIZE_LIMIT: usize = 10_000;
@@ -77,7 +77,7 @@ const SIZE_LIMIT: usize = 10_000;
 /// terminal.write(b"DY\x1b[m", 2, &mut |line| found.extend(ready.find(line, 0)));
 /// assert_eq!(found, vec![0..5]);
 /// ```
-pub struct Terminal {
+pub(crate) struct Terminal {
     strings: Strings,
     utf8: Utf8Splitter,
     parser: vte::Parser,
@@ -87,7 +87,7 @@ pub struct Terminal {
 impl Terminal {
     /// Returns an empty terminal with the cursor at the top left.
     #[must_use]
-    pub fn new(width: usize, height: usize) -> Self {
+    pub(crate) fn new(width: usize, height: usize) -> Self {
         Self {
             strings: Strings::default(),
             utf8: Utf8Splitter::default(),
@@ -104,7 +104,7 @@ impl Terminal {
     /// margins are those of a new terminal. The main screen behind an alternate one is unknown: see
     /// [`Terminal::is_guess`].
     #[must_use]
-    pub fn seeded(
+    pub(crate) fn seeded(
         width: usize,
         height: usize,
         rows: &[String],
@@ -124,7 +124,7 @@ impl Terminal {
     ///
     /// Escape sequences and characters may be cut between calls. Bytes that are not UTF-8 become
     /// U+FFFD.
-    pub fn write(&mut self, bytes: &[u8], stamp: Stamp, line: &mut dyn FnMut(&Line<'_>)) {
+    pub(crate) fn write(&mut self, bytes: &[u8], stamp: Stamp, line: &mut dyn FnMut(&Line<'_>)) {
         let mut writer = Writer::new(&mut self.grid, stamp, line);
         self.strings.feed(bytes, |text| {
             self.utf8
@@ -137,7 +137,13 @@ impl Terminal {
     /// repeated here. All rows get stamp 0. Screen and modes do not change.
     ///
     /// The capture must have been taken when all earlier output had been written here too.
-    pub fn resize(&mut self, width: usize, height: usize, rows: &[String], cursor: (usize, usize)) {
+    pub(crate) fn resize(
+        &mut self,
+        width: usize,
+        height: usize,
+        rows: &[String],
+        cursor: (usize, usize),
+    ) {
         let width = width.clamp(1, SIZE_LIMIT);
         let height = height.clamp(1, SIZE_LIMIT);
         self.grid.resize(width, height);
@@ -146,7 +152,7 @@ impl Terminal {
 
     /// Whether the alternate screen is shown.
     #[must_use]
-    pub fn is_alternate(&self) -> bool {
+    pub(crate) fn is_alternate(&self) -> bool {
         self.grid.is_alternate()
     }
 
@@ -154,40 +160,40 @@ impl Terminal {
     /// left it since: rows may be wrongly blank, and the cursor may be elsewhere. New text is still
     /// reported, but not what was on its row before. [`Terminal::resize`] with a capture ends this.
     #[must_use]
-    pub fn is_guess(&self) -> bool {
+    pub(crate) fn is_guess(&self) -> bool {
         self.grid.is_guess()
     }
 
     /// Returns the cursor's column and row. The column is the width when the next character wraps.
     #[must_use]
-    pub fn cursor(&self) -> (usize, usize) {
+    pub(crate) fn cursor(&self) -> (usize, usize) {
         self.grid.cursor()
     }
 
     /// Returns how many rows have gone from the main screen into the history since the beginning,
     /// by scrolling or by clearing the screen.
     #[must_use]
-    pub fn scrolled(&self) -> u64 {
+    pub(crate) fn scrolled(&self) -> u64 {
         self.grid.scrolled()
     }
 
     /// Returns the rows of the screen as `capture-pane -p` prints them, without trailing blanks,
     /// line drawing as letters.
     #[must_use]
-    pub fn rows(&self) -> Vec<String> {
+    pub(crate) fn rows(&self) -> Vec<String> {
         self.grid.texts()
     }
 
     /// Whether a string (OSC, DCS, APC, a title) was started and not ended. All output belongs to
     /// it until its end, which may never come.
     #[must_use]
-    pub fn is_in_string(&self) -> bool {
+    pub(crate) fn is_in_string(&self) -> bool {
         self.strings.is_inside()
     }
 
     /// Stops waiting for the end of a string. tmux does this five seconds after the start; the
     /// caller has the clock.
-    pub fn abandon_string(&mut self) {
+    pub(crate) fn abandon_string(&mut self) {
         self.strings.abandon();
     }
 }

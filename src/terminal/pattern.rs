@@ -15,14 +15,14 @@ const OVERLAP_BUDGET: usize = 1 << 20;
 
 /// A text or regular expression to find in lines.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// Literal texts as well: the regex crate searches for them just as fast.
     regex: Regex,
 }
 
 /// Why a text is not a valid pattern.
 #[derive(Debug, thiserror::Error)]
-pub enum PatternError {
+pub(crate) enum PatternError {
     /// It is not a regular expression.
     #[error("`{pattern}` is not a regular expression")]
     Syntax {
@@ -52,7 +52,11 @@ impl Pattern {
     /// # Errors
     ///
     /// When the text is not a regular expression, needs too much memory or can never match.
-    pub fn parse(text: &str, is_regex: bool, ignore_case: bool) -> Result<Self, PatternError> {
+    pub(crate) fn parse(
+        text: &str,
+        is_regex: bool,
+        ignore_case: bool,
+    ) -> Result<Self, PatternError> {
         let can_match = if is_regex {
             // Invalid expressions are reported by `build`.
             regex_syntax::parse(text).map_or(true, |parsed| can_match_a_line(&parsed))
@@ -74,7 +78,7 @@ impl Pattern {
     /// Returns a pattern that finds a text. With `ignore_case`, a text too large to compile (tens
     /// of thousands of characters) is searched case-sensitively.
     #[must_use]
-    pub fn literal(text: &str, ignore_case: bool) -> Self {
+    pub(crate) fn literal(text: &str, ignore_case: bool) -> Self {
         let escaped = regex::escape(text);
         let regex = build(&escaped, ignore_case)
             .or_else(|_| RegexBuilder::new(&escaped).size_limit(usize::MAX).build());
@@ -88,7 +92,7 @@ impl Pattern {
     /// # Errors
     ///
     /// When the text is not a regular expression or needs too much memory.
-    pub fn regex(text: &str, ignore_case: bool) -> Result<Self, PatternError> {
+    pub(crate) fn regex(text: &str, ignore_case: bool) -> Result<Self, PatternError> {
         match build(text, ignore_case) {
             Ok(regex) => Ok(Self { regex }),
             Err(regex::Error::CompiledTooBig(_)) => Err(PatternError::TooLarge {
@@ -107,7 +111,7 @@ impl Pattern {
     /// belong to the line for a pattern that needs them, but the range is always within
     /// [`Line::text`].
     #[must_use]
-    pub fn find(&self, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {
+    pub(crate) fn find(&self, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {
         let text = line.text();
         let full = line.text_with_blanks();
         if !line.is_fresh(0..full.len(), since) {

@@ -278,14 +278,14 @@ impl Row {
 
 /// Returns how many columns a row of text takes.
 #[must_use]
-pub fn columns_of(text: &str) -> usize {
+pub(crate) fn columns_of(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
 
 /// Splits a row of text at a column. A character that starts before the column belongs to the first
 /// part.
 #[must_use]
-pub fn split_at_column(text: &str, column: usize) -> (&str, &str) {
+pub(crate) fn split_at_column(text: &str, column: usize) -> (&str, &str) {
     let mut at = 0;
     let end = text.char_indices().find(|(_, c)| {
         let begins = at;

@@ -4,7 +4,7 @@
 /// The parser can join characters too, but vte 0.15 loses an ASCII character between two that are
 /// cut.
 #[derive(Debug, Default)]
-pub struct Utf8Splitter {
+pub(crate) struct Utf8Splitter {
     /// The start of a character.
     held: Vec<u8>,
 }
@@ -12,7 +12,7 @@ pub struct Utf8Splitter {
 impl Utf8Splitter {
     /// Passes on the bytes, except for an incomplete character at their end, which is kept for the
     /// next call. Bytes that are not UTF-8 are passed on unchanged.
-    pub fn pass(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
+    pub(crate) fn pass(&mut self, mut bytes: &[u8], mut whole: impl FnMut(&[u8])) {
         if !self.held.is_empty() {
             while incomplete_tail(&self.held) > 0 {
                 match bytes.split_first() {

@@ -14,7 +14,8 @@ use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
 use crate::model::{Millis, SessionId};
 
-/// How often to wait for a server that others may be starting, and how long each time.
+/// How often to wait for a server that others may be starting, and how long each time: nothing
+/// reports that its socket exists.
 const START_ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -12,7 +12,7 @@ use crate::terminal::split_at_column;
 
 /// A position in the output of one run of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     /// A short hash of the life of the session.
     pub life: String,
     /// The task's window.
@@ -25,7 +25,7 @@ pub struct Cursor {
 
 /// A position in the rows of history and screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anchor {
+pub(crate) struct Anchor {
     /// The row, counted from the top of the history.
     pub row: usize,
     /// The column. Text before it is old.
@@ -36,7 +36,7 @@ pub struct Anchor {
 
 /// The text is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CursorError;
+pub(crate) struct CursorError;
 
 impl fmt::Display for CursorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,7 +49,7 @@ impl std::error::Error for CursorError {}
 impl Cursor {
     /// Returns a short hash of a life of a session.
     #[must_use]
-    pub fn life_of(life: &SessionLife) -> String {
+    pub(crate) fn life_of(life: &SessionLife) -> String {
         let SessionLife {
             server_pid,
             server_started,
@@ -99,7 +99,7 @@ impl FromStr for Cursor {
 
 impl Anchor {
     /// The start of a run.
-    pub const START: Self = Self {
+    pub(crate) const START: Self = Self {
         row: 0,
         column: 0,
         text: 0,
@@ -108,7 +108,7 @@ impl Anchor {
     /// Returns the anchor at this position of history and screen. `rows` are those from number
     /// `first` on; the row itself and the one above it must be among them.
     #[must_use]
-    pub fn at(rows: &[String], first: usize, row: usize, column: usize) -> Self {
+    pub(crate) fn at(rows: &[String], first: usize, row: usize, column: usize) -> Self {
         if (row, column) == (0, 0) {
             return Self::START;
         }
@@ -122,7 +122,7 @@ impl Anchor {
 
 /// Where an anchor is in rows that were read later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnchorPosition {
+pub(crate) enum AnchorPosition {
     /// At this row.
     At(usize),
     /// It is gone, or its position is ambiguous.
@@ -132,7 +132,12 @@ pub enum AnchorPosition {
 /// Finds an anchor in rows of history and screen. `limit` is the pane's history limit, and
 /// `history` is how many of the rows are history.
 #[must_use]
-pub fn locate(anchor: &Anchor, rows: &[String], history: usize, limit: usize) -> AnchorPosition {
+pub(crate) fn locate(
+    anchor: &Anchor,
+    rows: &[String],
+    history: usize,
+    limit: usize,
+) -> AnchorPosition {
     // tmux drops a tenth when the limit is reached; below that, nothing was dropped.
     let drop = (limit / 10).max(1);
     let may_have_dropped = history + drop >= limit;

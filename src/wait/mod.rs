@@ -8,14 +8,14 @@ mod cursor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
+pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, locate};
 
 use crate::model::{Exit, Now, Prompt, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
 /// What a wait is for.
 #[derive(Debug, Clone)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// The run ends.
     Exit,
     /// A line that matches is written.
@@ -33,7 +33,7 @@ pub enum Condition {
 impl Condition {
     /// Returns the condition's name on the command line.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Exit => "exit",
             Self::Text(_) => "text",
@@ -46,7 +46,7 @@ impl Condition {
 
     /// Whether the task's output has to be followed.
     #[must_use]
-    pub fn needs_output(&self) -> bool {
+    pub(crate) fn needs_output(&self) -> bool {
         match self {
             Self::Text(_) | Self::Change | Self::Idle(_) => true,
             Self::Exit | Self::Bell | Self::Input => false,
@@ -56,7 +56,7 @@ impl Condition {
 
 /// What a wait was asked for.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The first one that holds ends the wait.
     pub conditions: Vec<Condition>,
     /// A line that matches one of these ends the wait without success.
@@ -69,7 +69,7 @@ pub struct Spec {
 
 impl Spec {
     /// Returns the texts that end the wait, with success or without.
-    pub fn texts(&self) -> impl Iterator<Item = &Pattern> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Pattern> {
         self.conditions
             .iter()
             .filter_map(|condition| match condition {
@@ -84,20 +84,20 @@ impl Spec {
 
     /// Whether the text of the task's output is needed.
     #[must_use]
-    pub fn needs_text(&self) -> bool {
+    pub(crate) fn needs_text(&self) -> bool {
         !self.stops.is_empty() || self.texts().next().is_some()
     }
 
     /// Whether the task's output has to be followed.
     #[must_use]
-    pub fn needs_output(&self) -> bool {
+    pub(crate) fn needs_output(&self) -> bool {
         !self.stops.is_empty() || self.conditions.iter().any(Condition::needs_output)
     }
 }
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// A text was written.
     Matched,
     /// The run ended, and that was waited for.
@@ -132,7 +132,7 @@ pub enum Outcome {
 
 /// How a wait ended, and because of what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// How.
     pub outcome: Outcome,
     /// The name of the condition that held; `stop` for a stop text.
@@ -173,14 +173,14 @@ impl Verdict {
 
     /// Returns the verdict on a wait for which output is missing.
     #[must_use]
-    pub fn anchor_lost() -> Self {
+    pub(crate) fn anchor_lost() -> Self {
         Self::of(Outcome::AnchorLost)
     }
 }
 
 /// A wait in progress.
 #[derive(Debug)]
-pub struct Wait {
+pub(crate) struct Wait {
     spec: Spec,
     /// The run that is waited for, as it was when the wait began.
     entry: Arc<Task>,
@@ -197,7 +197,7 @@ pub struct Wait {
 impl Wait {
     /// Begins a wait for the run in `entry`. Output counts when its stamp is greater than `since`.
     #[must_use]
-    pub fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
+    pub(crate) fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
         Self {
             deadline: spec.timeout.map(|timeout| now.mono + timeout),
             spec,
@@ -212,49 +212,49 @@ impl Wait {
     }
 
     /// Counts only output with a later stamp than `since` from here on.
-    pub fn count_from(&mut self, since: Stamp) {
+    pub(crate) fn count_from(&mut self, since: Stamp) {
         self.since = since;
     }
 
     /// Returns when it began.
     #[must_use]
-    pub fn began(&self) -> Instant {
+    pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
     /// Returns the window that is waited for.
     #[must_use]
-    pub fn window(&self) -> WindowId {
+    pub(crate) fn window(&self) -> WindowId {
         self.entry.window
     }
 
     /// Returns the run that is waited for, as it was when the wait began.
     #[must_use]
-    pub fn entry(&self) -> &Task {
+    pub(crate) fn entry(&self) -> &Task {
         &self.entry
     }
 
     /// Returns what the wait was asked for.
     #[must_use]
-    pub fn spec(&self) -> &Spec {
+    pub(crate) fn spec(&self) -> &Spec {
         &self.spec
     }
 
     /// Whether anything was written since the wait began.
     #[must_use]
-    pub fn saw_output(&self) -> bool {
+    pub(crate) fn saw_output(&self) -> bool {
         self.saw_output
     }
 
     /// Processes a line that was written. [`Wait::on_output`] gives the result for all lines that came
     /// together.
-    pub fn line(&mut self, line: &Line<'_>) {
+    pub(crate) fn line(&mut self, line: &Line<'_>) {
         self.judge(line, self.since);
     }
 
     /// Processes a line that was written before the wait began but counts, because it is behind the
     /// cursor that the wait starts at: all its cells except those with stamp 0.
-    pub fn line_since(&mut self, line: &Line<'_>) {
+    pub(crate) fn line_since(&mut self, line: &Line<'_>) {
         self.judge(line, 0);
     }
 
@@ -282,7 +282,7 @@ impl Wait {
     }
 
     /// Processes the arrival of output, after its lines. A stop text wins over a match in it.
-    pub fn on_output(&mut self, now: Now) -> Option<Verdict> {
+    pub(crate) fn on_output(&mut self, now: Now) -> Option<Verdict> {
         self.saw_output = true;
         self.last_output = now.mono;
         self.stopped
@@ -296,7 +296,7 @@ impl Wait {
     }
 
     /// Processes a look. All output before it must have been processed.
-    pub fn look(&mut self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
+    pub(crate) fn look(&mut self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
         let window = self.entry.window;
         let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
         let ended = look
@@ -347,7 +347,7 @@ impl Wait {
 
     /// Returns the verdict when a time limit is reached.
     #[must_use]
-    pub fn tick(&self, now: Now) -> Option<Verdict> {
+    pub(crate) fn tick(&self, now: Now) -> Option<Verdict> {
         if self.idle_at().is_some_and(|at| at <= now.mono) {
             return Some(Verdict::by(Outcome::Idle, "idle"));
         }
@@ -357,7 +357,7 @@ impl Wait {
 
     /// Returns when [`Wait::tick`] may return a verdict.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.idle_at().into_iter().chain(self.deadline).min()
     }
 

@@ -135,11 +135,11 @@ fn a_follow_up_is_one_call_for_pi() {
         kind: EventKind::Exited { replaced: None },
         task: task("@12#1 api dead 2"),
     };
-    let told = DeliveredEvent { seq: 4, event };
+    let actual = DeliveredEvent { seq: 4, event };
     let line = line(&record(Body::FollowUp {
         level: Level::Warning,
         content: "[tmux-task notification]\ntext".to_owned(),
-        events: vec![told],
+        events: vec![actual],
         owner: None,
     }));
     assert_eq!(line["kind"], "followUp");
@@ -239,8 +239,8 @@ fn a_window_listed_twice_in_a_snapshot_had_two_runs() {
     let look = read_snapshot(text).unwrap();
     assert_eq!(look.ended.len(), 2);
     assert_eq!(look.tasks[&crate::model::WindowId(1)].run, Some(3));
-    let told = diff(&snapshot(""), &look);
-    assert_eq!(told.len(), 3);
+    let actual = diff(&snapshot(""), &look);
+    assert_eq!(actual.len(), 3);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::slow_disk::Disk;
-use crate::support::{Output, Running, World, has_ended};
+use crate::support::{Running, World, has_ended};
 
 /// A feed of `n` records: one task's, and then notices of `size` bytes. No daemon runs.
 fn with_feed(n: u64, size: usize) -> World {
@@ -136,11 +136,7 @@ fn an_acknowledgement_that_the_disk_has_not_taken_is_not_confirmed() {
     let world = with_feed(12, 10);
     let disk = Disk::new(&world);
     let _release = world.gate("gate-of-disk");
-    let mut daemon = world.command(World::program());
-    daemon
-        .args(["daemon", "--detach"])
-        .env("LD_PRELOAD", &disk.library);
-    Output::of(daemon).ok();
+    disk.start_daemon(&world);
     let mut harness = consume(&world, "pi", &[]);
     until_live(&harness);
     acknowledge(&mut harness, 3);

@@ -280,7 +280,8 @@ fn a_bell_without_output_is_reported_by_its_hook() {
     let gate = world.gate("gate");
     let window = world.run("api", &gate.wait());
     world.until_deliveries(1);
-    // Looks are seldom when it rings, and no output calls for one.
+    // After a second without a change, looks are rare: the bell comes between two of them. Nothing
+    // reports that the schedule has slowed down.
     std::thread::sleep(std::time::Duration::from_secs(1));
     for bells in 1..=3 {
         world.tmux(["set-hook", "-gR", "-t", &window, "alert-bell"]);

@@ -24,15 +24,7 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
         set("@tmux_task_run", "7");
         set("@tmux_task_cwd", "/nowhere");
         world.run("mine", "exec sleep 1000");
-        world.tmux([
-            "new-window",
-            "-d",
-            "-t",
-            "=work:",
-            "-n",
-            "other",
-            "sleep 1000",
-        ]);
+        world.new_window("other", "sleep 1000");
         let look = world.look();
         for name in ["before", "mine", "other"] {
             assert_eq!(

@@ -93,7 +93,7 @@ impl World {
     }
 
     /// The `input` and `inputResolved` events of the feed: task, type, kind, prompt, time.
-    fn told(&self) -> Vec<Told> {
+    fn prompt_events(&self) -> Vec<PromptEvent> {
         let output = self.call(&["feed", "--type", "input", "--type", "inputResolved"]);
         String::from_utf8(output.stdout)
             .unwrap()
@@ -101,7 +101,7 @@ impl World {
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
             .map(|record| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                Told {
+                PromptEvent {
                     task: text(&record["task"]["windowName"]),
                     what: text(&record["type"]),
                     kind: text(&record["promptKind"]),
@@ -114,10 +114,10 @@ impl World {
 
     /// Waits until the feed satisfies this.
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&[Told]) -> bool) -> Vec<Told> {
+    fn until(&self, what: &str, is_so: impl Fn(&[PromptEvent]) -> bool) -> Vec<PromptEvent> {
         let start = Instant::now();
         loop {
-            let told = self.told();
+            let told = self.prompt_events();
             if is_so(&told) {
                 return told;
             }
@@ -135,7 +135,7 @@ impl Drop for World {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
+struct PromptEvent {
     task: String,
     what: String,
     kind: String,

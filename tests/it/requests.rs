@@ -74,24 +74,9 @@ fn commands_beside_a_daemon_start_no_tmux() {
 fn names_mean_the_same_with_and_without_a_daemon() {
     let mut world = World::new();
     let window = world.run("api", "exec sleep 1000");
-    world.tmux([
-        "new-window",
-        "-d",
-        "-t",
-        "=work:",
-        "-n",
-        "twice",
-        "sleep 1000",
-    ]);
-    world.tmux([
-        "new-window",
-        "-d",
-        "-t",
-        "=work:",
-        "-n",
-        "twice",
-        "sleep 1001",
-    ]);
+    for command in ["sleep 1000", "sleep 1001"] {
+        world.new_window("twice", command);
+    }
     for is_supervised in [true, false] {
         if !is_supervised {
             world.task(["daemon", "stop"]).ok();
@@ -168,15 +153,7 @@ fn a_list_of_many_tasks_has_all_that_tmux_has_reported() {
     world.run("first", "exec sleep 1000");
     for n in 0..40 {
         let name = format!("w{n}");
-        world.tmux([
-            "new-window",
-            "-d",
-            "-t",
-            "=work:",
-            "-n",
-            &name,
-            "sleep 1000",
-        ]);
+        world.new_window(&name, "sleep 1000");
     }
     assert_eq!(names(&world.look()).len(), 41);
     world.tmux(["rename-window", "-t", "=work:w3", "renamed"]);
@@ -185,15 +162,7 @@ fn a_list_of_many_tasks_has_all_that_tmux_has_reported() {
     let listed = world.look();
     assert_eq!(names(&listed).len(), 40);
     assert!(!names(&listed).contains(&"w4"));
-    world.tmux([
-        "new-window",
-        "-d",
-        "-t",
-        "=work:",
-        "-n",
-        "late",
-        "sleep 1000",
-    ]);
+    world.new_window("late", "sleep 1000");
     assert!(names(&world.look()).contains(&"late"));
     assert_eq!(world.task(["status"]).ok(), "tmux: 41 tasks\n");
     world.run("late-task", "echo printed; exec sleep 1000");

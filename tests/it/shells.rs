@@ -18,15 +18,7 @@ fn a_shell_is_recorded_as_one_and_keeps_its_options() {
     world.tmux(["new-window", "-d", "-t", "=work:", "-n", "mine"]);
     world.tmux(["set-option", "-g", "default-command", "exec /bin/sh -l"]);
     world.tmux(["new-window", "-d", "-t", "=work:", "-n", "login"]);
-    world.tmux([
-        "new-window",
-        "-d",
-        "-t",
-        "=work:",
-        "-n",
-        "job",
-        "sleep 1000",
-    ]);
+    world.new_window("job", "sleep 1000");
     let records = world.until("all starts", |records| events(records).len() == 4);
     let is_shell = |name: &str| event(&records, "started", name)["task"]["shell"].clone();
     assert_eq!(is_shell("api"), false);

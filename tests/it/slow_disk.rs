@@ -11,7 +11,8 @@ use crate::support::{Output, World, all_told, deliveries, event, has_ended, stor
 
 /// A disk whose syncs hang for as long as the test wants.
 pub(crate) struct Disk {
-    pub(crate) library: PathBuf,
+    /// The library that a daemon preloads.
+    preloaded: PathBuf,
     /// While this file is there, syncs hang until something is written into the gate.
     hold: PathBuf,
     /// Made by a sync that hangs.
@@ -21,7 +22,7 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn new(world: &World) -> Self {
         let disk = Self {
-            library: world.path("disk.so"),
+            preloaded: world.path("disk.so"),
             hold: world.path("hold"),
             hangs: world.path("hangs"),
         };
@@ -33,12 +34,22 @@ impl Disk {
         fs::write(&source, program).unwrap();
         let built = Command::new("cc")
             .args(["-shared", "-fPIC", "-o"])
-            .args([&disk.library, &source])
+            .args([&disk.preloaded, &source])
             .arg("-ldl")
             .output()
             .unwrap();
         assert!(built.status.success(), "{built:?}");
         disk
+    }
+
+    /// Starts the world's daemon on this disk.
+    #[track_caller]
+    pub(crate) fn start_daemon(&self, world: &World) {
+        let mut daemon = world.command(World::program());
+        daemon
+            .args(["daemon", "--detach"])
+            .env("LD_PRELOAD", &self.preloaded);
+        Output::of(daemon).ok();
     }
 
     pub(crate) fn hold(&self) {
@@ -72,11 +83,7 @@ fn while_a_sync_hangs_requests_are_answered_and_no_event_is_shown() {
     let world = World::new();
     let disk = Disk::new(&world);
     let release = world.gate("gate-of-disk");
-    let mut daemon = world.command(World::program());
-    daemon
-        .args(["daemon", "--detach"])
-        .env("LD_PRELOAD", &disk.library);
-    Output::of(daemon).ok();
+    disk.start_daemon(&world);
     let ends = world.gate("ends");
     let window = world.run("api", &format!("{}; exit 5", ends.wait()));
     let before = world.until_deliveries(1);
@@ -142,11 +149,7 @@ fn check_next_daemon(leave: impl Fn(&World)) {
     let world = World::new();
     let disk = Disk::new(&world);
     let _release = world.gate("gate-of-disk");
-    let mut daemon = world.command(World::program());
-    daemon
-        .args(["daemon", "--detach"])
-        .env("LD_PRELOAD", &disk.library);
-    Output::of(daemon).ok();
+    disk.start_daemon(&world);
     let ends = world.gate("ends");
     world.run("api", &format!("{}; exit 5", ends.wait()));
     world.until_deliveries(1);

@@ -84,8 +84,8 @@ fn check(
         gathering.note_return(wait_return);
     }
     let bodies = gathering.deliver(&UserRules::default(), shells);
-    let told: Vec<String> = bodies.iter().map(describe).collect();
-    assert_eq!(told, expected);
+    let actual: Vec<String> = bodies.iter().map(describe).collect();
+    assert_eq!(actual, expected);
 }
 
 #[track_caller]
@@ -206,7 +206,7 @@ fn shells_are_delivered_as_the_configuration_says() {
 #[test]
 fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     let end = || gathered("@1#1 a running owner=pi:1", "@1#1 a dead 2 owner=pi:1");
-    let told = ["followUp! pi:1 of 1: tmux task @1 (a) exited with code 2"];
+    let actual = ["followUp! pi:1 of 1: tmux task @1 (a) exited with code 2"];
     for other in [
         wait_return(Some("pi:2"), 1, ReturnCause::End),
         wait_return(None, 1, ReturnCause::End),
@@ -217,7 +217,7 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
             ..wait_return(Some("pi:1"), 1, ReturnCause::End)
         },
     ] {
-        check(end(), &[other], ShellDelivery::Notice, &told);
+        check(end(), &[other], ShellDelivery::Notice, &actual);
     }
     // A person who waits has seen what is nobody's.
     check(
@@ -261,9 +261,9 @@ fn a_prompt_answered_before_delivery_is_left_out() {
     let mut gathering = Gathering::new(Instant::now(), number(events));
     gathering.resolve(WindowId(1));
     let bodies = gathering.deliver(&UserRules::default(), ShellDelivery::Notice);
-    let told: Vec<String> = bodies.iter().map(describe).collect();
+    let actual: Vec<String> = bodies.iter().map(describe).collect();
     assert_eq!(
-        told,
+        actual,
         [
             "followUp! of 2 3: tmux task @2 (b) is waiting for input: Go?\n\
           tmux task @3 (c) exited with code 0"

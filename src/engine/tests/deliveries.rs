@@ -162,8 +162,8 @@ fn a_notice_of_no_event_is_recorded_at_once() {
     let effects = driver
         .engine
         .notice(Level::Info, "killed api".to_owned(), driver.now);
-    let told: Vec<String> = effects.iter().map(describe_effect).collect();
-    assert_eq!(told, ["2 notice killed api"]);
+    let actual: Vec<String> = effects.iter().map(describe_effect).collect();
+    assert_eq!(actual, ["2 notice killed api"]);
     assert_eq!(driver.step("+50"), ["3 followUp! of 1"]);
 }
 
@@ -243,11 +243,11 @@ fn nothing_is_delivered_before_the_disk_has_had_it() {
     ];
     let mut driver = Driver::new(Settings::LIVE, Memory::default());
     for (step, expected) in steps {
-        let told = driver.step(step);
-        assert_eq!(told.len(), expected.len(), "{step}: {told:?}");
-        let told = told.iter().zip(expected);
-        for (told, expected) in told.filter(|(told, _)| !told.starts_with("tmux")) {
-            assert_eq!(told, expected, "{step}");
+        let actual = driver.step(step);
+        assert_eq!(actual.len(), expected.len(), "{step}: {actual:?}");
+        let actual = actual.iter().zip(expected);
+        for (actual, expected) in actual.filter(|(actual, _)| !actual.starts_with("tmux")) {
+            assert_eq!(actual, expected, "{step}");
         }
         let undelivered = driver.engine.first_undelivered();
         let is_waiting = driver.engine.deliver_at();

@@ -91,18 +91,18 @@ fn input_is_reported_once_per_window_and_prompt() {
 #[test]
 fn what_is_resolved_comes_first_and_is_for_the_feed_only() {
     let asks = "@1#1 a running : Go? [y/n]";
-    let told: [(&str, &[&str]); 2] = [
+    let looks: [(&str, &[&str]); 2] = [
         (asks, &[]),
         (asks, &["1 input @1#1: Go? [y/n]", "2 followUp! of 1"]),
     ];
     check(&[
-        told[0],
-        told[1],
+        looks[0],
+        looks[1],
         ("@1#1 a running : ok", &["3 resolved @1#1: Go? [y/n]"]),
     ]);
     check(&[
-        told[0],
-        told[1],
+        looks[0],
+        looks[1],
         (
             "@1#1 a dead 0 bell : Go? [y/n]",
             &[
@@ -112,8 +112,8 @@ fn what_is_resolved_comes_first_and_is_for_the_feed_only() {
         ),
     ]);
     check(&[
-        told[0],
-        told[1],
+        looks[0],
+        looks[1],
         (
             "",
             &[
@@ -123,8 +123,8 @@ fn what_is_resolved_comes_first_and_is_for_the_feed_only() {
         ),
     ]);
     check(&[
-        told[0],
-        told[1],
+        looks[0],
+        looks[1],
         (
             "@1#2 a running : Go? [y/n]",
             &[
@@ -267,18 +267,18 @@ fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<St
     });
     look.terminals
         .extend(terminal.map(|terminal| (WindowId(1), terminal.into())));
-    let mut told = Vec::new();
+    let mut actual = Vec::new();
     for after in [0, 1, 598, 1] {
         assert_eq!(driver.engine.stalled_for(WindowId(1), driver.now), None);
         driver.now = driver.now.after(Duration::from_secs(after));
         let effects = driver.engine.look(look.clone(), driver.now);
-        told.extend(effects.iter().map(describe_effect));
+        actual.extend(effects.iter().map(describe_effect));
     }
     let stalled = driver.engine.stalled_for(WindowId(1), driver.now);
     assert!(stalled.is_none_or(|stood| stood == Duration::from_secs(600)));
     let counts = driver.engine.counts().unwrap();
     assert_eq!(counts.stalled, usize::from(stalled.is_some()));
-    (stalled.is_some(), told)
+    (stalled.is_some(), actual)
 }
 
 #[test]
@@ -312,9 +312,9 @@ fn silence_of_which_nothing_is_known_is_stalled_and_no_event() {
         ("$", terminal(true, Polling, Foreground::Idle), false),
         ("me@host:~$", command(false, Polling), false),
     ] {
-        let (is_stalled, told) = after_ten_minutes(rows, terminal.clone());
+        let (is_stalled, actual) = after_ten_minutes(rows, terminal.clone());
         assert_eq!(is_stalled, expected, "{rows}: {terminal:?}");
-        let is_told = told.iter().any(|told| !told.starts_with("tmux: "));
-        assert!(!(is_stalled && is_told), "{rows}: {told:?}");
+        let is_reported = actual.iter().any(|actual| !actual.starts_with("tmux: "));
+        assert!(!(is_stalled && is_reported), "{rows}: {actual:?}");
     }
 }

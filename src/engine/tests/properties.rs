@@ -48,11 +48,11 @@ proptest! {
                     prop_assert_eq!(seq, next);
                     next += 1;
                     match what.split_once(" of ") {
-                        Some((_, told)) => {
-                            let told: Vec<Seq> =
-                                told.split(' ').map(|seq| seq.parse().unwrap()).collect();
+                        Some((_, actual)) => {
+                            let actual: Vec<Seq> =
+                                actual.split(' ').map(|seq| seq.parse().unwrap()).collect();
                             let events: Vec<Seq> = owed.iter().map(|(seq, _)| *seq).collect();
-                            prop_assert_eq!(told, events);
+                            prop_assert_eq!(actual, events);
                             owed.clear();
                         }
                         // What was answered before it was told is not told any more.

@@ -1,7 +1,7 @@
 use super::super::find::{Part, find_tail};
 use super::super::segments::segment_path;
 use super::super::tests::{
-    Feed, context, damage, events, follow_up, notice, read_all, saved_at, saved_here, seq_of,
+    Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of,
 };
 use super::super::{
     FeedEnd, Journal, Line, PendingEvents, Reader, Sequence, WholeLines, finish_removal,
@@ -9,6 +9,7 @@ use super::super::{
 };
 use super::*;
 use crate::model::Record;
+use crate::model::test_notation::notice;
 
 /// A feed whose records are in closed segments, and whose journal goes on.
 struct Segmented {

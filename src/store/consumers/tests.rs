@@ -95,6 +95,7 @@ async fn a_consumer_has_one_reader_at_a_time() {
     let second = request("a");
     let second = consumers.lease(&second, Some(22), 20);
     let leaves = async {
+        // The test's clock is paused: no time passes.
         tokio::time::sleep(LEAVES_WITHIN / 2).await;
         drop(first);
     };

@@ -1,6 +1,7 @@
 //! Which of the reported lines match.
 
 use super::*;
+use crate::terminal::pattern::PatternError;
 
 #[derive(Clone, Copy)]
 enum Kind {

@@ -112,14 +112,14 @@ async fn a_client_answers_and_notifies() {
         .call(&[say("a"), listed, say("b"), failing, say("c")])
         .await
         .unwrap();
-    let told: Vec<_> = frames
+    let actual: Vec<_> = frames
         .iter()
         .map(|frame| (frame.ok, frame.text()))
         .collect();
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert_eq!(told[0], (true, "a".to_owned()));
-    assert_eq!(told[2], (true, "b".to_owned()));
-    assert_eq!(told[3], (false, "can't find session: $99".to_owned()));
+    assert_eq!(actual.len(), 4, "{actual:?}");
+    assert_eq!(actual[0], (true, "a".to_owned()));
+    assert_eq!(actual[2], (true, "b".to_owned()));
+    assert_eq!(actual[3], (false, "can't find session: $99".to_owned()));
     let frames = client.call(&[Command::new("nonsense")]).await.unwrap();
     assert!(!frames[0].ok, "{frames:?}");
 
@@ -178,11 +178,11 @@ async fn lists_and_ends() {
     private.asks(&["set-option", "-t", "=S 1:", "@tmux_task_root", "/a\tb"]);
     let mut connection = private.connection();
     let sessions = list_sessions(&mut connection).await.unwrap();
-    let told: Vec<_> = sessions
+    let actual: Vec<_> = sessions
         .iter()
         .map(|s| (s.name.as_str(), s.root.as_deref()))
         .collect();
-    assert_eq!(told, [("S 1", Some("/ab")), ("keep", None)]);
+    assert_eq!(actual, [("S 1", Some("/ab")), ("keep", None)]);
     let clients = list_clients(&mut connection, SessionId(0)).await.unwrap();
     assert!(clients.len() == 1 && clients[0].is_control, "{clients:?}");
     let found = where_is(&mut connection, &[WindowId(1), WindowId(9)])

@@ -139,8 +139,8 @@ async fn deaths_have_the_process_that_died() {
         private.asks(&["respawn-pane", "-t", "=S:"]);
     }
     let deaths = private.look("S", &mut Memory::default()).await.deaths;
-    let told: Vec<_> = deaths.iter().filter_map(|death| death.pid).collect();
-    assert_eq!(told, pids);
+    let actual: Vec<_> = deaths.iter().filter_map(|death| death.pid).collect();
+    assert_eq!(actual, pids);
     let numbers: Vec<_> = deaths.iter().filter_map(|death| death.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
 }

@@ -75,7 +75,7 @@ fn apt_asks_before_it_removes_and_goes_by_the_answer() {
         &format!("APT_CONFIG={settings} apt-get remove demo || echo \"ended with $?\"; sleep 1000"),
     );
     let told = world.until("it asks", |told| !told.is_empty());
-    let expected = Told {
+    let expected = PromptEvent {
         task: "apt".to_owned(),
         what: "input".to_owned(),
         kind: "confirm".to_owned(),

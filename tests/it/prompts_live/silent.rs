@@ -14,7 +14,7 @@ fn who_begins_to_read_long_after_it_fell_silent_is_found() {
             explained["terminal"]["reader"] == "elsewhere"
         }
     });
-    assert_eq!(world.told(), []);
+    assert_eq!(world.prompt_events(), []);
     std::fs::write(gate, "\n").unwrap();
     let told = world.until("it is found", |told| !told.is_empty());
     assert_eq!(told[0].task, "late");

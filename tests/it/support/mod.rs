@@ -22,7 +22,8 @@ pub(crate) use run::{Output, Running};
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The interval at which a test polls for what it waits for.
+/// The interval at which a test checks what it waits for: another process writes it, and reports it
+/// to no one.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The interval at which a test checks whether a feed has changed.
@@ -163,6 +164,13 @@ impl World {
         let mut command = self.command("tmux");
         command.arg("-u").args(args);
         Output::of(command).ok().trim_end().to_owned()
+    }
+
+    /// Opens a window in [`SESSION`] by hand.
+    #[track_caller]
+    pub(crate) fn new_window(&self, name: &str, command: &str) {
+        let session = format!("={SESSION}:");
+        self.tmux(["new-window", "-d", "-t", &session, "-n", name, command]);
     }
 
     /// Starts a task in [`SESSION`] and returns its window's id.
