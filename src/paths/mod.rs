@@ -134,7 +134,7 @@ impl Paths {
     /// Returns the files of the session that has this state folder, a folder beside this one. How its
     /// daemon was asked for is not known.
     #[must_use]
-    pub fn of_folder(&self, state: &Path) -> Self {
+    pub(crate) fn of_folder(&self, state: &Path) -> Self {
         let key = state.file_name().unwrap_or_default();
         Self {
             asked: String::new(),

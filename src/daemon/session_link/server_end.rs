@@ -43,7 +43,6 @@ impl SessionLink {
 
     /// Whether the server that we followed still runs. A server can take for ever to end, but the
     /// tasks in it do not.
-    /// the tasks in it.
     fn server_runs(&self) -> bool {
         let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
         let mut tasks = self
