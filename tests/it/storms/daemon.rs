@@ -206,7 +206,14 @@ fn resident(pid: Pid) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// How many descriptors a process has, besides those of other processes: it watches each live task by
+/// one.
 fn descriptors(pid: Pid) -> Option<usize> {
     let open = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())).ok()?;
-    Some(open.count())
+    let targets = open.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let others = targets.filter(|target| {
+        let target = target.to_string_lossy();
+        !(target.contains("pidfd") || target.starts_with("/proc/"))
+    });
+    Some(others.count())
 }
