@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# Shows what tmux-task is for, live, in under two minutes after the build.
+# Shows what tmux-task does, live, in less than two minutes after the build.
 #
 #   docs/quickstart.sh [--debug] [--install]
 #
-# --debug    build quickly instead of building a fast program
-# --install  install missing packages with sudo (root needs no telling)
+# --debug    build the debug profile, which is quicker
+# --install  install missing packages with sudo; root always installs them
 #
-# Works on a bare Debian with the Rust toolchain. It uses a tmux server and
-# folders of its own and removes them; only target/ stays.
+# Needs only a minimal Debian with the Rust toolchain. It uses a private tmux server
+# and private folders, and removes them; only target/ remains.
 set -euo pipefail
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
 
-# Seconds that the tour may take once the program is built, and that one event of
-# it may.
+# Time limits in seconds: for the whole tour after the build, and for one event.
 readonly DEADLINE=100 EVENT_DEADLINE=20
 
 install=no
@@ -53,7 +52,7 @@ if [ "$profile" = release ]; then cargo build --release; else cargo build; fi
 target=$(cd "${CARGO_TARGET_DIR:-target}/$profile" && pwd -P)
 export PATH="$target:$PATH"
 
-# --- the world of this tour ------------------------------------------------------
+# --- the private environment -----------------------------------------------------
 
 make_world
 feed_pid=''
@@ -70,7 +69,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# The tasks' shells are login shells, and tmux reads a configuration from home.
+# The tasks' shells are login shells, and tmux reads its configuration from HOME.
 mkdir "$world/home" "$world/project"
 export HOME=$world/home
 export TMUX_TASK_SESSION=demo
@@ -78,8 +77,8 @@ cd "$world/project"
 
 # --- reading the feed ------------------------------------------------------------
 
-# One line per record for the shell, `-` for what a record does not have.
-# shellcheck disable=SC2016 # it is jq's language
+# One line per record for the shell; `-` stands for a field that a record does not have.
+# shellcheck disable=SC2016 # this is jq's language
 readonly AS_LINES='
     select(.kind == "event" or .kind == "notice" or .kind == "followUp")
     | [ .kind, .seq, .type, .task.windowName, .task.exitCode
@@ -88,8 +87,8 @@ readonly AS_LINES='
     | map(if . == null or . == "" then "-" else tostring end)
     | @tsv'
 
-# By the seq of the event: its type, its task, its exit code, and the record that
-# delivered it.
+# By the seq of the event: its type, its task, its exit code, and how it was
+# delivered.
 type_of=()
 task_of=()
 code_of=()
@@ -97,8 +96,8 @@ route_of=()
 
 began=$SECONDS
 
-# next_record UNTIL: reads one record and prints it. Fails at UNTIL, in SECONDS, and
-# when the feed ends.
+# next_record UNTIL: reads one record and prints it. Fails when SECONDS reaches UNTIL
+# and when the feed ends.
 next_record() {
     local kind seq type task code events text left event route
     left=$(($1 - SECONDS))
@@ -119,20 +118,20 @@ next_record() {
             if [ "$kind" = followUp ]; then route=follow-up; fi
             [ "$events" != - ] || return 0
             for event in $events; do route_of[event]=$route; done
-            # jq wrote line breaks as \n.
+            # jq writes newlines as \n.
             text=${text//\\n/$'\n'                   }
             printf '  route  #%-3s %s for #%s\n                   %s\n' "$seq" "$route" "${events// /, #}" "$text"
             ;;
     esac
 }
 
-# find_event TYPE TASK CODE: sets `found` to the seq of an event that has a route;
-# `*` is any.
+# find_event TYPE TASK CODE: sets `found` to the seq of an event that was delivered;
+# `*` matches any.
 find_event() {
     local seq
     found=''
     for seq in "${!type_of[@]}"; do
-        # The patterns are ours.
+        # The patterns are from this script.
         # shellcheck disable=SC2053
         if [ "${type_of[seq]}" = "$1" ] && [[ ${task_of[seq]} == $2 ]] && [[ ${code_of[seq]} == $3 ]] &&
             [ -n "${route_of[seq]-}" ]; then
@@ -143,7 +142,7 @@ find_event() {
     return 1
 }
 
-# await TYPE TASK [CODE]: goes on reading until the event and its delivery came.
+# await TYPE TASK [CODE]: reads until the event and its delivery are there.
 await() {
     local until=$((SECONDS + EVENT_DEADLINE))
     if [ "$until" -gt $((began + DEADLINE)) ]; then until=$((began + DEADLINE)); fi
@@ -172,41 +171,41 @@ launch() {
 # --- the tour --------------------------------------------------------------------
 
 say 'An agent runs its long jobs as tasks: windows of one tmux session, here "demo".' \
-    'A daemon watches that session, so that nobody has to poll it:'
+    'A daemon supervises that session, so that the agent does not have to poll it:'
 printf '  $ tmux-task -s demo daemon --detach\n'
 tmux-task -s demo daemon --detach
 mkfifo "$world/feed" "$world/records"
 tmux-task -s demo feed --follow --after 0 --format json >"$world/feed" &
 feed_pid=$!
-# It ends when the feed does.
+# It ends when the feed ends.
 jq --unbuffered -r "$AS_LINES" <"$world/feed" >"$world/records" &
 exec 3<"$world/records"
 
-say 'It writes each change of a task to a feed as an event, and then the way that event' \
-    'took: a notice (a person may want to see it) or a follow-up (a message to the agent,' \
-    'which gives it a turn). Here is that feed while things happen.'
+say 'It records each change of a task in a feed as an event, and then how the event was' \
+    'delivered: as a notice (shown to the user) or as a follow-up (a message to the agent,' \
+    'which starts a turn). Here is that feed, live.'
 
-say '1. A task starts. The agent has just done that itself: a notice.'
+say '1. A task starts. The agent started it and knows: a notice.'
 launch build "echo compiling; until [ -e $world/project/go ]; do sleep 0.1; done; echo built"
 await started build
 
-say '2. It ends. The agent wants to know, with the last lines of output: a follow-up.'
+say '2. It exits. The agent gets the last lines of output: a follow-up.'
 : >"$world/project/go"
 await exited build 0
 
-say '3. Another ends badly.'
+say '3. Another task fails.'
 launch tests 'echo "1 of 12 tests failed"; exit 2'
 await exited tests 2
 
-say '4. A task rings the terminal bell, as many programs do when they are done.'
+say '4. A task rings the terminal bell, as many programs do when they finish.'
 launch deploy 'printf "deployed\a\n"; exec sleep 1000'
 await notify deploy
 
-say '5. A task asks something and nobody would ever have noticed.'
+say '5. A task asks for input, which would otherwise go unnoticed.'
 # shellcheck disable=SC2016 # for the task's shell
 launch clean 'read -r -p "Proceed? [y/N] " answer; echo "you said $answer"'
 await input clean
-printf '  $ tmux send-keys -t %s y Enter        (someone answers)\n' "$window"
+printf '  $ tmux send-keys -t %s y Enter        (you answer)\n' "$window"
 tmux -u send-keys -t "$window" y Enter
 await exited clean
 
@@ -217,9 +216,9 @@ printf '  $ tmux kill-window -t %s\n' "$window"
 tmux -u kill-window -t "$window"
 await disappeared server
 
-# --- did it all come? --------------------------------------------------------------
+# --- are all events there? -------------------------------------------------------
 
-say 'What came, and the way it took:'
+say 'The events, and how they were delivered:'
 missing=''
 # check TITLE TYPE TASK CODE ROUTE
 check() {
@@ -242,7 +241,7 @@ check disappeared disappeared server '*' follow-up
 
 if [ -n "$missing" ]; then
     echo
-    echo "error: not seen: $missing" >&2
+    echo "error: missing: $missing" >&2
     for log in "$world"/state/tmux-task/*/*log*; do
         if [ -f "$log" ]; then
             echo "the end of the daemon's log:" >&2
@@ -255,4 +254,4 @@ fi
 say 'Stopping the daemon and the private tmux server.'
 tmux-task -s demo daemon stop
 printf '\nAll five kinds of events were seen, %d s after the build.\n' "$((SECONDS - began))"
-echo "Next: $target/tmux-task --help, and \`tmux-task daemon\` beside your own agent."
+echo "Next: $target/tmux-task --help, and \`tmux-task init\` for your own agent."

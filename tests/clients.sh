@@ -3,14 +3,14 @@
 #
 #   tests/clients.sh [--clients DIR] [pi|claude|opencode ...]     (default: all)
 #
-# --clients DIR  where the clients are installed, by package name, if they are not
-#                there yet (default: target/clients; about 1 GB)
+# --clients DIR  folder of the clients; missing ones are installed into it
+#                (default: target/clients; about 1 GB)
 #
-# Each client runs in a network namespace with loopback only, an empty
-# environment and a home of its own, with an invented key. It is checked that the
-# model is told once when a task ends: while the client is idle, and after the
-# client was killed and started again. What could not be run is said, and fails.
-# This is no part of tests/run.sh. With TMUX_TASK_PROGRAM the program is not built.
+# Each client runs in a network namespace with loopback only, with an empty
+# environment, a private HOME and an invented key. The script checks that the model
+# gets one message when a task ends: while the client is idle, and after the client
+# was killed and restarted. It reports clients that could not be run, and fails then.
+# It is not part of tests/run.sh. If TMUX_TASK_PROGRAM is set, the program is not built.
 set -euo pipefail
 exec </dev/null
 

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Finds the system packages that a script here needs and that are missing;
-# installs them or names the command that does. To be sourced.
+# Finds missing system packages that a script of this repository needs; installs
+# them or prints the command that does. To be sourced.
 
-# need PROGRAM PACKAGE...: notes the PACKAGEs as missing unless PROGRAM is there.
-# Rust is not asked for here: it comes from rustup, not from the distribution.
+# need PROGRAM PACKAGE...: records the PACKAGEs as missing unless PROGRAM exists.
+# Rust is not checked here: it comes from rustup, not from the distribution.
 missing_packages=''
 need() {
     local program=$1 package
@@ -17,7 +17,7 @@ need() {
     done
 }
 
-# A linker that works is a compiler together with the C library's files.
+# A working linker needs a compiler and the C library's files.
 need_linker() {
     local probe=0
     if command -v cc >/dev/null 2>&1; then
@@ -30,7 +30,7 @@ need_linker() {
 
 need_rust() {
     if command -v cargo >/dev/null 2>&1; then return 0; fi
-    # rustup writes to a profile that a script's shell has not read.
+    # rustup writes to a profile that a script's shell does not read.
     if [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
         export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
         return 0
@@ -40,8 +40,8 @@ need_rust() {
     return 1
 }
 
-# install_missing YES-OR-NO: installs what `need` noted, as root or when the user
-# has said yes, else names the command and fails.
+# install_missing YES-OR-NO: installs the packages that `need` recorded, if run as
+# root or with `yes`; otherwise prints the command and fails.
 install_missing() {
     local may=$1 become=''
     if [ -z "$missing_packages" ]; then return 0; fi
@@ -58,7 +58,7 @@ install_missing() {
         return 1
     fi
     echo "installing: $missing_packages"
-    # The names are words of ours; `env` carries the variable through sudo.
+    # The names are from this script; `env` passes the variable through sudo.
     # shellcheck disable=SC2086
     { ${become} apt-get update -qq &&
         ${become} env DEBIAN_FRONTEND=noninteractive \

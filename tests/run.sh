@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs every check of the project, the same on a desk as in CI. Works on a bare
+# Runs every check of the project, the same locally as in CI. Needs only a minimal
 # Debian with the Rust toolchain.
 #
 #   tests/run.sh [--install]
 #
-# --install  install missing packages with sudo (root needs no telling)
+# --install  install missing packages with sudo; root always installs them
 #
-# The tests write to target/ and to a temporary directory that goes at the end.
-# They see none of the caller's tmux, session variables or XDG folders.
+# The tests write to target/ and to a temporary directory that is removed at the end.
+# They do not use the caller's tmux, session variables or XDG folders.
 set -euo pipefail
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
@@ -28,7 +28,7 @@ for word in "$@"; do
     esac
 done
 
-# Some tools take a closed stdin's number for a file of theirs.
+# If stdin is closed, some tools get its number for one of their files.
 exec </dev/null
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -63,12 +63,12 @@ need sudo sudo
 need_linker
 install_missing "$install"
 
-# --- a world of its own --------------------------------------------------------
+# --- a private environment -----------------------------------------------------
 
 step_pid=''
-# The steps that run beside others: process ids, titles and beginnings.
+# The steps that run in the background: process ids, titles and start times.
 beside_pids=() beside_titles=() beside_starts=()
-# A step is a process group of its own, so that it goes as a whole.
+# Each step is a separate process group, so that it can be ended as a whole.
 stop_step() {
     if [ -n "$1" ]; then
         kill -TERM -- "-$1" 2>/dev/null || true
@@ -104,7 +104,7 @@ step() {
     report "$title" "$code" "$((SECONDS - start))"
 }
 
-# beside TITLE COMMAND...: begins a step that mostly waits. It runs beside the
+# beside TITLE COMMAND...: starts a step that mostly waits. It runs in parallel to the
 # steps after it until join_beside prints its output.
 beside() {
     local n=${#beside_pids[@]}
@@ -117,8 +117,8 @@ beside() {
     set +m
 }
 
-# until_beside_shows TEXT: waits until the step that was begun last has printed
-# it, or has ended.
+# until_beside_shows TEXT: waits until the background step that was started last has
+# printed TEXT, or has ended.
 until_beside_shows() {
     local n=$((${#beside_pids[@]} - 1))
     until grep -q -e "$1" "$world/beside-$n" || ! kill -0 "${beside_pids[n]}" 2>/dev/null; do
@@ -126,7 +126,7 @@ until_beside_shows() {
     done
 }
 
-# join_beside: waits for all steps that run beside others, in their order.
+# join_beside: waits for all background steps, in their order.
 join_beside() {
     local n code pid
     for n in "${!beside_pids[@]}"; do
@@ -149,8 +149,8 @@ report() {
     printf -- '--- %d s\n' "$3"
 }
 
-# Every shell file, by name or by first line: those that git knows or would take
-# in, or all where this is no work tree.
+# Every shell file, by name or by first line: files that git tracks or would add,
+# or all files if this is not a work tree.
 shell_files() {
     local file first
     while IFS= read -r -d '' file; do
@@ -179,8 +179,8 @@ lint_shell() {
 
 step 'format: cargo fmt --check' \
     cargo fmt --check
-# The live tests mostly wait, so compilers run beside them: first that of the
-# tests beside the helper's, then those of the lints.
+# The live tests mostly wait, so compilers run in parallel: first the compiler of the
+# tests beside the helper's tests, then those of the lints.
 beside 'shell: the helper with tmux alone' \
     tests/helper/run.sh
 step 'build: cargo test' \
@@ -188,7 +188,7 @@ step 'build: cargo test' \
 # More live tests than cores run at once.
 beside 'tests: cargo test' \
     env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test
-# Until then, cargo keeps others from building.
+# Until then, cargo blocks other builds.
 until_beside_shows '     Running '
 step 'lint: cargo clippy' \
     cargo clippy --all-targets -- -D warnings

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# A private world for a script that runs tmux and the program: its own tmux
-# server, folders and locale, and nothing left at the end. To be sourced.
+# A private environment for a script that runs tmux and the program: its own tmux
+# server, folders and locale, all removed at the end. To be sourced.
 
-# make_world: sets `world`, a temporary directory, and exports what makes
-# programs stay in it. Forgets the caller's tmux, task session and desktop.
+# make_world: sets `world`, a temporary directory, and exports variables that confine
+# programs to it. Unsets the caller's tmux, task session and desktop.
 make_world() {
     local variable
-    # Sockets lie in here and their paths have room for some 100 bytes: /tmp,
-    # whatever TMPDIR says.
+    # Sockets are in this directory, and their paths are limited to about 100 bytes:
+    # so it is in /tmp, whatever TMPDIR is.
     world=$(mktemp -d /tmp/tt.XXXXXX)
     mkdir -m 700 "$world/tmux" "$world/run" "$world/state" "$world/config" "$world/data" "$world/cache" "$world/tmp"
     for variable in $(compgen -e); do
@@ -23,15 +23,15 @@ make_world() {
     export LANG=C.UTF-8 LC_ALL=C.UTF-8
 }
 
-# end_world: ends what still runs in the world and removes it.
+# end_world: ends the processes that still run in the world and removes it.
 end_world() {
     local socket process name
-    # What failed may have left its tmux server; each has its socket in here.
+    # A failed script may have left its tmux server; each has its socket in here.
     while IFS= read -r socket; do
         tmux -S "$socket" kill-server >/dev/null 2>&1 || true
     done < <(find "$world" -type s -path '*/tmux-*/*' 2>/dev/null)
-    # Programs that leave their process group; one that is ours has inherited the
-    # path of this directory.
+    # Programs that have left their process group: those of this script have inherited
+    # the path of this directory.
     for process in /proc/[0-9]*; do
         name=''
         { IFS= read -r name <"$process/comm"; } 2>/dev/null || continue
@@ -43,6 +43,6 @@ end_world() {
             kill -KILL "${process#/proc/}" 2>/dev/null || true
         fi
     done
-    # A process that is just ending may still write a last file.
+    # A process that is ending may still write a file.
     rm -rf "$world" 2>/dev/null || { sleep 0.2 && rm -rf "$world"; }
 }

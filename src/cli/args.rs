@@ -19,11 +19,11 @@ use crate::wire::{After, EventType, Kind};
     max_term_width = 100
 )]
 #[command(
-    after_help = "Exit codes: 0 fine, 1 failed, 2 usage, 3 no such session, task or daemon, \
-                        4 a wait timed out, 5 a wait can no longer be met, 6 the task asks for \
-                        input, 130 interrupted. `run --wait` exits with the task's own code, else \
-                        with 123 the task asks for input, 124 the time is over, 125 it failed \
-                        itself."
+    after_help = "Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
+                        4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
+                        input, 130 interrupted. `run --wait` exits with the task's own code, or \
+                        with 123 if the task asks for input, 124 if it timed out, 125 if `run` \
+                        itself failed."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -35,8 +35,8 @@ pub(crate) struct Cli {
 /// Which task session, on which tmux server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else one made from this
-    /// directory]
+    /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
+    /// this directory]
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// The tmux server's socket name, as in tmux
@@ -58,13 +58,13 @@ pub(crate) enum Command {
     Daemon(Daemon),
     /// Print the records of events and deliveries
     Feed(Feed),
-    /// List or forget the feed's consumers
+    /// List or remove the feed's consumers
     Consumer(Consumer),
     /// List the tasks
     Ls(Json),
     /// Print a task's output
     Logs(Logs),
-    /// Search the tasks' present output for a text
+    /// Search the tasks' current output for a text
     Search(Search),
     /// Wait for a task to exit, print text, ring the bell or ask for input
     Wait(Wait),
@@ -82,11 +82,11 @@ pub(crate) enum Command {
     Prune(Prune),
     /// Print the status line; nothing when the session is missing
     Status(Json),
-    /// Check everything that tmux-task depends on, and say what to do
+    /// Check everything that tmux-task depends on, and suggest what to do
     Doctor(Json),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
-    /// Install the adapter that wakes an agent when its tasks need it; show what it would do
+    /// Show or install the adapter that wakes an agent when its tasks need it
     Init(Init),
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]
@@ -101,7 +101,7 @@ pub(crate) enum Command {
 pub(crate) struct SetEnvironment {
     /// The file with the variables.
     pub(crate) file: PathBuf,
-    /// What takes this program's place.
+    /// The command that replaces this program.
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
@@ -111,10 +111,10 @@ pub(crate) struct Init {
     /// The agent's program
     #[arg(value_enum)]
     pub(crate) client: InitClient,
-    /// Do it
+    /// Install the adapter
     #[arg(long, conflicts_with = "remove")]
     pub(crate) write: bool,
-    /// Take it away again
+    /// Remove the adapter
     #[arg(long)]
     pub(crate) remove: bool,
 }
@@ -189,13 +189,13 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) clean_env: bool,
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
-    /// input, 124: the time is over, 125: run itself failed
+    /// input, 124: timed out, 125: run itself failed
     #[arg(long, conflicts_with = "until", group = "waits")]
     pub(crate) wait: bool,
-    /// With --wait: wait on while the task asks for input
+    /// With --wait: continue to wait while the task asks for input
     #[arg(long, requires = "wait")]
     pub(crate) through_prompts: bool,
-    /// With --wait: how many of the last lines of a failed run are printed, on stderr
+    /// With --wait: how many of the last lines of a failed run to print on stderr
     #[arg(long, value_name = "N", default_value_t = 10, requires = "wait")]
     pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
@@ -231,7 +231,7 @@ pub(crate) struct Supervise {
     /// Print the live feed, from this daemon's start
     #[arg(long)]
     pub(crate) stdout: bool,
-    /// Forget the saved snapshot: the present state is the new baseline
+    /// Discard the saved snapshot: the current state is the new baseline
     #[arg(long)]
     pub(crate) fresh: bool,
     /// The longest time between two looks at the session, like 2s or 1m
@@ -243,17 +243,18 @@ pub(crate) struct Supervise {
     /// Used by the program itself to go to the background.
     #[arg(long, hide = true, value_enum)]
     pub(crate) as_child: Option<ChildOf>,
-    /// Used by the program itself: what the daemon is asked for by, if not by the session's name.
+    /// Used by the program itself: the name that clients use for the session, if it differs from
+    /// the session's name.
     #[arg(long, hide = true, requires = "as_child")]
     pub(crate) asked: Option<String>,
 }
 
-/// Who put a daemon into the background.
+/// What started a daemon in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChildOf {
-    /// `daemon --detach`: it stays until it is stopped.
+    /// `daemon --detach`: the daemon runs until it is stopped.
     Detach,
-    /// Another command that needed one: it leaves by itself when it is of no use.
+    /// Another command that needed a daemon: it exits by itself when it is not used.
     Autostart,
 }
 
@@ -271,16 +272,16 @@ pub(crate) enum DaemonCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Feed {
-    /// Go on with what happens, from now unless --after or --consumer says where from
+    /// Stream new records, from now unless --after or --consumer gives a position
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Begin behind this record, SEQ or EPOCH:SEQ; 0 is before the first
+    /// Start after this record, SEQ or EPOCH:SEQ; 0 is before the first
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<After>,
-    /// Only the last N records, of those that the other options let through
+    /// Only the last N records of those that the other options select
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "follow")]
     pub(crate) lines: Option<usize>,
-    /// Only records of this last time, like 90s, 10m or 2h
+    /// Only records that are not older than this, like 90s, 10m or 2h
     #[arg(long, value_name = "D", value_parser = parse_duration, conflicts_with = "follow")]
     pub(crate) since: Option<Duration>,
     #[command(flatten)]
@@ -294,7 +295,7 @@ pub(crate) struct Feed {
     /// Only this task, by name or window id; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Vec<String>,
-    /// Only notices and follow-ups for this owner, CLIENT:ID, and for everybody; events of all
+    /// Only notices and follow-ups for this owner, CLIENT:ID, and for everyone; events of all
     #[arg(long, value_name = "ID")]
     pub(crate) owner: Option<String>,
     /// How to print a record
@@ -305,9 +306,9 @@ pub(crate) struct Feed {
 /// Reading as a consumer.
 #[derive(Debug, Args)]
 pub(crate) struct Consume {
-    /// Read as this consumer: begin with the first record that it has not acknowledged. A line
+    /// Read as this consumer: start at the first record that it has not acknowledged. A line
     /// {"ack":SEQ} on standard input acknowledges a record and all before it; {"acked":SEQ}
-    /// confirms that this is on the disk. A new consumer begins with the first record
+    /// confirms that this is on the disk. A new consumer starts at the first record
     #[arg(
         long,
         value_name = "NAME",
@@ -315,10 +316,10 @@ pub(crate) struct Consume {
         conflicts_with = "after"
     )]
     pub(crate) consumer: Option<String>,
-    /// Acknowledge each record when it has been printed; standard input is not read
+    /// Acknowledge each record after printing it; standard input is not read
     #[arg(long, requires = "consumer")]
     pub(crate) auto_ack: bool,
-    /// Where a new consumer begins, instead of at the first record
+    /// Where a new consumer starts, instead of at the first record
     #[arg(long, value_name = "WHERE", requires = "consumer")]
     pub(crate) from: Option<StartOfConsumer>,
     /// End the stream of the process that reads as this consumer now, if there is one
@@ -326,10 +327,10 @@ pub(crate) struct Consume {
     pub(crate) take_over: bool,
 }
 
-/// Where a new consumer begins.
+/// Where a new consumer starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StartOfConsumer {
-    /// Behind the records that there are
+    /// After the existing records
     Now,
 }
 
@@ -341,9 +342,9 @@ pub(crate) struct Consumer {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConsumerCommand {
-    /// List the consumers: how far each has acknowledged, and who reads
+    /// List the consumers with their positions and readers
     Ls(Json),
-    /// Forget consumers
+    /// Remove consumers
     Rm {
         /// Their names
         #[arg(required = true)]
@@ -353,11 +354,11 @@ pub(crate) enum ConsumerCommand {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FeedFormat {
-    /// JSON lines as they are kept
+    /// JSON lines as stored
     Json,
     /// For people
     Text,
-    /// CloudEvents 1.0, one a line; durable records only
+    /// CloudEvents 1.0, one per line; durable records only
     Cloudevents,
 }
 
@@ -419,16 +420,16 @@ pub(crate) struct Logs {
     /// Only the last N lines
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
-    /// Go on with what is written, until the run ends
+    /// Follow new output until the run ends
     #[arg(short, long, conflicts_with_all = ["json", "run"])]
     pub(crate) follow: bool,
-    /// Begin at this cursor, of `run --json`, `logs --json` or `wait --json`
+    /// Start at this cursor, from `run --json`, `logs --json` or `wait --json`
     #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
     pub(crate) since: Option<String>,
-    /// The output of an earlier run, as it was kept when that ended
+    /// The stored output of an earlier run
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     pub(crate) run: Option<u32>,
-    /// With escape sequences, as the task wrote them or tmux has them
+    /// Keep escape sequences, as the task wrote them or tmux has them
     #[arg(long)]
     pub(crate) raw: bool,
     #[command(flatten)]
@@ -453,19 +454,19 @@ pub(crate) struct MatchOptions {
     /// The texts are regular expressions
     #[arg(long)]
     pub(crate) regex: bool,
-    /// Match in any case
+    /// Ignore case
     #[arg(short, long)]
     pub(crate) ignore_case: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without a condition it waits for the end of the run. The first condition \
-                        that holds ends the wait.\n\nExit codes: 0 it came, 1 the run ended, as \
-                        was waited for, and its code was not 0, 4 the time is over, 5 it can no \
-                        longer come: the run died, was replaced or is gone, a --stop was written, \
-                        or some of the output is missing, 6 the task asks for input before its \
-                        run can end."
+    after_help = "Without a condition, the command waits for the end of the run. The first \
+                        condition that holds ends the wait.\n\nExit codes: 0 the condition holds, \
+                        1 the run ended as awaited, but its code was not 0, 4 timed out, 5 the \
+                        wait can no longer succeed: the run ended or was replaced, its window is \
+                        gone, a --stop text was written, or some of the output is missing, 6 the \
+                        task asks for input before its run can end."
 )]
 #[expect(
     clippy::struct_excessive_bools,
@@ -495,7 +496,7 @@ pub(crate) struct Wait {
     /// Until nothing was written for this long
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
-    /// Wait for the end of the run also while the task asks for input
+    /// Wait for the end of the run even while the task asks for input
     #[arg(long)]
     pub(crate) through_prompts: bool,
     /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
@@ -508,7 +509,7 @@ pub(crate) struct Wait {
     /// The longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
-    /// What was written since this cursor counts as well
+    /// Count output since this cursor too
     #[arg(long, value_name = "CURSOR")]
     pub(crate) since: Option<String>,
     #[command(flatten)]
@@ -533,16 +534,16 @@ pub(crate) struct Explain {
 pub(crate) struct Send {
     /// The task, by name or window id
     pub(crate) name: String,
-    /// What to type, the words joined by blanks; Enter follows
+    /// The text to type, words joined by spaces; Enter follows
     #[arg(conflicts_with_all = ["key", "secret"], value_name = "TEXT")]
     pub(crate) text: Vec<String>,
     /// A key by tmux's name, Enter, C-c or Up; may be given more than once
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with = "secret", value_parser = parse_key)]
     pub(crate) key: Vec<String>,
-    /// Read the text from standard input and show it nowhere
+    /// Read the text from standard input; it is never displayed or logged
     #[arg(long)]
     pub(crate) secret: bool,
-    /// No Enter behind the text
+    /// No Enter after the text
     #[arg(long)]
     pub(crate) no_enter: bool,
     /// Only if the task waits for exactly this
@@ -561,7 +562,7 @@ pub(crate) struct Kill {
 
 #[derive(Debug, Args)]
 pub(crate) struct KillAll {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -570,13 +571,14 @@ pub(crate) struct KillAll {
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Instead of tasks: remove the state folders of all sessions that are gone. Lists them and asks
+    /// Remove the state folders of all sessions that are gone, instead of tasks; list them and ask
+    /// for confirmation first
     #[arg(long)]
     pub(crate) state: bool,
-    /// With --state: also those with messages that nobody has read or acknowledged
+    /// With --state: also those with messages that are not read or acknowledged
     #[arg(long, requires = "state")]
     pub(crate) unread: bool,
-    /// With --state: do not ask
+    /// With --state: do not ask for confirmation
     #[arg(short, long, requires = "state")]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -587,7 +589,7 @@ pub(crate) struct Prune {
 pub(crate) struct Replay {
     /// The file of snapshots [default: standard input]
     pub(crate) file: Option<PathBuf>,
-    /// Records are JSON lines anyway
+    /// No effect: records are always JSON lines
     #[command(flatten)]
     pub(crate) json: Json,
 }

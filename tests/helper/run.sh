@@ -17,7 +17,7 @@ readonly DEADLINE=10
 unset TMUX TMUX_PANE TMUX_TASK_SESSION TMUX_TASK_TMUX PI_TMUX_SESSION XDG_CONFIG_HOME TMUX_TASK_RUNTIME_DIR
 unset TMUX_TASK_OWNER CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID PI_SESSION_ID
 export LC_ALL=C.UTF-8
-# A socket's path has room for some 100 bytes: /tmp, whatever TMPDIR says.
+# A socket's path is limited to about 100 bytes: so it is in /tmp, whatever TMPDIR is.
 dir=$(cd "$(mktemp -d /tmp/tmux-task-helper.XXXXXX)" && pwd -P)
 cleanup() {
     if [ -e "$dir/real-tmux" ]; then
@@ -129,7 +129,7 @@ option() { tmux -u show-options -wqv -t "$1" "$2"; }
 
 windows() { tmux -u list-windows -t "=$1:" -F '#{window_name}' | tr '\n' ' '; }
 
-# tmux 3.3a of Debian may miss that a child has ended until it is told again.
+# tmux 3.3a of Debian may miss the end of a child until it gets another signal.
 ended() {
     local state
     state=$(show "$1" '#{pane_dead} #{pane_dead_status}#{pane_dead_signal}')
@@ -258,7 +258,7 @@ is 'a second task is a second window' "$(windows first)" 'api web '
 is '... and does not become the current one' "$(show '=first:' '#{window_name}')" api
 
 old_pid=$(show "$id" '#{pane_pid}')
-# Still under the eyes of whoever looks: another window is current, with a split.
+# A different window is current, and the task's window is split.
 tmux split-window -d -b -t "$id" 'sleep 1000'
 tmux select-window -t '=first:{end}'
 primary=$(tmux list-panes -t "$id" -F '#{pane_id}' | sort -t% -k2n | head -n 1)

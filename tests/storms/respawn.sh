@@ -10,8 +10,8 @@
 #
 # Uses target/release/tmux-task, else target/debug/tmux-task, or $TMUX_TASK_PROGRAM.
 # It takes minutes; tests/run.sh does not wait for it. Ends with 1 when a server
-# dies of what tmux-task launched, or of a respawn by hand that nobody follows, and
-# with 2 when the program or tmux does not run.
+# dies of a launch by tmux-task, or of a respawn by hand of a pane without a
+# follower, and with 2 when the program or tmux does not run.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
