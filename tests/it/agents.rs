@@ -1,4 +1,4 @@
-//! Adapters: each message reaches the conversation that it is for, once, whoever is killed.
+//! Adapters: each message reaches its conversation once, whichever process is killed.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What comes after an answer.
+//! What happens after a prompt is answered.
 
 use serde_json::Value;
 

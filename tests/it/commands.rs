@@ -1,4 +1,4 @@
-//! Every command on bad input, and what the reading ones print.
+//! Every command on invalid input, and the output of the commands that read.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn without_a_session_commands_have_nothing_to_do_or_miss_it() {
         status,
         json!({"kind": "status", "text": null, "running": 0, "waiting": 0, "dead": 0})
     );
-    // Nobody was started to find that out, and nothing was left behind.
+    // No process was started for this, and no file was left behind.
     for folder in ["tmux", "state", "run"] {
         assert!(!world.path(folder).read_dir().unwrap().any(|_| true));
     }

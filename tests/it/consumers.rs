@@ -1,4 +1,4 @@
-//! Consumers: what was acknowledged and confirmed stays acknowledged, and the rest comes again.
+//! Consumers: confirmed acknowledgements are never lost, and all other records are sent again.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -440,7 +440,7 @@ fn consumers_are_listed_and_removed_with_and_without_a_daemon() {
         world.daemon_status()["consumers"][0]["reader"].is_null()
     });
     world.task(["daemon", "stop"]).ok();
-    // The files tell the same.
+    // Without a daemon, the files give the same answer.
     assert_eq!(listed(&world), [("pi".to_owned(), 5, 7)]);
     world.task(["consumer", "rm", "pi"]).ok();
     world.task(["consumer", "rm", "pi"]).fails(

@@ -1,4 +1,4 @@
-//! A daemon may be killed at any instant: nothing is lost by it and nothing is reported twice.
+//! A daemon may be killed at any time: no event is lost and none is reported twice.
 
 use std::fs;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::runs::codes;
 use crate::support::{World, all_told, event, story};
 
-/// Puts deaths back into tmux's record, as they stand there when a daemon is killed between having
-/// recorded them and having cut the record.
+/// Puts deaths back into tmux's record: the state if a daemon is killed after it wrote their events
+/// and before it cut the record.
 fn uncut_deaths(world: &World, deaths: &[String]) {
     let record: String = deaths.iter().map(|death| format!("{death};")).collect();
     world.tmux(["set-option", "-t", "=work:", "@tmux_task_deaths", &record]);
 }
 
-/// `tells_process` says whether tmux tells the processes of dead panes, which 3.8 does not.
+/// `tells_process`: whether tmux reports the processes of dead panes, which 3.8 does not.
 #[track_caller]
 fn check_uncut_death(tells_process: bool) {
     let mut world = World::new();
@@ -146,7 +146,7 @@ fn the_start_of_a_run_is_exact_after_a_restart() {
     };
     // By hand, within seconds of the launch: the launcher's note is the first run's.
     let second = respawn();
-    // The kernel tells it in ticks of 10 ms.
+    // The kernel reports it in ticks of 10 ms.
     assert!(
         started(2) + 20 >= second,
         "{} {second} {launched}",

@@ -1,4 +1,4 @@
-//! The daemon: what it takes for news at its start, how many there are, and what it leaves behind.
+//! The daemon: which events it reports at its start, one per session, and what it leaves behind.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -78,7 +78,7 @@ fn a_daemon_waits_for_its_session() {
     let world = World::new();
     world.daemon();
     assert_eq!(world.daemon_status()["exists"], false);
-    // Not by our launcher, which would tell the daemon.
+    // Not by our launcher, which would notify the daemon.
     world.tmux([
         "new-session",
         "-d",
@@ -480,7 +480,7 @@ fn a_server_that_is_terminated_ends_with_a_daemon_attached() {
     assert_eq!(world.daemon_status()["exists"], false);
 }
 
-/// What was told of a task.
+/// The types of a task's events.
 fn types(records: &[Value], name: &str) -> Vec<String> {
     let events = events(records).into_iter();
     let of_task = events.filter(|event| event["task"]["windowName"] == name);
@@ -519,7 +519,7 @@ fn options_removed_from_the_session_are_restored() {
         types(records, "web") == ["started"]
     });
     world.until_true("they are back", || formats() == ours);
-    // Nobody was taken for gone meanwhile. The daemon closes the window, because tmux 3.3a can crash
+    // No task counted as gone in the meantime. The daemon closes the window, because tmux 3.3a can crash
     // when that happens while the daemon connects again.
     world.task(["kill", &api]).ok();
     world.until("api has gone", |records| {
@@ -599,7 +599,7 @@ fn tasks_outlive_the_daemon_where_sessions_go_with_their_last_client() {
         "set-option -g destroy-unattached on\n",
     )
     .unwrap();
-    // Nobody is attached to the one but the daemon, and nobody at all to the other.
+    // Only the daemon is attached to one session, and no client to the other.
     let window = world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
     let mut helper = world.command(World::helper());

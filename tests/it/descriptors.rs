@@ -1,4 +1,4 @@
-//! What a daemon holds of its caller, and how it copes when descriptors run out.
+//! Descriptors: a daemon keeps none of its caller's, and works when it has none left.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -112,7 +112,7 @@ fn a_daemon_without_descriptors_says_so_once_and_recovers() {
             reader
         })
         .collect();
-    // Whoever is turned away is told why.
+    // A refused reader gets the reason.
     let answers = readers.iter().filter_map(|reader| {
         let mut line = String::new();
         BufReader::new(reader).read_line(&mut line).ok()?;

@@ -1,5 +1,5 @@
-//! `doctor` finds what is wrong with the machine, the server, the daemon and the session, and says
-//! what to do. It is called when things are broken, so it must always come back.
+//! `doctor` finds faults of the machine, the server, the daemon and the session, and suggests what
+//! to do. It is called when things are broken, so it must always return.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! What a task has for an environment, and where none of it is to be found.
+//! The environment of a task, and the places in which its values must not appear.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -235,7 +235,7 @@ fn no_value_is_to_be_found_anywhere_else() {
             &["show-messages"],
             &["list-panes", "-a", "-F", "#{pane_start_command}"],
         ] {
-            // Only a server with a client tells of its messages.
+            // tmux shows its messages only to an attached client.
             if matches!((launcher, words), (Launcher::Script, ["show-messages"])) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Each of the five events, from a real task to the record and the words that come of it.
+//! Each of the five events, from a real task to the record and its text.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What goes wrong around the daemon: damaged files, disks that refuse, clocks that jump. Each test
-//! checks what a user reads, and what is in the feed afterwards.
+//! Faults around the daemon: damaged files, disks that cannot be written, clocks that jump. Each
+//! test checks what a user sees, and the feed afterwards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,8 +28,8 @@ const DAMAGED: [(&str, &[u8]); 4] = [
     ("later", b"{\"v\":2,\"epoch\":{}}\n"),
 ];
 
-/// Damages the saved snapshot of a daemon that was killed. The next one tells what happened
-/// meanwhile all the same, and nothing twice.
+/// Damages the saved snapshot of a daemon that was killed. The next one still reports the changes
+/// since then, and nothing twice.
 #[track_caller]
 fn check_damaged_snapshot(damage: impl Fn(&Path)) -> World {
     let world = World::new();
@@ -89,7 +89,7 @@ fn a_new_server_is_recognised_without_the_snapshot() {
     world.run("old", "exec sleep 1000");
     world.until_deliveries(1);
     world.kill_daemon();
-    // Told to end, it could wait for the clients of the killed daemon.
+    // With `kill-server`, it could wait for the clients of the killed daemon.
     let server = world.server();
     kill_process(server, Signal::KILL).unwrap();
     world.until_true("the server is gone", || crate::support::has_ended(server));
@@ -346,7 +346,7 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
         }
         let (ended, asks) = (format!("task{n}"), format!("asks{n}"));
         world.until("its end", |records| codes(records, &ended).len() == 1);
-        // What begins and asks then is told as ever, and waits take their time.
+        // New tasks and prompts are reported as before, and time limits are kept.
         world.run(&asks, "printf 'Proceed? [y/N] '; read -r _; exit 7");
         world.until("its question", |records| {
             records.iter().any(|record| {

@@ -1,4 +1,4 @@
-//! Reading the feed: what is kept, what is live, and for whom.
+//! Reading the feed: stored records, live records and filters.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use crate::support::{
     parse_lines, pid,
 };
 
-/// A world with a feed of two tasks that ended, told and at rest; its epoch.
+/// A world whose feed has the delivered ends of two tasks, and does not change; its epoch.
 fn with_two_ends() -> (World, Vec<Value>) {
     let world = World::new();
     for (name, code) in [("api", 2), ("web", 3)] {
@@ -259,7 +259,7 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
     world.daemon();
     world.run("first", "exec sleep 1000");
     world.until_deliveries(1);
-    // A pipe that nobody empties.
+    // A pipe that is not read.
     let mut command = world.command(World::program());
     let mut stalled = command
         .args(["feed", "--follow", "--after", "0"])
@@ -367,7 +367,7 @@ fn damaged_records_are_a_gap_and_no_number_is_given_twice() {
         let follow = ["feed", "--follow", "--after"];
         until_live(&world.start([&follow[..], args].concat()))
     };
-    // The message of the last end was damaged, so that end is told of once more.
+    // The message of the last end was damaged, so that end is delivered again.
     world.until("it", |records| records.len() == 6);
     let whole = json!([1, 2, [3, 4], 5, 6, 7, [8, 8], 9]);
     assert_eq!(json!(read(&["0"])), whole);
@@ -461,8 +461,8 @@ fn a_large_feed_is_read_in_little_memory() {
     assert_eq!(Output::of(shell).ok(), "6000\n1\n");
 }
 
-/// What becomes of the feed when somebody does this to its file under the daemon's hands: a reader
-/// that listens has all the same what comes next, and another one is told what is gone.
+/// Changes the feed's file while the daemon runs: a live reader still gets the further records, and
+/// a new reader gets a `gap` for the lost ones.
 #[track_caller]
 fn check_file(change: impl Fn(&Path), from_the_front: &Value) -> World {
     let (world, before) = with_two_ends();

@@ -1,4 +1,4 @@
-//! The fuzz targets as property tests: on their corpus, and on what becomes of it when bytes are
+//! The fuzz targets as property tests: on their corpus, and on variants of it in which bytes are
 //! changed, lines are cut, doubled and swapped, and files of different targets are joined.
 
 use std::fs;

@@ -101,7 +101,7 @@ fn twenty_tasks_with_tmux_alone_each_end_once() {
 #[track_caller]
 fn check_twenty_reruns(world: &World) {
     let window = window_of(help(world, &["slot", "--", "exit 0"]).ok());
-    // Nobody counts in a session that the daemon has not found yet.
+    // Runs are not counted in a session that the daemon has not found yet.
     world.until("the first end", |records| {
         !codes(records, "slot").is_empty()
     });

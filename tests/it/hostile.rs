@@ -1,10 +1,10 @@
-//! Names, titles and output are what strangers wrote.
+//! Names, titles and output are untrusted text.
 
 use serde_json::Value;
 
 use crate::support::{Output, World, check_feed, content, deliveries, event, events};
 
-/// Window names that somebody may give.
+/// Hostile window names.
 const NAMES: [&str; 9] = [
     "§ paragraph 日本 🎉",
     "#{session_name} #(touch owned) #[fg=red]",
@@ -215,7 +215,7 @@ fn a_title_for_the_conversation_cannot_forge_lines() {
     assert_eq!(records[0]["events"], Value::Array(Vec::new()));
 }
 
-/// Whoever can ask tmux can read what rows look like that tmux prints for the daemon.
+/// Anyone with access to tmux can read the format of the rows that it prints for the daemon.
 #[test]
 fn a_row_in_an_option_is_text() {
     let world = World::new();
@@ -509,7 +509,7 @@ fn nothing_harmful_gets_out_of_any_face() {
         check_harmless(&face.join(" "), &output.out);
         check_harmless(&face.join(" "), &output.err);
     }
-    // What is told of output as it comes.
+    // Output that is followed.
     let follow = world.start(["logs", "-f", &window]);
     world.until_true("somebody reads", || {
         world.daemon_status()["waits"] != Value::Null

@@ -1,5 +1,5 @@
-//! Options of ours that are set for all windows, all sessions or the server: no window or session
-//! has them because of that.
+//! Options of ours that are set for all windows, all sessions or the server do not count for a
+//! window or session.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Launches beside what people have: shells of theirs, hooks of theirs, odd words.
+//! Launches in users' sessions: with their shells, their hooks, and unusual arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Logs and `search`: a task's output, of its present run and of earlier ones.
+//! `logs` and `search`: a task's output, of its current run and of earlier ones.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ fn tabs_take_their_columns() {
     );
     world.tmux(["send-keys", "-t", &window, "Enter"]);
     world.task(["wait", "api"]).ok();
-    // As it was heard to the end, and kept.
+    // The stored output is complete.
     world.run("api", "sleep 1000");
     let logs = world.task(["logs", "api", "--run", "1"]);
     let kept: Vec<&str> = logs.ok().lines().collect();

@@ -1,4 +1,4 @@
-//! Everything that is promised to users, tested from outside.
+//! The program's promises to users, tested from outside.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,7 @@
 //! Desktop notices against a real bus and a real notifier.
 //!
 //! The sink reads the bus's address from its environment, so each story runs in a child: this
-//! test binary again, asked for [`child`] alone.
+//! test binary, with only [`child`].
 
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic anywhere")]
 
@@ -20,13 +20,13 @@ use tmux_task::notice::{Desktop, DesktopError};
 
 use crate::support::World;
 
-/// The notices that the child is to tell: a JSON list of `[level, title, body]`.
+/// The notices that the child shows: a JSON list of `[level, title, body]`.
 const STORY: &str = "TMUX_TASK_IT_NOTICES";
 
 /// Far longer than anything here takes on a busy machine: reaching it is a hang.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Tells what [`STORY`] says and writes each outcome to stderr, beside the log.
+/// Shows the notices in [`STORY`] and writes each outcome to stderr, beside the log.
 #[test]
 #[ignore = "a part of the other tests here, which run it in an environment of its own"]
 fn child() {
@@ -316,7 +316,7 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// Tells `story` in an environment that holds nothing but `env`. A child that hangs is killed.
+/// Shows `story` in an environment that contains only `env`. A child that hangs is killed.
 #[track_caller]
 fn show(story: &Value, env: &[(&str, &str)]) -> Report {
     let mut process = Running(
@@ -351,7 +351,7 @@ fn show(story: &Value, env: &[(&str, &str)]) -> Report {
     Report { outcomes, stderr }
 }
 
-/// A bus that starts no services: whoever is not there stays away.
+/// A bus that starts no services.
 fn start_bus(paths: &TempDir) -> (Running, String) {
     let conf = paths.path().join("bus.conf");
     let settings = format!(
@@ -381,8 +381,8 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Asked first, as a killed X server leaves its socket and lock behind; a stopped process
-        // hears it when it goes on. Any of this fails when the process has ended already.
+        // SIGTERM first, because a killed X server leaves its socket and lock behind; a stopped
+        // process receives it when it continues. All of this fails if the process has ended.
         let pid = Pid::from_child(&self.0);
         if matches!(self.0.try_wait(), Ok(None)) {
             kill_process(pid, Signal::TERM).ok();

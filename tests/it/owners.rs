@@ -1,4 +1,4 @@
-//! Whose task it is, and who is told of it.
+//! Owners of tasks, and which conversation gets a message.
 
 use serde_json::Value;
 
@@ -105,7 +105,7 @@ fn what_a_wait_has_returned_is_no_second_turn() {
         (&told["kind"], &told["owner"]),
         (&"notice".into(), &"pi:1".into())
     );
-    // Somebody else has waited.
+    // A wait of another owner.
     let gate = world.gate("gate");
     world.run("tests", &format!("{}; exit 3", gate.wait()));
     world.set("TMUX_TASK_OWNER", "");

@@ -1,4 +1,4 @@
-//! Files, folders and sockets that are another user's, or lead elsewhere, are not used.
+//! Files, folders and sockets that belong to another user, or are links, are not used.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -79,7 +79,7 @@ fn a_runtime_folder_of_another_user_is_not_used() {
     assert_eq!(started.code, 1, "{started}");
     assert!(started.err.contains("TMUX_TASK_RUNTIME_DIR"), "{started}");
 
-    // Ours, but open to all: somebody may have put the socket there.
+    // Ours, but open to all: another user may have created the socket.
     chown(world.path("run"), Some(0), Some(0)).unwrap();
     fs::set_permissions(world.path("run"), fs::Permissions::from_mode(0o777)).unwrap();
     check_refused(&world, "can be written to by other users (mode 0777)");

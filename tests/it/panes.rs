@@ -1,4 +1,4 @@
-//! Panes that people join, break out, swap and close: what runs in them goes on, or has ended.
+//! Panes that users join, break out, swap and close: their runs continue, or have ended.
 
 use rustix::process::Pid;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::runs::codes;
 use crate::support::{Gate, World, all_told, events, story};
 
-/// A world with two tasks that wait at gates, and what was told of them.
+/// A world with two tasks that wait at gates, and their records.
 fn with_two() -> (World, [(String, Gate); 2], Vec<Value>) {
     let world = World::new();
     let start = |name: &str, code: u8| {

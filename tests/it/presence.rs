@@ -1,4 +1,4 @@
-//! Daemons whose files somebody deletes while they live: a logout does it to runtime folders.
+//! Daemons whose files are deleted while they run, as a logout does with runtime folders.
 
 use std::fs;
 

@@ -1,8 +1,8 @@
 //! The rules for prompts, judged on screens of real programs.
 //!
-//! The files in `tests/fixtures/prompts` hold what panes show when a program waits for a person and
-//! what merely looks like it. The notes of captured screens tell what the kernel knew.
-//! `libraries_and_tools.jsonl` also says whether what is typed must not be seen.
+//! The files in `tests/fixtures/prompts` contain screens of programs that wait for input, and screens
+//! that only look like it. The notes of captured screens contain the kernel's evidence.
+//! `libraries_and_tools.jsonl` also says whether typed text must not be displayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -116,7 +116,7 @@ fn rows_of(text: &'static str) -> impl Iterator<Item = Row> {
         .map(|line| serde_json::from_str(line).expect("every line is a screen"))
 }
 
-/// How many were told and how many of those rightly.
+/// How many prompts were reported, and how many of these correctly.
 #[derive(Debug, Default, Clone, Copy)]
 struct Score {
     inputs: usize,

@@ -1,4 +1,4 @@
-//! Real programs that wait for a person, and others that do not, in a real tmux.
+//! Real programs that wait for input, and others that do not, in a real tmux.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic anywhere")]
 

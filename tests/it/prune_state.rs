@@ -1,4 +1,4 @@
-//! `prune --state`: removes what is left of sessions that are gone, and nothing else.
+//! `prune --state`: removes the state of sessions that are gone, and nothing else.
 
 use std::fs;
 

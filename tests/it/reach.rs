@@ -1,4 +1,4 @@
-//! A server that cannot be reached for a while has not gone: its tasks are as they were.
+//! A server that cannot be reached for some time is not gone: its tasks are unchanged.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::runs::codes;
 use crate::silence::Stopped;
 use crate::support::{Gate, Running, World, all_told, has_ended, story};
 
-/// A world with a live task, one that waits at the gate, and one that has ended, all of it told.
+/// A world with a live task, one that waits at the gate, and one that has ended, all delivered.
 fn with_tasks() -> (World, Gate, Vec<Value>) {
     let world = World::new();
     let gate = world.gate("gate");
@@ -31,7 +31,7 @@ fn with_tasks() -> (World, Gate, Vec<Value>) {
     (world, gate, records)
 }
 
-/// Whatever becomes of the test, its server is to be found and ended.
+/// Makes the server listen again, also if the test fails, so that it can be ended.
 struct ListensAgain(Pid);
 
 impl Drop for ListensAgain {

@@ -1,10 +1,10 @@
-//! Commands beside a daemon: one request each, and no tmux of their own.
+//! Commands with a running daemon: one request each, and no tmux process.
 
 use serde_json::Value;
 
 use crate::support::{Output, World, window_of};
 
-/// A tmux that records each time that somebody runs it.
+/// A tmux that records each call.
 fn recording_tmux(world: &World) -> String {
     let file = world.path("ran-tmux").display().to_string();
     let script = format!("#!/bin/sh\necho \"$*\" >>{file}\nexec tmux \"$@\"\n");

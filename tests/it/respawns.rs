@@ -1,5 +1,5 @@
-//! Reruns beside control clients: up to tmux 3.7c the server crashes when a pane is respawned of
-//! whose output a control client has not consumed all.
+//! Reruns beside control clients: up to tmux 3.7c the server crashes when a pane is respawned
+//! and a control client has not consumed all of its output.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -33,7 +33,7 @@ fn the_storm_fails_where_the_program_or_tmux_does_not_run() {
     }
 }
 
-/// A control client of somebody else, of which nothing is read but its first byte.
+/// A foreign control client, of whose output only the first byte is read.
 struct Unread {
     client: Child,
     stdin: ChildStdin,
@@ -60,7 +60,7 @@ impl Unread {
         }
     }
 
-    /// Reads it to its end: tmux keeps a client that nobody reads.
+    /// Reads it to its end: tmux keeps a client whose output is not read.
     fn close(mut self) {
         // An empty line detaches.
         self.stdin.write_all(b"\n").unwrap();

@@ -1,4 +1,4 @@
-//! Daemons come and go; what happens is reported once.
+//! Restarts of daemons: every event is reported once.
 
 use std::fs;
 use std::io::Write;
@@ -36,7 +36,7 @@ fn check_carries_on(leaves: Leaves) {
     world.until("the end", |records| {
         codes(records, "over").len() == 1 && all_told(records)
     });
-    // All of it is told and saved.
+    // Everything is delivered and saved.
     world.look();
     leaves.make(&world);
     let before = world.records();

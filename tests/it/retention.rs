@@ -1,5 +1,5 @@
-//! What is kept of a feed: its oldest records go within the bounds of the configuration, and whoever
-//! asks for them is told once.
+//! Retention of the feed: the oldest records are removed according to the configuration, and a
+//! reader that asks for them gets one `gap`.
 
 use std::fs;
 
@@ -104,7 +104,7 @@ fn a_feed_that_is_too_large_loses_its_oldest_records_and_readers_get_one_gap() {
         .map(|record| record["seq"].as_u64().unwrap())
         .collect();
     assert_eq!(seqs, (first..=last).collect::<Vec<_>>());
-    // Who asks for what is gone is told.
+    // A reader that asks for removed records gets a message.
     let printed = world.task(["feed", "--after", "0"]);
     assert_eq!(parse_lines(printed.ok()), records);
     let gone = format!("tmux-task: feed: records 1 to {} are gone\n", first - 1);

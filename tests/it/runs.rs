@@ -1,4 +1,4 @@
-//! Runs: a task's slot is used again, and nobody's end is lost.
+//! Runs: a task's slot is used again, and no end of a run is lost.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) fn codes(records: &[Value], name: &str) -> Vec<(i64, i64)> {
 fn a_rerun_is_the_second_run_of_the_same_window() {
     let world = World::new();
     let first = world.run("api", "exit 3");
-    // Told, so that the next start is a notice of its own.
+    // Delivered, so that the next start is a separate notice.
     world.until("the first end", |records| {
         codes(records, "api") == [(1, 3)] && all_told(records)
     });

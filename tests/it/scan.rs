@@ -1,4 +1,4 @@
-//! The start-up scan: what other conversations of the project have left over.
+//! The start-up scan: sessions that other conversations of the project have left.
 
 use std::fs;
 

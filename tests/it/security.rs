@@ -195,7 +195,7 @@ fn no_link_leads_a_daemon_to_another_file() {
     }
 }
 
-/// A user who is nobody here.
+/// A user id without an account here.
 const STRANGER: u32 = 65534;
 
 /// Does something as another user; `None` where this process may not become one.

@@ -1,4 +1,4 @@
-//! The daemon as a service: what it tells the service manager, and the files that install it.
+//! The daemon as a service: its notifications to the service manager, and the installed files.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

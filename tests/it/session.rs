@@ -1,11 +1,11 @@
-//! What becomes of sessions and windows: gone, back, renamed, moved, killed, pruned.
+//! Changes of sessions and windows: gone, created again, renamed, moved, killed, pruned.
 
 use serde_json::{Value, json};
 
 use crate::runs::codes;
 use crate::support::{World, content, deliveries, event, events, story};
 
-/// A world in which tasks of these names run, their starts told.
+/// A world in which tasks of these names run; their starts are delivered.
 #[track_caller]
 fn with_tasks(names: &[&str]) -> (World, Vec<String>) {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Windows that were opened without a command: a person's shells, or ones that a program types into.
+//! Windows that were opened without a command: shells of users, or of programs that type into them.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ fn a_shell_is_recorded_as_one_and_keeps_its_options() {
         options("job"),
         ["@tmux_task_run", "monitor-bell", "remain-on-exit"]
     );
-    // Nobody keeps what is left of it either.
+    // Its dead pane is not kept either.
     world.tmux(["send-keys", "-t", "=work:mine", "exit", "Enter"]);
     let records = world.until("the shell's end", |records| {
         events_of(records, "mine").len() == 2

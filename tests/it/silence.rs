@@ -1,5 +1,5 @@
-//! A daemon or a tmux server that does not answer: no command waits for it for ever, and each says
-//! who it is.
+//! A daemon or a tmux server that does not respond: no command waits for ever, and each one names
+//! the process.
 
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -1,4 +1,4 @@
-//! While a sync hangs, requests are answered; readers, notices and waits for events are not.
+//! While a sync hangs, requests are answered; readers, notices and waits for events are delayed.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The daemon's socket, as programs that speak to it themselves find it.
+//! The daemon's socket, for programs that use it directly.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

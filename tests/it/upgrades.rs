@@ -1,4 +1,4 @@
-//! A program beside a daemon of another version.
+//! A program and a daemon of different versions.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -124,7 +124,7 @@ fn serve(
             if leaves {
                 fs::remove_file(socket).unwrap();
             }
-            // Whoever waits for the operations may have gone.
+            // The receiver of the operations may be gone.
             drop(sender.send(op));
             drop(stream.write_all(format!("{answer}\n").as_bytes()));
             if leaves {

@@ -1,4 +1,4 @@
-//! Waits: what ends them, what they never miss, and what never matches.
+//! Waits: what ends them, which output they never miss, and which never matches.
 
 mod by_run;
 mod channels;

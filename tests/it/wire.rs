@@ -1,4 +1,4 @@
-//! The feed for its readers: lines of every version so far, and the schema.
+//! The feed's format: lines of every version so far, and the schema.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn every_frozen_durable_record_is_understood() {
         };
         let record = read.to_record().unwrap_or_else(|e| panic!("{line}: {e}"));
         let written = DurableRecord::new(&record, read.more, &context);
-        // What later versions tell besides may be added, for it has a meaning without it.
+        // Later versions may add fields, because a record is complete without them.
         let written = serde_json::to_value(&written).expect("plain data");
         assert!(is_kept(&line, &written), "{line}\n{written}");
         assert_eq!(

@@ -21,14 +21,14 @@ const TARGETS: [(&str, f64, f64, f64); 5] = [
     ("disappeared", 10.0, 25.0, 100.0),
 ];
 
-/// What comes later than this is missing. Whoever does not look again has missed it by then.
+/// An event that comes later than this is missing.
 const LIMIT: Duration = Duration::from_secs(20);
 const FLOOR_LIMIT: Duration = Duration::from_secs(1);
 
-/// The events that a bare control client is told of.
+/// The events that tmux reports to a bare control client.
 const FLOOR_EVENTS: [&str; 4] = ["started", "exited", "notify", "disappeared"];
 
-/// Milliseconds by event; `None` for one that was never told, or told wrongly.
+/// Milliseconds by event; `None` for one that was never reported, or reported wrongly.
 type Samples = BTreeMap<&'static str, Vec<Option<Duration>>>;
 
 pub(crate) fn run(effort: Effort) {

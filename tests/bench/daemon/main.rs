@@ -29,9 +29,9 @@ use std::ffi::OsString;
 /// How thorough a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
-    /// To see that it works, and roughly where it stands.
+    /// To check that it works, with rough figures.
     Quick,
-    /// For figures that are told to others.
+    /// For figures to publish.
     Full,
 }
 

@@ -1,10 +1,10 @@
 //! A process namespace of our own: what we start ends with us, however we end, and the number of
-//! the last process tells exactly how many have been made.
+//! the last process is exactly the number of processes that were created.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio, exit};
 
-/// Tells the part of us that is inside that it is.
+/// Set in the part of the bench that runs inside the namespace.
 const INSIDE: &str = "TMUX_TASK_BENCH_INSIDE";
 
 /// Whether the counts of processes are ours alone.

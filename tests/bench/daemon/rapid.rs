@@ -1,4 +1,4 @@
-//! Acts in quick succession: is each told, once, with what is true of it?
+//! Actions in quick succession: is each one reported, once, and correctly?
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(8);
 struct Outcome {
     right: u64,
     of: u64,
-    /// Events told more than once.
+    /// Events reported more than once.
     twice: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A task that does what it is told and writes down when: no shell and no start-up lie between the
-//! time and the act.
+//! A task that executes commands and records when: there is no shell and no start-up between the
+//! time and the action.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 pub(crate) const PART: &str = "part-of-task";
 
-/// The same, deaf: it does not listen to its terminal until it is told to.
+/// The same, but it does not read its terminal before a command to do so.
 pub(crate) const DEAF_PART: &str = "part-of-deaf-task";
 
 /// What it prints to ask something, and to be done with asking.
@@ -21,7 +21,7 @@ const QUESTION: &str = "Proceed? [y/N] ";
 
 /// The task's own side: obeys the lines of its pipe, and listens to its terminal.
 pub(crate) fn run(path: &str) {
-    // Who does not listen to its terminal asks nobody.
+    // A task that does not read its terminal does not wait for input.
     thread::spawn(|| {
         let stdin = std::io::stdin();
         let mut files = [PollFd::new(&stdin, PollFlags::IN)];
@@ -108,7 +108,7 @@ impl Orders {
             .unwrap();
     }
 
-    /// Returns when the task did what it was last told; it has done it by now.
+    /// Returns when the task executed its last command, which it has done by now.
     pub(crate) fn done_at(&self) -> SystemTime {
         let text = std::fs::read_to_string(format!("{}.at", self.path.display())).unwrap();
         UNIX_EPOCH + Duration::from_nanos(text.trim().parse().unwrap())

@@ -1,4 +1,4 @@
-//! Who watches: the daemon or the poller. Both print events as lines, and both are heard alike.
+//! The observers: the daemon and the poller. Both print events as lines, which are read alike.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -23,7 +23,7 @@ pub(crate) enum Who {
     Floor,
 }
 
-/// A line that was heard.
+/// A line that was read.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) at: SystemTime,
@@ -143,7 +143,7 @@ impl Watcher {
         }
     }
 
-    /// Returns everything that was heard so far.
+    /// Returns all lines so far.
     pub(crate) fn all(&self) -> Vec<Heard> {
         self.ear.heard.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Private tmux servers, and folders that nobody else uses.
+//! Private tmux servers and folders.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Programs that ask, are answered and go on.
+//! Programs that ask for input, are answered and continue.
 
 use super::*;
 
@@ -143,7 +143,7 @@ fn sudo_asks_for_a_password() {
         asked.prompt.starts_with("[sudo] password for "),
         "{asked:?}"
     );
-    // Nobody's password is tried.
+    // No password is tried.
     let sent = world.call(&["send", "sudo", "--no-enter", "--key", "C-c"]);
     assert!(sent.status.success(), "{sent:?}");
     let told = world.until("it gave up", |told| told.len() > 1);

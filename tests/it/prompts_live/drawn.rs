@@ -1,4 +1,4 @@
-//! Prompts that are known by the text alone.
+//! Prompts that are detected by the text alone.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn drawing(text: &str) -> String {
     )
 }
 
-/// What the line draws or runs, with which program, and what is told of it: kind and prompt.
+/// What the line draws or runs, with which program, and the reported kind and prompt.
 const BY_TEXT: &[(&str, &str, &str, &str)] = &[
     (
         "? Pick a stack (Use <space>)\n❯◯ Vue\n ◯ React",

@@ -1,4 +1,4 @@
-//! Tasks that have fallen silent, and prompts that a user has muted.
+//! Stalled tasks, and prompts that a user has muted.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Consumers of the feed that acknowledge some of what they get, are killed, and come back.
+//! Consumers of the feed that acknowledge some of their records, are killed and restarted.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! Kills the daemon, and watches what it needs.
+//! Kills the daemon, and measures its memory and descriptors.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
-//! Storms: many tasks that start, ring, ask, exit and vanish, consumers that acknowledge, and a daemon
-//! that is killed meanwhile. Each task keeps a journal of its own; afterwards the feed, its deliveries
-//! and what each consumer has had are compared with the journals.
+//! Storms: many tasks that start, ring the bell, ask for input, exit and disappear, consumers that
+//! acknowledge, and a daemon that is killed in between. Each task writes a journal; afterwards the
+//! feed, its deliveries and the records of each consumer are compared with the journals.
 //!
-//! The suite runs short ones. `tests/storms/crash.sh` and `tests/storms/soak.sh` run long ones, by
-//! setting the variables that [`Size`] reads.
+//! The suite runs short storms. `tests/storms/crash.sh` and `tests/storms/soak.sh` run long ones:
+//! they set the variables that [`Size`] reads.
 
 mod consumer;
 mod daemon;
@@ -150,7 +150,7 @@ fn run(size: Size) {
 
 /// Writes the figures of a storm for those who run it by hand.
 fn say(line: &str) {
-    // Whoever started it may have left.
+    // stdout may be closed by then.
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 

@@ -1,4 +1,4 @@
-//! The tasks of a storm. Each run does one deed and writes it down.
+//! The tasks of a storm. Each run does one action and writes it to its journal.
 
 use std::collections::BTreeMap;
 use std::fs;

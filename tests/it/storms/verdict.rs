@@ -1,4 +1,4 @@
-//! Compares the feed and what consumers have had with what the tasks have written down.
+//! Compares the feed and the records of consumers with the tasks' journals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -169,7 +169,7 @@ pub(super) fn check(storm: &Storm<'_>, consumers: &[Consumer], records: &[Value]
     }
 }
 
-/// How a run ended that nobody replaced: what its task noted, and the feed has.
+/// How the runs that were not replaced ended, from the task's journal; the feed has the same.
 fn ends_in_journal(journal: &[String]) -> Vec<String> {
     let end = |line: &String| {
         let words: Vec<&str> = line.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Waits that `run` begins with the run that it starts.
+//! Waits that begin with a run: `run --wait` and `run --until`.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn until_can_be_stopped_and_can_fail() {
     );
     let late = until(&["--timeout", "100ms"], "exec sleep 1000");
     assert_eq!(late.code, 4, "{late}");
-    // Whatever became of the wait, the task is left as it is.
+    // Whatever the outcome of the wait, the task continues.
     assert_eq!(world.look()["tasks"][0]["dead"], false);
 }
 

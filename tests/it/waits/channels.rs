@@ -6,7 +6,7 @@ use super::*;
 fn channels_are_tmuxs_own() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    // A signal that nobody waited for is kept for the next one.
+    // A signal without a waiting client is kept for the next wait.
     world.task(["signal", "ready"]).ok();
     let ended = outcome(&world.task(["wait", "--channel", "ready", "--json", "--timeout", LONG]));
     ends_with(&ended, 0, "signalled");

@@ -116,7 +116,7 @@ fn what_is_no_longer_there_is_not_said_to_be_missing() {
     );
     let output = world.task(["logs", "api", "--since", cursor]);
     assert_eq!((output.code, output.out.as_str()), (5, ""), "{output}");
-    // A wait that hears does not need the history.
+    // A wait in progress does not need the history.
     let (window, go_on) = steps(&world, "b", &["seq 300; echo up", "echo READY; seq 50"]);
     world.until_shows(&window, "up");
     let waiting = begin(&world, &["b", "--text", "READY"]);

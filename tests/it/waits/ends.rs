@@ -1,4 +1,4 @@
-//! What ends a wait besides a text: runs that end, events, time, and lost connections.
+//! Outcomes of a wait other than a text: ends of runs, events, timeouts and lost connections.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn the_last_words_of_a_run_count() {
     }
 }
 
-/// tmux throws away what it has not told yet of a pane whose process ends.
+/// When a process ends, tmux discards output of its pane that it has not sent yet.
 #[test]
 fn a_burst_at_the_end_of_a_run_hides_no_line() {
     let world = World::new();
@@ -193,7 +193,8 @@ fn the_first_condition_wins_and_a_stop_wins_over_all() {
     assert_eq!(ended.1["line"], "one, bad");
 }
 
-/// A run does not end before somebody answers: whoever waits for the end learns of the question.
+/// A run that asks for input does not end before it is answered: a wait for its end reports the
+/// prompt.
 #[test]
 fn a_question_ends_a_wait_for_the_end() {
     let world = World::new();

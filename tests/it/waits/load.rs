@@ -67,7 +67,7 @@ fn a_firehose_delays_no_other_wait() {
     assert_eq!(world.task(["kill", "noise"]).code, 0);
 }
 
-/// tmux up to 3.7c ends when a pane is respawned of whose output it has still something to tell.
+/// tmux up to 3.7c crashes when a pane is respawned whose output it has not sent completely.
 #[test]
 fn a_followed_flood_can_be_run_again() {
     let world = World::new();
@@ -77,7 +77,7 @@ fn a_followed_flood_can_be_run_again() {
         assert_eq!(world.run("noise", "exec yes"), window);
         ends_with(&end(waiting), 5, "respawned");
     }
-    // It is heard as before.
+    // Its output is followed as before.
     let (code, result) = wait(&world, &["noise", "--text", "y"]);
     assert_eq!((code, &result["outcome"]), (0, &"matched".into()));
     assert_eq!(world.task(["kill", "noise"]).code, 0);

@@ -1,4 +1,4 @@
-//! Texts in the output: what matches, and what never does.
+//! Texts in the output: which ones match, and which never do.
 
 use super::*;
 
@@ -39,8 +39,8 @@ fn a_burst_hides_no_line() {
     }
 }
 
-/// A pane that floods its terminal is paused and resumed by us and by tmux: a wait that begins
-/// meanwhile hears it all the same.
+/// A pane that floods its terminal is paused and continued by the daemon and by tmux: a wait that
+/// begins meanwhile still gets its output.
 #[test]
 fn a_wait_that_begins_in_a_flood_is_not_deaf() {
     let world = World::new();
