@@ -10,6 +10,7 @@
 )]
 
 mod begin;
+mod busy;
 mod commands;
 mod evidence;
 mod figures;
@@ -46,7 +47,7 @@ impl Effort {
 
 type Section = (&'static str, fn(Effort));
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     ("latency", latency::run),
     ("rapid", rapid::run),
     ("idle", idle::quiet),
@@ -55,6 +56,7 @@ const SECTIONS: [Section; 8] = [
     ("twenty", idle::twenty),
     ("begin", begin::run),
     ("commands", commands::run),
+    ("busy", busy::run),
 ];
 
 fn main() {

@@ -1,6 +1,21 @@
 //! Many waits, floods of output, and clients that leave.
 
+use std::io::{BufRead, BufReader};
+
+use serde_json::json;
+
 use super::*;
+
+/// Returns a connection to the daemon.
+#[track_caller]
+fn connect(world: &World) -> UnixStream {
+    let mut files = fs::read_dir(world.path("run")).unwrap();
+    let socket = files.find_map(|file| {
+        let path = file.unwrap().path();
+        (path.extension()? == "sock").then_some(path)
+    });
+    UnixStream::connect(socket.unwrap()).unwrap()
+}
 
 #[test]
 fn many_waits_share_few_panes() {
@@ -87,17 +102,36 @@ fn a_followed_flood_can_be_run_again() {
 fn who_leaves_takes_the_wait_along_whatever_it_said_last() {
     let world = World::new();
     let window = world.run("api", "exec sleep 1000");
-    let mut files = fs::read_dir(world.path("run")).unwrap();
-    let socket = files
-        .find_map(|file| {
-            let path = file.unwrap().path();
-            (path.extension()? == "sock").then_some(path)
-        })
-        .unwrap();
-    let mut asker = UnixStream::connect(socket).unwrap();
+    let mut asker = connect(&world);
     let request = format!("{{\"op\":\"wait\",\"window\":\"{window}\"}}\nx");
     asker.write_all(request.as_bytes()).unwrap();
     world.until_true("it waits", || world.daemon_status()["waits"] == 1);
     drop(asker);
     world.until_true("it has left", || world.daemon_status()["waits"] == 0);
+}
+
+#[test]
+fn two_hundred_waits_at_once_share_a_pane_and_all_end() {
+    let world = World::new();
+    let (window, go_on) = steps(&world, "api", &["true", "seq 2000; echo READY"]);
+    let request = json!({
+        "op": "wait",
+        "window": window,
+        "conditions": [{ "text": "READY" }],
+    });
+    let mut waiting: Vec<UnixStream> = (0..200)
+        .map(|_| {
+            let mut asker = connect(&world);
+            asker.write_all(format!("{request}\n").as_bytes()).unwrap();
+            asker
+        })
+        .collect();
+    world.until_true("all wait", || waits(&world) == 200);
+    go_on();
+    for asker in &mut waiting {
+        let mut answer = String::new();
+        BufReader::new(asker).read_line(&mut answer).unwrap();
+        assert!(answer.contains("\"matched\""), "{answer}");
+    }
+    assert_eq!(waits(&world), 0);
 }
