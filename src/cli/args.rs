@@ -185,7 +185,7 @@ pub(crate) struct Run {
     /// Fail when the task is running already, instead of replacing its run
     #[arg(long)]
     pub(crate) if_absent: bool,
-    /// Run it in tmux's environment instead of this one; --env goes on top
+    /// Run it in tmux's environment instead of this one; --env is added last
     #[arg(long)]
     pub(crate) clean_env: bool,
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
@@ -262,7 +262,7 @@ pub(crate) enum ChildOf {
 pub(crate) enum DaemonCommand {
     /// Show the daemon's status
     Status(Json),
-    /// Stop the daemon; tasks go on
+    /// Stop the daemon; tasks continue
     Stop {
         /// Also end the task session when no task in it is active
         #[arg(long)]
