@@ -233,7 +233,7 @@ fn beyond_its_budget_a_conversation_waits_and_others_do_not() {
     receive(&mut adapter, &first);
     until_acknowledged(&world, "pi:p");
     run_to_end(&world, "pi:p", "b");
-    // A second conversation has a budget of its own; when it has its message, ours would be there.
+    // A second conversation has a separate budget; when it has its message, ours would be there too.
     adapter.write("{\"follow\":\"q\"}\n");
     until_following(&adapter, "q");
     run_to_end(&world, "pi:q", "c");
@@ -401,7 +401,7 @@ fn shells_of_a_conversation_have_its_session() {
     let line = fs::read_to_string(&file).unwrap();
     let name = line.strip_prefix("export TMUX_TASK_SESSION='").unwrap();
     assert!(name.starts_with("task-project-"), "{line}");
-    // What the user has set stays.
+    // The user's setting is kept.
     fs::remove_file(&file).unwrap();
     let mut command = claude.command(&[]);
     command

@@ -262,7 +262,7 @@ fn half_a_line_acknowledges_nothing() {
     harness.write("{\"ack\":2}\n{\"ack\":1");
     let lines = harness.records_until(|line| line["kind"] == "acked");
     assert_eq!(lines.last().unwrap()["acked"], 2);
-    // The stream goes on without the rest.
+    // The stream continues without the rest.
     harness.close_stdin();
     world.run("web", "exec sleep 1000");
     harness.records_until(|line| line["type"] == "started");

@@ -95,7 +95,7 @@ fn a_run_in_a_window_that_was_opened_and_closed_while_no_daemon_ran_is_reported(
         world.until_ended(&window);
         world.tmux(["kill-window", "-t", &window]);
     }
-    // Not the task itself but what a person split off has ended.
+    // Not the task has ended but a pane that a user split off.
     let split = world.run("split", "exec sleep 1000");
     world.tmux(["split-window", "-d", "-t", &split, "exit 9"]);
     world.until_true("the split has ended", || {

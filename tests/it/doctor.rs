@@ -38,7 +38,7 @@ impl Report {
             .collect()
     }
 
-    /// Checks the result of a check, and that message or hint contain each of these words.
+    /// Checks the result of a check, and that its message or hint contains each of these words.
     #[track_caller]
     fn check(&self, check: &str, result: &str, words: &[&str]) {
         let results = self.results(check);

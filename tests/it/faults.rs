@@ -135,7 +135,7 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
         let aside = world.state("work").join("feed.jsonl.other");
         assert_eq!(fs::read(&aside).unwrap(), bytes);
         assert!(log(&world).contains("put aside what is not of this feed"));
-        // What happened meanwhile is in the new feed, which has an epoch and numbers of its own.
+        // The changes since then are in the new feed, which has its own epoch and numbers.
         let records = world.until("the end", |records| {
             codes(records, "ends") == [(1, 4)] && all_told(records)
         });

@@ -479,7 +479,7 @@ fn check_file(change: impl Fn(&Path), from_the_front: &Value) -> World {
     );
     let reader = world.start(["feed", "--follow", "--after", "0"]);
     assert_eq!(json!(until_live(&reader)), *from_the_front);
-    // It is in the file, and the next daemon goes on with it.
+    // It is in the file, and the next daemon continues with it.
     world.task(["daemon", "stop"]).ok();
     world.daemon();
     world.run("newer", "exec sleep 1000");

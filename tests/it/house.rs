@@ -403,7 +403,7 @@ fn the_walls_are_seen_by_those_who_watch_them() {
     assert_eq!(found("//! [`crate::feed`]\n/// crate::wire\n"), [""; 0]);
     let tests = "#[cfg(test)]\nmod tests {\n    use crate::feed;\n}\n";
     assert_eq!(found(&format!("fn a() {{}}\n{tests}")), [""; 0]);
-    // What stands behind tests is seen.
+    // Code after test-only items is checked too.
     let behind = [
         "#[cfg(test)]\nuse crate::feed::Reader;\nuse crate::wire;\n",
         "#[cfg(test)]\nmod tests;\nuse crate::wire;\n",

@@ -112,7 +112,7 @@ fn what_is_replaced_is_said_and_a_live_run_may_stay() {
     assert_eq!(third["windowId"], window);
 }
 
-/// Hooks that people have, each of which once left a launch half done or made it twice.
+/// Hooks as users have them. Each one once left a launch incomplete or doubled it.
 const HOOKS: [(&str, &str); 9] = [
     ("after-new-window", "rename-window x#I"),
     ("after-new-session", "run-shell 'sleep 0.1'"),

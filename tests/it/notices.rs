@@ -422,7 +422,7 @@ fn start(command: &mut Command) -> (Running, String) {
     (process, line.trim().to_owned())
 }
 
-/// A command for `name` with an environment of its own, whose home is `paths`.
+/// A command for `name` with a private environment, whose HOME is `paths`.
 fn program(name: &str, paths: &Path) -> Command {
     assert!(is_installed(name), "{name} is missing: install it");
     let mut command = Command::new(name);

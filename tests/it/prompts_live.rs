@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// Far longer than any program here takes to ask on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A task session of its own, on a tmux server of its own.
+/// A task session on a private tmux server.
 struct World {
     dir: TempDir,
 }

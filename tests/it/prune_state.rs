@@ -118,7 +118,7 @@ fn what_a_consumer_has_not_acknowledged_is_unread() {
     world.task(["-s", "gone", "feed"]).ok();
     assert_eq!(world.task(["prune", "--state", "--yes"]).ok(), "");
     assert_eq!(folders(&world), ["gone"]);
-    // It comes back, and then nothing is left.
+    // The harness restarts and acknowledges; then no folder is left.
     world.task(["-s", "gone", "daemon", "--detach"]).ok();
     let mut harness = {
         let mut command = world.command(World::program());

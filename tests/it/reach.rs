@@ -117,7 +117,7 @@ fn a_daemon_without_descriptors_does_not_take_its_server_for_gone() {
     let (world, gate, before) = with_tasks();
     let daemon = world.daemon_pid();
     let limit = |limit: Rlimit| prlimit(Some(daemon), Resource::Nofile, limit).unwrap();
-    // What is open stays open.
+    // Open descriptors remain usable.
     let none = Rlimit {
         current: Some(3),
         maximum: prlimit_of(daemon),
@@ -243,7 +243,7 @@ fn reader_sees(reader: &Running, has_seen: bool) {
     }
 }
 
-/// The hard limit of a process, which stays.
+/// The hard limit of a process, which is not changed.
 fn prlimit_of(pid: Pid) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).unwrap();
     let line = limits

@@ -230,7 +230,7 @@ fn a_daemon_that_waits_for_the_new_name_leaves_the_session_to_the_one_that_has_i
     let (first, second) = (daemon_by(&world, "work"), daemon_by(&world, "new"));
     assert_ne!(first, second);
     rename(&world, "work", "new");
-    // It takes a look of its own to see that.
+    // It takes its own look to see that.
     world.until_true("it knows", || daemon_by(&world, "new") == first);
     let run = by(&world, "new", &["run", "web", "--", "exec sleep 1000"]);
     assert!(run.ok().starts_with("session=new\n"));

@@ -42,7 +42,7 @@ fn commands_beside_a_daemon_start_no_tmux() {
         world.task(["ls"]).ok().contains("got <Ada>")
     });
     world.task(["send", &window, "--key", "C-c"]).ok();
-    // Replaced where it stands, and waited for.
+    // Replaced in its window, and waited for.
     assert_eq!(
         window_of(world.task(["run", "api", "--", "exec sleep 1000"]).ok()),
         window

@@ -170,7 +170,7 @@ fn a_consumer_that_was_there_lately_keeps_what_it_has_not_acknowledged() {
     let list: Value = serde_json::from_str(world.task(["consumer", "ls", "--json"]).ok()).unwrap();
     assert_eq!(list["consumers"][0]["heldBytes"], held);
     assert_eq!(list["firstSeq"], 1);
-    // The harness comes back, and nothing is missing.
+    // The harness restarts, and nothing is missing.
     world.daemon();
     let last = world.daemon_status()["lastSeq"].as_u64().unwrap();
     let mut harness = consume(&world, "pi", &[]);

@@ -294,7 +294,7 @@ fn a_split_neither_speaks_nor_ends_the_task() {
     world.until("its end", |records| codes(records, "api") == [(1, 7)]);
     let records = world.finish();
     assert_eq!(after_starts(&records)[0], "exited api 7");
-    // A rerun is in the task's own pane, and the split stays.
+    // A rerun is in the task's primary pane, and the split is kept.
     assert_eq!(world.run("api", "exec sleep 1000"), window);
     let panes = world.tmux(["list-panes", "-t", &window, "-F", "#{pane_id} #{pane_dead}"]);
     assert!(panes.contains(&format!("{pane} 1")), "{panes}");

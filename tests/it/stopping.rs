@@ -51,7 +51,7 @@ fn a_signal_is_handled_while_tmux_hangs() {
             world.tmux(["list-clients"]).is_empty()
         });
     }
-    // The server has taken no harm, and the next daemon goes on.
+    // The server is not affected, and the next daemon continues.
     world.run("web", "exit 3");
     let is_follow_up = |record: &&Value| record["kind"] == "followUp";
     let records = world.until("the follow-up", |records| {

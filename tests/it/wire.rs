@@ -38,7 +38,7 @@ fn frozen_records() -> Vec<Value> {
     RECORDS.iter().flat_map(|name| frozen(name)).collect()
 }
 
-/// Whether all that stands in `old` stands in `new`, which may have more fields.
+/// Whether `new` has all fields and values of `old`; it may have more fields.
 fn is_kept(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => old

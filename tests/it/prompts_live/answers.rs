@@ -54,7 +54,7 @@ fn a_program_that_prints_while_a_thread_reads_is_reported_once() {
         world.dir.path().join("printed").is_file() && !told.is_empty()
     });
     assert_eq!(told.len(), 1, "{told:#?}");
-    // What it asks after it has read a line is a question of its own.
+    // A question after it has read a line is a new prompt.
     let sent = world.call(&["send", "server", "stop"]);
     assert!(sent.status.success(), "{sent:?}");
     let told = world.until("it asks", |told| told.len() >= 3);

@@ -24,7 +24,7 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "key",
     ),
     ("lessfile", "less", "seq 500 > rows; less -SR rows", "pager"),
-    // In a terminal of its own.
+    // In a separate terminal.
     (
         "script",
         "script",
@@ -99,7 +99,7 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
 
 /// The same, for those that only root can run without being asked for a password.
 const ASKING_ROOT: &[(&str, &str, &str, &str)] = &[
-    // Without a terminal of its own.
+    // Without a separate terminal.
     ("su", "su", "su -c \"read -p 'Who ' x\"", "text"),
     (
         "runuser",
@@ -109,7 +109,7 @@ const ASKING_ROOT: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Name, program, what is run: none of these waits for a person.
+/// Name, program, command: none of these waits for input.
 const WORKING: &[(&str, &str, &str)] = &[
     ("sleep", "bash", "echo 'Continue? [y/N]'; sleep 1000"),
     (

@@ -69,7 +69,7 @@ fn a_silent_task_without_evidence_is_stalled_and_not_reported() {
     let states = |state| listed.matches(&format!(" {state} ")).count();
     assert_eq!((states("stalled"), states("waiting")), (1, 1), "{listed}");
 
-    // Whatever it prints ends it, and what asks is reported as ever.
+    // Any output ends it, and prompts are reported as before.
     let sent = world.call(&["send", "open", "x"]);
     assert!(sent.status.success(), "{sent:?}");
     world.until("it asks", |told| {

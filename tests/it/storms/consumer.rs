@@ -132,7 +132,7 @@ impl Consumer {
             Some(before) if seq != before + 1 => {
                 state.faults.push(format!("{seq} after {before}"));
             }
-            // What was confirmed stays acknowledged; more may be, of which the confirmation was lost.
+            // Confirmed acknowledgements are kept; others may be kept too, if their confirmation was lost.
             None if seq <= state.confirmed || seq > state.sent + 1 => {
                 let fault = format!(
                     "a stream begins at {seq}, with {} confirmed and {} sent",

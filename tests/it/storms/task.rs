@@ -50,7 +50,7 @@ enum Deed {
     Exit,
     Ring,
     Ask,
-    /// It stays until it is replaced, or its window is closed.
+    /// It runs until it is replaced, or its window is closed.
     Stay,
     Kill,
 }

@@ -19,7 +19,7 @@ fn channels_are_tmuxs_own() {
     assert_eq!(world.task(["wait", "--channel", "ready", "api"]).code, 2);
     assert_eq!(world.task(["wait", "--channel", ""]).code, 2);
     assert_eq!(world.task(["signal", ""]).code, 2);
-    // It is nothing of a session's: it matters not whether there is one.
+    // Channels belong to the server: a session is not necessary.
     world.task(["-s", "nobody", "signal", "--", "-x;"]).ok();
     world.task(["-s", "nobody", "wait", "--channel=-x;"]).ok();
 }

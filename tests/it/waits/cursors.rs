@@ -20,7 +20,7 @@ fn a_cursor_brings_back_what_was_written_meanwhile() {
     let after = ended.1["cursor"].as_str().unwrap();
     gate.open();
     world.until_shows(window, "more>");
-    // Only what stands behind the cursor counts.
+    // Only the output after the cursor counts.
     let args = [
         "wait",
         "api",
