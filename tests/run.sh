@@ -191,12 +191,12 @@ beside 'tests: cargo test' \
 # Until then, cargo blocks other builds.
 until_beside_shows '     Running '
 step 'lint: cargo clippy' \
-    cargo clippy --all-targets -- -D warnings
+    nice cargo clippy --all-targets -- -D warnings
 # Without tests and benches: these differ by one module, which needs the feature.
 step 'lint: cargo clippy, without default features' \
-    cargo clippy --no-default-features -- -D warnings
+    nice cargo clippy --no-default-features -- -D warnings
 step 'documentation: cargo doc' \
-    env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
+    env RUSTDOCFLAGS='-D warnings' nice cargo doc --no-deps --document-private-items
 step 'lint: shellcheck' \
     lint_shell
 join_beside

@@ -65,18 +65,6 @@ const SIZE_LIMIT: usize = 10_000;
 ///
 /// Its memory is bounded by the size of the screen (twice that with an alternate screen) and
 /// [`LINE_LIMIT`], whatever is written.
-///
-/// ```
-/// use tmux_task::terminal::{Pattern, Terminal};
-///
-/// let mut terminal = Terminal::seeded(80, 24, &["READY> ".to_owned()], (7, 0), false);
-/// let ready = Pattern::literal("READY", false);
-/// let mut found = Vec::new();
-/// terminal.write(b"unrelated\r\n\x1b[32mREA", 1, &mut |line| found.extend(ready.find(line, 0)));
-/// assert!(found.is_empty());
-/// terminal.write(b"DY\x1b[m", 2, &mut |line| found.extend(ready.find(line, 0)));
-/// assert_eq!(found, vec![0..5]);
-/// ```
 pub(crate) struct Terminal {
     strings: Strings,
     utf8: Utf8Splitter,

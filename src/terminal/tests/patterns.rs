@@ -200,3 +200,18 @@ fn bad_patterns_are_refused() {
     let mut terminal = Terminal::new(20, 5);
     terminal.write(b"x", 1, &mut |line| assert_eq!(pattern.find(line, 0), None));
 }
+
+#[test]
+fn a_text_that_was_there_matches_only_when_some_of_it_is_written_again() {
+    let mut terminal = Terminal::seeded(80, 24, &["READY> ".to_owned()], (7, 0), false);
+    let ready = Pattern::literal("READY", false);
+    let mut found = Vec::new();
+    terminal.write(b"unrelated\r\n\x1b[32mREA", 1, &mut |line| {
+        found.extend(ready.find(line, 0));
+    });
+    assert!(found.is_empty());
+    terminal.write(b"DY\x1b[m", 2, &mut |line| {
+        found.extend(ready.find(line, 0))
+    });
+    assert_eq!(found, vec![0..5]);
+}
