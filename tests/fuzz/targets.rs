@@ -1,5 +1,5 @@
-//! What is fuzzed: each function takes any bytes and panics if the program does not keep its promise
-//! about them. The test suite runs them on the corpus and on random changes of it
+//! The fuzz targets: each function takes arbitrary bytes and panics if the program violates its
+//! guarantees for them. The test suite runs them on the corpus and on random changes of it
 //! (`tests/it/fuzz.rs`).
 
 use std::fs;

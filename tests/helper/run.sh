@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The helper's own tests: hooks/tmux-task-run.sh with tmux alone, seen from the
-# outside. Prints `ok STORY` or `not ok STORY`, ends with 1 if any is not ok.
+# Tests of the helper, hooks/tmux-task-run.sh, without the program, from outside.
+# Prints `ok STORY` or `not ok STORY`, and exits 1 if any is not ok.
 #
-# Everything happens on a private tmux server in a temporary directory; both are
-# gone at the end.
+# Everything runs on a private tmux server in a temporary directory; both are removed
+# at the end.
 #
 # shellcheck disable=SC2016,SC1003 # dollars, backquotes and backslashes are meant as they stand
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 helper=$root/hooks/tmux-task-run.sh
 
-# How long anything here may take, in seconds.
+# The time limit of each step, in seconds.
 readonly DEADLINE=10
 
 unset TMUX TMUX_PANE TMUX_TASK_SESSION TMUX_TASK_TMUX PI_TMUX_SESSION XDG_CONFIG_HOME TMUX_TASK_RUNTIME_DIR

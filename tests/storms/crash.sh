@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Kills the daemon at random instants while tasks start, ring, ask, exit and vanish
-# and two consumers acknowledge, one of which is killed as well. Then the feed, its
-# deliveries and the acknowledgements are compared with what the tasks wrote down.
+# Kills the daemon at random instants while tasks start, ring the bell, ask for input,
+# exit and disappear, and two consumers acknowledge, one of which is killed as well.
+# Then compares the feed, its deliveries and the acknowledgements with the tasks'
+# journals.
 #
 #   tests/storms/crash.sh [KILLS [SEED]]
 #
 # KILLS  how often the daemon is killed (500)
-# SEED   a number that selects what happens when (the time)
+# SEED   the seed of the random choices (the time)
 #
-# It builds the program for release and takes some ten minutes for 500 kills;
-# tests/run.sh runs 15. Ends with another code than 0 when anything was lost,
+# It builds the release profile and takes about ten minutes for 500 kills;
+# tests/run.sh runs 15. Exits with a code other than 0 if anything was lost,
 # doubled or skipped.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Reruns tasks that flood their pane, again and again, and counts the tmux servers
-# that crash: up to tmux 3.7c a respawn beside a control client can end the server
-# with all its sessions.
+# Repeatedly reruns tasks that flood their pane, and counts the tmux servers that
+# crash: up to tmux 3.7c, a respawn can crash the server with all its sessions if a
+# control client is attached.
 #
 #   tests/storms/respawn.sh [N] [TMUX...]
 #
@@ -9,9 +9,9 @@
 # TMUX  tmux programs to try (the one on PATH)
 #
 # Uses target/release/tmux-task, else target/debug/tmux-task, or $TMUX_TASK_PROGRAM.
-# It takes minutes; tests/run.sh does not wait for it. Ends with 1 when a server
-# dies of a launch by tmux-task, or of a respawn by hand of a pane without a
-# follower, and with 2 when the program or tmux does not run.
+# It takes minutes and is not part of tests/run.sh. Exits 1 if a launch by tmux-task
+# or a respawn by hand of a pane without a follower crashes a server, and 2 if the
+# program or tmux does not run.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)

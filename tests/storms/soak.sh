@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Runs bursts of tasks in many windows, with three consumers, and kills the daemon
-# twice. Then the feed and what the consumers have had are compared with what the
-# tasks wrote down, and each daemon's memory and descriptors with what it had after
-# a minute.
+# twice. Then compares the feed and the records of the consumers with the tasks'
+# journals, and each daemon's memory and descriptors with those after its first
+# minute.
 #
 #   tests/storms/soak.sh [SECONDS [WINDOWS [SEED]]]
 #
 # SECONDS  how long it lasts (600)
 # WINDOWS  windows of the session (300)
-# SEED     a number that selects what happens when (the time)
+# SEED     the seed of the random choices (the time)
 #
-# It builds the program for release. tests/run.sh runs a shorter one in fewer
-# windows. Ends with another code than 0 when anything was lost, doubled or
-# skipped, or the daemon grew.
+# It builds the release profile. tests/run.sh runs a shorter soak in fewer windows.
+# Exits with a code other than 0 if anything was lost, doubled or skipped, or if a
+# daemon's memory or descriptors grew.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 cd "$root"
