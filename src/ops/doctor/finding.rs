@@ -206,6 +206,10 @@ pub(crate) enum Finding {
         is_full: bool,
     },
     /// A notification service answers.
+    #[cfg_attr(
+        not(feature = "notice"),
+        expect(dead_code, reason = "only a D-Bus client finds one")
+    )]
     Desktop {
         /// Its name.
         service: String,

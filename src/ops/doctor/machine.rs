@@ -115,7 +115,6 @@ fn examine_configuration() -> Finding {
     }
 }
 
-#[cfg(feature = "notice")]
 async fn examine_desktop() -> Finding {
     // A configuration that cannot be read is another check's finding.
     let load = tokio::task::spawn_blocking(|| config::load(&lookup));
@@ -124,6 +123,11 @@ async fn examine_desktop() -> Finding {
     {
         return Finding::DesktopOff;
     }
+    examine_notifier().await
+}
+
+#[cfg(feature = "notice")]
+async fn examine_notifier() -> Finding {
     match crate::notice::notifier().await {
         Ok(service) => Finding::Desktop { service },
         Err(error) => Finding::NoDesktop { why: cause(&error) },
@@ -131,8 +135,10 @@ async fn examine_desktop() -> Finding {
 }
 
 #[cfg(not(feature = "notice"))]
-async fn examine_desktop() -> Finding {
-    Finding::DesktopOff
+async fn examine_notifier() -> Finding {
+    Finding::NoDesktop {
+        why: "this program was built without desktop notices".to_owned(),
+    }
 }
 
 fn judge_ptrace(text: Option<&str>) -> Finding {
