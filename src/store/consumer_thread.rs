@@ -15,7 +15,7 @@ use crate::wire::SavedConsumer;
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What becomes of a consumer whose file cannot be read.
+/// How a consumer whose file cannot be read is handled.
 const STARTS_AGAIN: &str = "the consumer's position is lost: it starts again at the first record";
 
 /// Loads the consumers of a feed from their folder and starts the thread that saves them.

@@ -206,7 +206,7 @@ def check(client):
     client.start()
     # While the client is idle.
     client.prompt("RUN: tmux-task run idle -- 'sleep 2; exit 3'")
-    until("the model is told of `idle`", lambda: client.heard("(idle) exited with code 3"))
+    until("the model has heard of `idle`", lambda: client.heard("(idle) exited with code 3"))
     # The client is killed, and resumes the conversation.
     client.prompt("RUN: tmux-task run away -- 'sleep 4; exit 4'")
     until("the model has the task's window", lambda: client.heard("task=away"))
@@ -214,7 +214,7 @@ def check(client):
     client.crash()
     until("`away` ends", lambda: '"away"' in client.task("feed", "--kind", "followUp").stdout or client.task("ls").returncode or "exited" in [line for line in client.task("ls").stdout.splitlines() if "away" in line][0])
     client.start(resume=True)
-    until("the model is told of `away`", lambda: client.heard("(away) exited with code 4"))
+    until("the model has heard of `away`", lambda: client.heard("(away) exited with code 4"))
     time.sleep(WATCH)
     for text in ("(idle) exited with code 3", "(away) exited with code 4"):
         if client.heard(text) != 1:
