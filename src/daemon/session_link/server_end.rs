@@ -21,7 +21,8 @@ impl SessionLink {
     /// Decides what it means that nothing listens on the server's socket: the server and the
     /// session are gone, unless the server runs and only its socket is missing.
     pub(super) async fn without_server(&mut self) -> Result<Option<Look>, TmuxError> {
-        // A server that ends closes its socket a little earlier.
+        // A server that ends closes its socket a little earlier. Nothing reports its end to a process
+        // that is not its parent and holds no handle of it.
         let deadline = Instant::now() + EXIT_TIME;
         while self.server_runs() && !self.is_unreachable {
             if Instant::now() >= deadline {
