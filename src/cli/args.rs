@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Show or install the adapter that wakes an agent when its tasks need it
     Init(Init),
+    /// Print how an agent uses tasks: one page to give to a model
+    Guide,
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]
     Agent(Agent),

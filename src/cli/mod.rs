@@ -12,6 +12,7 @@ mod explain;
 mod failure;
 mod feed;
 mod feed_text;
+mod guide;
 mod init;
 mod kill;
 mod liveness;
@@ -106,6 +107,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Prune(args) => kill::prune(context, args).await,
         Command::Status(args) => status::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
+        Command::Guide => guide::run(),
         Command::Init(args) => init::run(&args),
         Command::Agent(args) => agent::run(context, args).await,
         Command::SetEnvironment(args) => set_environment::run(args),

@@ -19,6 +19,7 @@ mod events;
 mod faults;
 mod feed;
 mod fuzz;
+mod guide;
 mod helper;
 mod hooks;
 mod hostile;
