@@ -294,14 +294,23 @@ impl Episodes {
     /// Returns when the next look can report a prompt that is on a screen and not reported yet.
     #[must_use]
     pub(crate) fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
-        let since = self
-            .episodes
-            .values()
-            .filter_map(|episode| match episode.state {
-                Phase::Candidate { since } => Some(since + quiet.max(episode.found.still_for)),
-                Phase::Reported { .. } => None,
-            });
-        since.min()
+        self.candidates(quiet).map(|(_, due)| due).min()
+    }
+
+    /// Returns the tasks of which a look can now report a prompt that is on their screens.
+    pub(crate) fn due(&self, quiet: Duration, now: Instant) -> impl Iterator<Item = WindowId> {
+        let due = self.candidates(quiet).filter(move |(_, due)| *due <= now);
+        due.map(|(window, _)| window)
+    }
+
+    /// Returns the tasks with a prompt that is not reported yet, and when it can be.
+    fn candidates(&self, quiet: Duration) -> impl Iterator<Item = (WindowId, Instant)> {
+        let due = move |episode: &Episode| match episode.state {
+            Phase::Candidate { since } => Some(since + quiet.max(episode.found.still_for)),
+            Phase::Reported { .. } => None,
+        };
+        let episodes = self.episodes.iter();
+        episodes.filter_map(move |(window, episode)| Some((*window, due(episode)?)))
     }
 }
 
@@ -404,7 +413,7 @@ impl TaskLook<'_> {
                 false
             }
             // There is evidence only for screens that are unchanged.
-            None => self.last_look.terminal.is_some() && self.is_due(),
+            None => self.last_look.terminal.is_some() && self.owns_screen(found) && self.is_due(),
         };
         if !is_reported {
             return watch(
@@ -429,6 +438,14 @@ impl TaskLook<'_> {
             },
             self.last_look.read(),
         )
+    }
+
+    /// Whether the screen certainly has what was printed before the call that reads the terminal.
+    /// A look reads the screen first and the process second, so a prompt may have been printed in
+    /// between. Another look, at once, shows it.
+    fn owns_screen(&self, found: &PromptMatch) -> bool {
+        let call = self.last_look.call.as_ref();
+        found.is_question || call.is_some_and(|call| call.for_certain().is_some())
     }
 
     fn is_due(&self) -> bool {

@@ -239,6 +239,30 @@ mod tests {
     }
 
     #[test]
+    fn a_prompt_printed_after_the_screen_was_read_is_not_cut_off() {
+        let starts = snapshot("@1 a running cursor=0,0 : |");
+        for prompt in ["Enter a name", "Go? [y/n]"] {
+            let asks = reads(&format!("@1 a running : {prompt}"), 3, 50);
+            let looks = [
+                starts.clone(),
+                starts.clone(),
+                // It prints the prompt and reads before the process is examined.
+                reads("@1 a running cursor=0,0 : |", 3, 50),
+                asks.clone(),
+                asks,
+            ];
+            assert_eq!(events_of(QUIET, &looks), [format!("input @1: {prompt}")]);
+        }
+        let reads_without_prompt = reads("@1 a running cursor=0,0 : |", 3, 50);
+        let looks = [
+            &[starts.clone(), starts][..],
+            &vec![reads_without_prompt; 2],
+        ]
+        .concat();
+        assert_eq!(events_of(QUIET, &looks), ["input @1: "]);
+    }
+
+    #[test]
     fn a_signal_is_no_answer_but_a_question_after_it_is_one() {
         let asks = |rest: &str, switches| reads(&format!("@1 a running : {rest}"), switches, 50);
         let looks = |then: &str| [asks("Enter a name", 3), asks(then, 4)];

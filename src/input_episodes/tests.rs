@@ -457,8 +457,8 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
     let asks = "@1 a running cursor=11,0 : Go? [y/n]";
     let unread = with(asks, reading(TtyUse::Elsewhere, true));
     assert_eq!(reported(&[snapshot(asks), unread.clone(), unread]), [""; 0]);
-    // A program reads: reported at the look with that evidence, for the screen is unchanged
-    // already.
+    // A program reads: reported at the second look with that evidence, because the first may have
+    // read the screen before the program printed its prompt.
     let word = "@1 a running cursor=7,0 : guess>";
     let reads = with(word, reading(TtyUse::Reading, true));
     assert_eq!(
@@ -475,7 +475,14 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
         reading(TtyUse::Elsewhere, true),
     );
     assert_eq!(
-        reported(&[snapshot(word), reads, typed.clone(), typed, done]),
+        reported(&[
+            snapshot(word),
+            reads.clone(),
+            reads,
+            typed.clone(),
+            typed,
+            done
+        ]),
         ["input @1: guess>", "resolved @1: guess>"]
     );
     // A secret that is answered without any output.
@@ -483,7 +490,7 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
     let hides = with(hidden, reading(TtyUse::Reading, false));
     let goes_on = with(hidden, reading(TtyUse::Elsewhere, true));
     assert_eq!(
-        reported(&[snapshot(hidden), hides, goes_on]),
+        reported(&[snapshot(hidden), hides.clone(), hides, goes_on]),
         ["input @1!: Word", "resolved @1!: Word"]
     );
 }
