@@ -268,6 +268,11 @@ impl Engine {
         self.episodes.next_deadline(self.settings.quiet)
     }
 
+    /// Returns the tasks whose prompts such a look could report now.
+    pub fn look_for(&self, now: Instant) -> impl Iterator<Item = WindowId> {
+        self.episodes.due(self.settings.quiet, now)
+    }
+
     /// Returns the last look.
     #[must_use]
     pub fn before(&self) -> Option<&Snapshot> {

@@ -51,7 +51,7 @@ impl Session {
         }
         let is_prompt_due = self.look_at().is_some_and(|due| due <= now.mono);
         let order = match self.schedule.due(now.mono) {
-            _ if is_prompt_due => LookOrder::new(Scope::Sure),
+            _ if is_prompt_due => LookOrder::of(self.engine.look_for(now.mono)),
             None => return,
             Some(Due::Ended | Due::Part) if !self.link.is_connected => LookOrder::new(Scope::Sure),
             Some(Due::Called) => LookOrder::new(Scope::Sure),

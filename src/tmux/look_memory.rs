@@ -149,7 +149,8 @@ impl Memory {
         let is_reported = !self.moved.is_empty()
             || self.captures.expects_any()
             || self.has_forgotten
-            || !self.doubtful.is_empty();
+            || !self.doubtful.is_empty()
+            || self.windows.values().any(RememberedWindow::is_unsettled);
         let is_whole = match extent {
             Extent::Whole => true,
             Extent::Reported => !is_reported || self.is_refresh_wanted,
