@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the adapters with the real clients, against a scripted model on loopback.
 #
-#   tests/clients.sh [--clients DIR] [pi|claude|opencode ...]     (default: all)
+#   tests/clients.sh [--clients DIR] [pi|claude|codex|opencode ...]     (default: all)
 #
 # --clients DIR  folder of the clients; missing ones are installed into it
-#                (default: target/clients; about 1 GB)
+#                (default: target/clients; about 1.6 GB)
 #
 # Each client runs in a network namespace with loopback only, with an empty
 # environment, a private HOME and an invented key. The script checks that the model
@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
             clients=${2:?"tests/clients.sh: --clients takes a folder"}
             shift
             ;;
-        pi | claude | opencode) names+=("$1") ;;
+        pi | claude | codex | opencode) names+=("$1") ;;
         -h | --help)
             usage
             exit 0
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#names[@]} -gt 0 ] || names=(pi claude opencode)
+[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode)
 for program in unshare ip npm python3 git tmux; do
     command -v "$program" >/dev/null || {
         echo "tests/clients.sh: \`$program\` is missing" >&2
@@ -60,6 +60,7 @@ for name in "${names[@]}"; do
     case $name in
         pi) install_client pi @earendil-works/pi-coding-agent@1.5.2 ;;
         claude) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
+        codex) install_client codex @openai/codex@0.169.0 ;;
         opencode)
             install_client opencode opencode-ai@1.18.33
             install_client opencode-config @opencode-ai/plugin@1.18.33

@@ -237,8 +237,8 @@ impl Waiter<'_> {
                         is_caught_up = true;
                         self.confirm()?;
                     }
-                    Incoming::Notice { .. } | Incoming::Status(_) => {}
-                    Incoming::Replaced => return Ok(None),
+                    Incoming::Notice { .. } | Incoming::Status { .. } => {}
+                    Incoming::Replaced | Incoming::Left => return Ok(None),
                 },
                 () = until(resume_at), if may_hand_over => {
                     match self.outbox.next(clock::now().wall) {

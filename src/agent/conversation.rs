@@ -15,6 +15,7 @@ const READABLE_CHARS: usize = 40;
 pub(crate) enum AgentClient {
     Pi,
     Claude,
+    Codex,
     Opencode,
 }
 
@@ -24,6 +25,7 @@ impl AgentClient {
         match self {
             Self::Pi => "pi",
             Self::Claude => "claude",
+            Self::Codex => "codex",
             Self::Opencode => "opencode",
         }
     }

@@ -38,12 +38,19 @@ pub(crate) enum Incoming {
     FollowUp(Box<FollowUp>),
     /// A text for the user. Those from before the stream began are left out.
     Notice { level: LevelName, text: String },
-    /// The status line; `None` when the session is missing.
-    Status(Option<String>),
+    /// The number of tasks has changed.
+    Status {
+        /// The status line; `None` when the session is missing.
+        text: Option<String>,
+        /// How many tasks are alive.
+        active: usize,
+    },
     /// Everything that was recorded before the stream began has been received.
     CaughtUp,
     /// Another process follows the conversation now.
     Replaced,
+    /// The daemon has left, and [`Follower::leave_with_daemon`] allows to leave too.
+    Left,
 }
 
 /// The consumer of a conversation.
@@ -59,6 +66,10 @@ pub(crate) struct Follower {
     retry: Duration,
     retry_at: Option<Instant>,
     has_begun: bool,
+    /// Whether to end with the present stream.
+    leaves_with_daemon: bool,
+    /// Whether the first stream leaves out what was recorded before it for everybody.
+    skips_everybody: bool,
 }
 
 struct Stream {
@@ -68,6 +79,8 @@ struct Stream {
     /// Set for a consumer that did not exist before: follow-ups of others up to `last_before` are
     /// left out, and own ones that are older than this.
     own_since: Option<Millis>,
+    /// Whether follow-ups for everybody up to `last_before` are left out.
+    skips_everybody: bool,
 }
 
 /// Why a stream did not begin.
@@ -92,7 +105,22 @@ impl Follower {
             retry: FIRST_RETRY,
             retry_at: None,
             has_begun: false,
+            leaves_with_daemon: false,
+            skips_everybody: false,
         }
+    }
+
+    /// Leaves out what was recorded for everybody before the first stream: a conversation that is not
+    /// followed all the time gets only what it has missed of its own tasks.
+    pub(crate) fn without_earlier_of_everybody(mut self) -> Self {
+        self.skips_everybody = true;
+        self
+    }
+
+    /// Sets whether the end of the present stream is the follower's end too. Otherwise it starts a
+    /// daemon again.
+    pub(crate) fn leave_with_daemon(&mut self, leaves: bool) {
+        self.leaves_with_daemon = leaves;
     }
 
     /// Returns what comes next. Starts a daemon if none runs, and connects again when it ends.
@@ -119,6 +147,7 @@ impl Follower {
                         return Ok(incoming);
                     }
                 }
+                Ok(None) | Err(_) if self.leaves_with_daemon => return Ok(Incoming::Left),
                 // The daemon has ended or cannot be reached.
                 Ok(None) | Err(_) => self.try_later(),
             }
@@ -203,6 +232,7 @@ impl Follower {
             client,
             last_before: last_seq,
             own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
+            skips_everybody: self.skips_everybody && !self.has_begun,
         });
         Ok(Incoming::Began { is_other_feed })
     }
@@ -221,7 +251,16 @@ impl Follower {
         };
         match record {
             StreamRecord::Durable(record) => self.receive_record(*record),
-            StreamRecord::Live(LiveRecord::Status { text, .. }) => Some(Incoming::Status(text)),
+            StreamRecord::Live(LiveRecord::Status {
+                text,
+                running,
+                waiting,
+                stalled,
+                ..
+            }) => Some(Incoming::Status {
+                text,
+                active: running + waiting + stalled,
+            }),
             StreamRecord::Live(LiveRecord::Sync) => Some(Incoming::CaughtUp),
             StreamRecord::Live(LiveRecord::Replaced) => Some(Incoming::Replaced),
             StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
@@ -249,9 +288,10 @@ impl Follower {
                 options,
                 ..
             } => {
-                let is_wanted = stream
-                    .own_since
-                    .is_none_or(|since| !is_earlier || (owner.is_some() && time >= since));
+                let is_own = owner.is_some();
+                let is_wanted = !is_earlier
+                    || (stream.own_since.is_none_or(|since| is_own && time >= since)
+                        && (is_own || !stream.skips_everybody));
                 let follow_up = FollowUp {
                     epoch: record.epoch,
                     seq: record.seq,

@@ -3,9 +3,13 @@
 //! A [`Follower`](follower::Follower) reads the feed as the conversation's consumer, across restarts
 //! of the daemon. An [`Outbox`](outbox::Outbox) merges what is pending into one message and limits
 //! messages per minute. How a message is handed over, and what counts as its receipt, differs by
-//! client: [`serve`] is for adapters that run inside the client, [`claude`] for Claude Code's hooks.
+//! client: [`serve`] is for adapters that run inside the client, [`claude`] for Claude Code's hooks,
+//! [`codex`] for the app-server of Codex.
 
+mod app_server;
 pub(crate) mod claude;
+pub(crate) mod codex;
+mod codex_thread;
 mod conversation;
 mod follower;
 mod ledger;
@@ -14,16 +18,29 @@ mod progress;
 mod setup;
 mod stdio;
 
+use std::error::Error;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
+pub(crate) use codex_thread::Reachable;
 pub(crate) use conversation::AgentClient;
 pub(crate) use setup::{Setup, SetupError};
 pub(crate) use stdio::{ServeError, ServeOptions, serve};
 
 use crate::clock;
 use crate::model::Millis;
+
+/// Returns an error with its causes, in one line.
+fn whole_message(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
 
 /// Resolves at this time, in milliseconds since 1970; at once without one.
 async fn until(at: Option<Millis>) {

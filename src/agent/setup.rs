@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::conversation::AgentClient;
-use crate::paths::Env;
+use crate::paths::{Env, adapters_folder};
 
 /// Why an adapter was not installed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +77,9 @@ const OPENCODE: [AdapterFile; 1] = [(
     include_str!("../../hooks/opencode/tmux-task.js"),
 )];
 
+/// While this file is there, `run` follows the threads of Codex whose shells call it.
+const CODEX: [AdapterFile; 1] = [("enabled", include_str!("../../hooks/codex/enabled"))];
+
 /// The name of the plugin and of its marketplace, as Claude Code takes it.
 const CLAUDE_PLUGIN: &str = "tmux-task@tmux-task";
 
@@ -99,8 +102,7 @@ impl Setup {
     /// When there is no home folder.
     pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, SetupError> {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        let adapters =
-            home_folder(env, "XDG_DATA_HOME", ".local/share")?.join("tmux-task/adapters");
+        let adapters = adapters_folder(env).ok_or(SetupError::NoHome)?;
         Ok(match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");
@@ -132,6 +134,13 @@ impl Setup {
                     folder,
                 }
             }
+            AgentClient::Codex => Self {
+                folder: adapters.join("codex"),
+                files: &CODEX,
+                owns_folder: true,
+                install: Vec::new(),
+                remove: Vec::new(),
+            },
             AgentClient::Opencode => Self {
                 folder: home_folder(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"),
                 files: &OPENCODE,
@@ -268,7 +277,12 @@ mod tests {
     #[test]
     fn an_adapter_is_installed_and_removed_without_a_trace() {
         let home = tempfile::tempdir().unwrap();
-        for client in [AgentClient::Pi, AgentClient::Claude, AgentClient::Opencode] {
+        for client in [
+            AgentClient::Pi,
+            AgentClient::Claude,
+            AgentClient::Codex,
+            AgentClient::Opencode,
+        ] {
             let mut setup = setup(client, home.path());
             (setup.install, setup.remove) = (Vec::new(), Vec::new());
             for _ in 0..2 {

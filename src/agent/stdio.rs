@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
 use super::outbox::{Batch, Budget, Next, Outbox};
-use super::until;
+use super::{until, whole_message};
 use crate::clock;
 use crate::model::Seq;
 use crate::ops::{self, OpsError, Session, SessionChoice};
@@ -186,7 +186,9 @@ impl Lanes {
         let (choice, max) = (self.choice.clone(), self.max_per_minute);
         let kinds = match self.client {
             AgentClient::Pi => vec![Kind::Notice, Kind::FollowUp],
-            AgentClient::Claude | AgentClient::Opencode => vec![Kind::FollowUp],
+            AgentClient::Claude | AgentClient::Codex | AgentClient::Opencode => {
+                vec![Kind::FollowUp]
+            }
         };
         self.is_busy = true;
         self.local.spawn_local(async move {
@@ -281,8 +283,8 @@ impl Lane {
                     Incoming::Notice { level, text } => {
                         Some(Reply::Notice { to: self.to.clone(), level, text })
                     }
-                    Incoming::Status(text) => Some(Reply::Status { to: self.to.clone(), text }),
-                    Incoming::Replaced => {
+                    Incoming::Status { text, .. } => Some(Reply::Status { to: self.to.clone(), text }),
+                    Incoming::Replaced | Incoming::Left => {
                         drop(self.replies.send(Reply::Replaced { to: self.to }).await);
                         return Ok(());
                     }
@@ -322,16 +324,6 @@ impl Lane {
             options: batch.options,
         }
     }
-}
-
-fn whole_message(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Reads what the adapter says. The channel closes with standard input. Lines that cannot be read

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use super::args::{Agent, AgentCommand, AgentServe};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
-use super::output;
+use super::{daemon, output};
 use crate::agent::claude::{self, HookInput, Waited};
-use crate::agent::{AgentClient, ServeError, ServeOptions, serve};
+use crate::agent::codex::{self, FollowOptions};
+use crate::agent::{AgentClient, Reachable, ServeError, ServeOptions, serve};
 use crate::config;
 use crate::ops::lookup;
 
@@ -23,6 +24,11 @@ pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Failure> {
     match args.client {
         AgentCommand::Pi(args) => serve_adapter(context, AgentClient::Pi, args).await,
         AgentCommand::Opencode(args) => serve_adapter(context, AgentClient::Opencode, args).await,
+        AgentCommand::Codex {
+            id,
+            program,
+            background,
+        } => follow_codex(context, &id, program, background).await,
         AgentCommand::Claude { wait } => claude_hook(context, wait).await,
     }
 }
@@ -48,6 +54,38 @@ async fn serve_adapter(
         ServeError::Ops(error) => Failure::of_ops(WHAT, error),
         ServeError::Print(failure) => failure,
     })
+}
+
+async fn follow_codex(
+    context: &Context,
+    id: &str,
+    program: PathBuf,
+    in_background: bool,
+) -> Result<(), Failure> {
+    let max_per_minute = max_per_minute()?;
+    if in_background {
+        daemon::leave_terminal()?;
+    }
+    let mut unreachable = None;
+    let report = |reachable: &Reachable| match reachable {
+        // Who started it waits for the line.
+        Reachable::Yes if in_background => daemon::go_quiet(),
+        Reachable::Yes => {}
+        Reachable::No(why) => unreachable = Some(why.clone()),
+    };
+    let options = FollowOptions {
+        thread: id.to_owned(),
+        program,
+        max_per_minute,
+        stays: !in_background,
+    };
+    let followed = codex::follow(&context.choice(), options, report).await;
+    followed.or_fail(WHAT)?;
+    match unreachable {
+        Some(why) if in_background => output::line(&why),
+        Some(why) => Err(Failure::new(Kind::Failed, WHAT, why)),
+        None => Ok(()),
+    }
 }
 
 async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {

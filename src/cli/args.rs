@@ -128,6 +128,8 @@ pub(crate) enum InitClient {
     Pi,
     /// Claude Code: a plugin
     Claude,
+    /// Codex: messages to the queue of the thread
+    Codex,
     /// opencode: a plugin file
     Opencode,
 }
@@ -144,6 +146,19 @@ pub(crate) enum AgentCommand {
     Pi(AgentServe),
     /// Serve opencode's plugin: JSON lines on standard input and output
     Opencode(AgentServe),
+    /// Deliver to a thread of Codex
+    Codex {
+        /// The thread
+        #[arg(long, value_name = "ID")]
+        id: String,
+        /// Codex's program, for threads without an app-server
+        #[arg(long, value_name = "PATH", default_value = "codex")]
+        program: PathBuf,
+        /// Leave the terminal, say whether the thread takes messages, and end when no task is active;
+        /// so it is started by `run`
+        #[arg(long)]
+        background: bool,
+    },
     /// A hook of Claude Code, whose input is read from standard input
     Claude {
         /// Wait for the next follow-ups, print them on stderr and exit 2

@@ -165,7 +165,7 @@ fn daemon_failure(error: DaemonError) -> Failure {
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.
-fn leave_terminal() -> Result<(), Failure> {
+pub(super) fn leave_terminal() -> Result<(), Failure> {
     rustix::process::setsid()
         .map(drop)
         .map_err(|errno| Failure::of(Kind::Failed, "daemon", &std::io::Error::from(errno)))
@@ -173,12 +173,12 @@ fn leave_terminal() -> Result<(), Failure> {
 
 /// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
 /// removed.
-fn leave_folder() -> Result<(), Failure> {
+pub(super) fn leave_folder() -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(|error| Failure::of(Kind::Failed, "daemon", &error))
 }
 
 /// Reports that the daemon is ready, and closes the streams that its starter waits for.
-fn go_quiet() {
+pub(super) fn go_quiet() {
     let mut stdout = std::io::stdout();
     // The starter may have exited; then nothing waits.
     drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));

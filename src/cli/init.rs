@@ -12,6 +12,7 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
     let client = match args.client {
         InitClient::Pi => AgentClient::Pi,
         InitClient::Claude => AgentClient::Claude,
+        InitClient::Codex => AgentClient::Codex,
         InitClient::Opencode => AgentClient::Opencode,
     };
     let setup = Setup::of(client, &lookup).map_err(failure)?;

@@ -32,6 +32,13 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     let will_wait = options.wait != LaunchWait::No;
     let started = ops::run(session, options).await.or_fail("run")?;
     print(&started, args.json.json)?;
+    if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
+        output::note(&format!(
+            "tmux-task: run: no message will come when this task ends or asks for input: {why}\n\
+             hint: `tmux-task wait {}` waits for it",
+            started.name
+        ));
+    }
     let StartedRun {
         name,
         run,

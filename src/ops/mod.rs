@@ -3,6 +3,7 @@
 //!
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
+mod codex_follower;
 mod consumers;
 mod daemon;
 mod doctor;

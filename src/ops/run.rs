@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::codex_follower::start_codex_follower;
 use super::error::OpsError;
 use super::launch::{LaunchedTask, launch};
 use super::lookup;
@@ -63,6 +64,8 @@ pub(crate) struct StartedRun {
     pub(crate) older_daemon: Option<OlderDaemon>,
     /// The gate that the command waits at until the caller drops it.
     pub(crate) gate: Option<Gate>,
+    /// Why the conversation that the task belongs to will get no message about it.
+    pub(crate) unreachable: Option<String>,
 }
 
 impl RunOptions {
@@ -101,13 +104,14 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         LaunchWait::Text => Some(close_gate(&session)?),
         LaunchWait::No | LaunchWait::End => None,
     };
+    let owner = owner_of_environment(&lookup);
     let order = Launch {
         session: session.name.clone(),
         name: options.name.clone(),
         cwd: cwd.clone(),
         environment: environment(options.is_env_clean, options.env)?,
         runtime: session.paths.runtime.clone(),
-        owner: owner_of_environment(&lookup),
+        owner: owner.clone(),
         command: CommandWords::from_words(options.command),
         gate: gate.as_ref().map(|gate| gate.path().to_owned()),
         root: session.project.clone(),
@@ -119,6 +123,7 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         daemon,
         run,
     } = launch(session, daemon, order, will_wait).await?;
+    let unreachable = start_codex_follower(&session, owner.as_deref()).await;
     Ok(StartedRun {
         session_name: session.name,
         name: options.name,
@@ -127,6 +132,7 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         daemon,
         older_daemon,
         gate,
+        unreachable,
     })
 }
 

@@ -302,7 +302,7 @@ pub(super) fn is_autostart_forbidden() -> bool {
 
 /// Returns a path for a process with another working directory. A bare name is not changed: `PATH`
 /// is searched for it anywhere.
-fn absolute(program: &Path) -> PathBuf {
+pub(super) fn absolute(program: &Path) -> PathBuf {
     let is_bare = program.components().count() <= 1 && !program.as_os_str().is_empty();
     if is_bare {
         return program.to_owned();

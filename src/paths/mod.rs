@@ -93,6 +93,16 @@ pub(crate) fn name_in(asked: &str) -> &str {
     asked.split_once(':').map_or(asked, |(name, _)| name)
 }
 
+/// Returns the folder of the adapters for agents; `None` when there is no home folder.
+#[must_use]
+pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
+    let data = match others(env, "XDG_DATA_HOME") {
+        Some(data) => data,
+        None => others(env, "HOME")?.join(".local/share"),
+    };
+    Some(data.join("tmux-task/adapters"))
+}
+
 /// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
@@ -176,6 +186,14 @@ impl Paths {
     #[must_use]
     pub(crate) fn consumers(&self) -> PathBuf {
         self.state.join("consumers")
+    }
+
+    /// Returns the lock file of the process that delivers this owner's follow-ups in the background.
+    /// It is removed before that process ends.
+    #[must_use]
+    pub(crate) fn follower_lock(&self, owner: &str) -> PathBuf {
+        let file = format!("{}.{}.follower", self.key, hex(owner.as_bytes(), 12));
+        self.runtime.join(file)
     }
 
     /// Returns the daemon's log.

@@ -1,5 +1,6 @@
 //! The edge to the kernel's process information.
 
+mod ancestors;
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "only Linux shows it")
@@ -27,6 +28,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
+pub(crate) use ancestors::ancestor_named;
 pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};

@@ -1,4 +1,4 @@
-"""A scripted model on loopback: OpenAI chat completions and Anthropic messages, streaming.
+"""A scripted model on loopback: OpenAI chat completions and responses, Anthropic messages, streaming.
 
 A user's message `RUN: COMMAND` is answered by a call of the client's shell tool with COMMAND, everything
 else by `noted`. `requests` has the texts of each request that a conversation's turn made.
@@ -24,7 +24,7 @@ def shell_tool(tools):
     """The name of the shell tool and its required arguments."""
     for tool in tools:
         tool = tool.get("function", tool)
-        if tool["name"].lower() == "bash":
+        if str(tool.get("name")).lower() in ("bash", "exec_command"):
             schema = tool.get("parameters") or tool.get("input_schema") or {}
             return tool["name"], schema.get("required", [])
     return None
@@ -52,10 +52,12 @@ class Model:
                 body = json.loads(self.rfile.read(length) or b"{}")
                 if self.path.endswith("/count_tokens"):
                     return self.answer(b'{"input_tokens": 10}', "application/json")
-                anthropic = "/messages" in self.path
+                anthropic, responses = "/messages" in self.path, self.path.endswith("/responses")
+                if responses:
+                    body["messages"] = list(messages_of(body.get("input") or []))
                 command = model.command_for(body)
                 tool = shell_tool(body.get("tools") or [])
-                reply = anthropic_reply if anthropic else openai_reply
+                reply = anthropic_reply if anthropic else responses_reply if responses else openai_reply
                 events = reply(tool, command if tool else None)
                 if body.get("stream"):
                     return self.answer("".join(events).encode(), "text/event-stream")
@@ -96,8 +98,36 @@ def data(event, name=None):
     return f"{head}data: {json.dumps(event)}\n\n"
 
 
+def messages_of(items):
+    """The items of a request for a response, as messages."""
+    for item in items:
+        kind = item.get("type", "message")
+        if kind == "message":
+            yield {"role": item["role"], "content": "\n".join(texts_of(item["content"]))}
+        elif kind.endswith("_output"):
+            yield {"role": "tool", "content": item["output"]}
+
+
 def arguments(tool, command):
-    return json.dumps({name: "run it" for name in tool[1]} | {"command": command})
+    name = "cmd" if tool[0] == "exec_command" else "command"
+    return json.dumps({name: "run it" for name in tool[1]} | {name: command})
+
+
+def responses_reply(tool, command):
+    n = time.time_ns()
+    if command is None:
+        text = {"type": "output_text", "text": "noted", "annotations": []}
+        item = {"type": "message", "id": f"msg_{n}", "role": "assistant", "status": "completed", "content": [text]}
+    else:
+        item = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n}", "name": tool[0], "arguments": arguments(tool, command), "status": "completed"}
+    usage = {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 15}
+    response = {"id": f"resp_{n}", "object": "response", "created_at": 1, "model": "fake-1", "status": "completed", "output": [item], "usage": usage}
+    for event in (
+        {"type": "response.created", "response": response | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": response},
+    ):
+        yield data(event, event["type"])
 
 
 def openai_reply(tool, command):

@@ -48,7 +48,7 @@ class Client:
             os.mkdir(f"{self.root}/{folder}", 0o700)
         os.symlink(program, f"{self.root}/bin/tmux-task")
         node = f"{clients}/node/node_modules/node/bin"
-        packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "opencode", "pi")]
+        packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "codex", "opencode", "pi")]
         path = [f"{self.root}/bin", node, *packages, "/usr/local/bin", "/usr/bin", "/bin"]
         self.env = {
             "HOME": self.home, "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TERM": "xterm-256color", "PATH": ":".join(path),
@@ -158,6 +158,59 @@ class Claude(Client):
         self.say({"type": "user", "message": {"role": "user", "content": text}})
 
 
+class Codex(Client):
+    name = "codex"
+
+    def configure(self):
+        self.write(f"{self.home}/.codex/config.toml", f"""
+model = "fake-1"
+model_provider = "fake"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.fake]
+name = "fake"
+base_url = "{self.model.url}/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+requires_openai_auth = false
+supports_websockets = false
+[projects."{self.project}"]
+trust_level = "trusted"
+""")
+        self.env["FAKE_KEY"] = KEY
+
+    def tui(self, *args):
+        return subprocess.run(["tmux", "-L", "tui", *args], env=self.env, capture_output=True, text=True).stdout
+
+    def start(self, resume=False):
+        command = ["env", "-u", "TMUX", "-u", "TMUX_PANE", "codex", *(["resume", "--last"] if resume else [])]
+        self.tui("new-session", "-d", "-s", "tui", "-x", "150", "-y", "45", "-c", self.project, *command)
+        screen = lambda: self.tui("capture-pane", "-p", "-t", "tui")  # noqa: E731
+        until("Codex is ready", lambda: "fake-1" in screen() and "›" in screen())
+        # It takes no keys for a moment.
+        time.sleep(2)
+
+    def prompt(self, text):
+        self.tui("send-keys", "-t", "tui", "-l", text)
+        # Text that comes with an Enter is taken for pasted text.
+        time.sleep(0.5)
+        self.tui("send-keys", "-t", "tui", "Enter")
+
+    def crash(self):
+        os.kill(int(self.tui("list-panes", "-t", "tui", "-F", "#{pane_pid}")), signal.SIGKILL)
+        self.tui("kill-server")
+
+    def new_conversation(self):
+        """A conversation of `codex exec`, which cannot be woken: its model is told so."""
+        command = ["codex", "exec", "--skip-git-repo-check", "RUN: tmux-task run exec -- true"]
+        subprocess.run(command, env=self.env, cwd=self.project, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE)
+        if self.heard("`codex exec` takes no messages") != 1:
+            raise SystemExit(f"the model of `codex exec` knows nothing: {self.model.requests[-1]}")
+
+
 class Opencode(Client):
     name = "opencode"
     port = 4096
@@ -226,11 +279,14 @@ def check(client):
 def main():
     name, program, clients = sys.argv[1:]
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    client = {"pi": Pi, "claude": Claude, "opencode": Opencode}[name](program, clients)
+    client = {"pi": Pi, "claude": Claude, "codex": Codex, "opencode": Opencode}[name](program, clients)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         check(client)
     except SystemExit:
+        if client.name == "codex":
+            sys.stderr.write(client.tui("capture-pane", "-p", "-t", "tui"))
+            raise
         with open(f"{client.root}/client.log", encoding="utf-8", errors="replace") as log:
             sys.stderr.write(log.read()[-2000:] + "\n")
         raise

@@ -443,6 +443,9 @@ fn an_adapter_is_shown_then_written_then_removed() {
     );
     world.task(["init", "opencode", "--remove"]).ok();
     assert!(!path.exists());
+    let shown = world.task(["init", "codex"]);
+    let path = world.path("xdg/tmux-task/adapters/codex/enabled");
+    assert_eq!(shown.ok(), format!("would write {}\n", path.display()));
 }
 
 #[test]
