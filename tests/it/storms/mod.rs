@@ -30,6 +30,8 @@ struct Size {
     consumers: usize,
     /// How many times the daemon is killed.
     kills: usize,
+    /// How many times a task rings that rings the bell.
+    rings: usize,
     /// How long the storm lasts; without it, until the kills are done.
     lasts: Option<Duration>,
     /// Selects the deeds and instants; the same for the same seed.
@@ -51,6 +53,7 @@ impl Size {
             workers: count("STORM_WORKERS", self.workers),
             consumers: count("STORM_CONSUMERS", self.consumers),
             kills: count("STORM_KILLS", self.kills),
+            rings: count("STORM_RINGS", self.rings),
             lasts: asked("STORM_SECONDS")
                 .map(Duration::from_secs)
                 .or(self.lasts),
@@ -161,6 +164,7 @@ fn a_daemon_that_is_killed_at_random_loses_nothing_and_doubles_nothing() {
         workers: 6,
         consumers: 2,
         kills: 15,
+        rings: 1,
         lasts: None,
         seed: 1,
     });
@@ -173,6 +177,7 @@ fn many_tasks_for_a_while_lose_nothing_and_double_nothing() {
         workers: 4,
         consumers: 3,
         kills: 2,
+        rings: 3,
         lasts: Some(Duration::from_secs(20)),
         seed: 2,
     });

@@ -20,12 +20,18 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(90);
 
 /// A task: notes what it does in its journal before it does it, and after what others do to it.
 const SCRIPT: &str = r#"#!/bin/bash
-journal=$1 token=$2 deed=$3 code=$4
+journal=$1 token=$2 deed=$3 code=$4 rings=$5
 note() { printf '%s %s\n' "$token" "$*" >>"$journal"; }
 note began
 case $deed in
     exit) ;;
-    ring) note rings; printf '\a'; sleep 0.1 ;;
+    ring)
+        for ((n = 0; n < rings; n++)); do
+            note rings
+            printf '\a'
+            sleep 0.1
+        done
+        ;;
     ask)
         note asks
         printf 'Proceed with %s? [y/N] ' "$token"
@@ -134,7 +140,7 @@ impl Slots {
                 kill_process(storm.world.server(), Signal::CHILD).unwrap();
             }
             *self.look() = TmuxLook { began, windows };
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -227,7 +233,8 @@ impl Worker<'_> {
             .args([self.name, "--"])
             .arg(&self.slots.script)
             .arg(self.slots.journals.join(self.name))
-            .args([&self.token, deed.name(), code]);
+            .args([&self.token, deed.name(), code])
+            .arg(self.storm.size.rings.to_string());
         crate::support::Output::of(command).code == 0
     }
 
