@@ -108,6 +108,8 @@ by_hand() {
 }
 by_hand_followed() {
     "$program" wait big --text never --timeout 5s >/dev/null 2>&1 &
+    # The daemon follows the pane only once it has taken up the wait.
+    until "$program" daemon status --json | grep -q '"waits":1' || ! kill -0 $!; do :; done
     by_hand
     by_hand
     wait $!
