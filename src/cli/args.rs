@@ -34,6 +34,7 @@ pub(crate) struct Cli {
 
 /// Which task session, on which tmux server.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Session and server")]
 pub(crate) struct Global {
     /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
     /// this directory]
@@ -90,6 +91,10 @@ pub(crate) enum Command {
     Init(Init),
     /// Print how an agent uses tasks: one page to give to a model
     Guide,
+    /// Print the script that lets a shell complete commands, options and the names of tasks
+    Completions(Completions),
+    /// Print a manual page: `tmux-task man run | man -l -`
+    Man(Man),
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]
     Agent(Agent),
@@ -106,6 +111,44 @@ pub(crate) struct SetEnvironment {
     /// The command that replaces this program.
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// The shells that have a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// For ~/.bashrc: source <(tmux-task completions bash)
+    Bash,
+    /// For config.fish: tmux-task completions fish | source
+    Fish,
+    /// For ~/.zshrc, after compinit: source <(tmux-task completions zsh)
+    Zsh,
+}
+
+impl Shell {
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Fish => "fish",
+            Self::Zsh => "zsh",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The command whose page is printed [default: the page of tmux-task]
+    pub(crate) command: Option<String>,
+    /// Write the pages of all commands to this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod agent;
 mod args;
+mod completions;
 mod confirm;
 mod consume;
 mod consumer;
@@ -18,6 +19,7 @@ mod kill;
 mod liveness;
 mod logs;
 mod ls;
+mod man;
 mod output;
 mod prune_state;
 mod replay;
@@ -50,6 +52,12 @@ const FIRST_BEYOND_STDERR: i32 = 3;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Long-lived children (a daemon, a tmux server) must not inherit our caller's locks and pipes.
     close_fds::set_fds_cloexec(FIRST_BEYOND_STDERR, &[]);
+    let args: Vec<OsString> = args.into_iter().collect();
+    match completions::answer(&args) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return usage(&error),
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -108,6 +116,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Status(args) => status::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Guide => guide::run(),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Agent(args) => agent::run(context, args).await,
         Command::SetEnvironment(args) => set_environment::run(args),

@@ -52,6 +52,7 @@ mod security;
 mod servers;
 mod service;
 mod session;
+mod shell_setup;
 mod shells;
 mod silence;
 #[cfg(target_os = "linux")]

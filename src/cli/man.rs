@@ -1,0 +1,75 @@
+//! `man`: the manual pages, made from the help.
+
+use std::fs;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man as Page;
+
+use super::args::{Cli, Man};
+use super::failure::{Failure, Kind};
+use super::output;
+
+pub(super) fn run(args: &Man) -> Result<(), Failure> {
+    if let Some(folder) = &args.dir {
+        return write_all(folder);
+    }
+    let program = program();
+    let wanted = match &args.command {
+        None => Some(&program),
+        Some(name) => program.find_subcommand(name),
+    };
+    let Some(command) = wanted else {
+        let name = args.command.as_deref().unwrap_or_default();
+        let failure = Failure::new(Kind::Usage, "man", format!("there is no command `{name}`"));
+        return Err(failure.with_hint("see `tmux-task --help`"));
+    };
+    output::text(&page(command)?)
+}
+
+/// Writes the page of each command to this folder.
+fn write_all(folder: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::of(Kind::Failed, "man", &error);
+    fs::create_dir_all(folder).map_err(failed)?;
+    let program = program();
+    let shown = program.get_subcommands().filter(|one| !one.is_hide_set());
+    for command in std::iter::once(&program).chain(shown) {
+        let path = folder.join(format!("{}.1", title(command)));
+        fs::write(path, page(command)?).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn program() -> Command {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    program
+}
+
+fn page(command: &Command) -> Result<String, Failure> {
+    let title = title(command);
+    let mut page = Vec::new();
+    Page::new(
+        command
+            .clone()
+            .display_name(title.clone())
+            .bin_name(invocation(command)),
+    )
+    .title(title.to_uppercase())
+    .render(&mut page)
+    .map_err(|error| Failure::of(Kind::Failed, "man", &error))?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// Returns the name of a command's page, as in git: `tmux-task-run`.
+fn title(command: &Command) -> String {
+    invocation(command).replace(' ', "-")
+}
+
+/// Returns how a command is called: `tmux-task run`.
+fn invocation(command: &Command) -> String {
+    command
+        .get_bin_name()
+        .unwrap_or(command.get_name())
+        .to_owned()
+}
