@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::task_names;
 use crate::config;
 use crate::wire::{After, EventType, Kind};
 
@@ -235,6 +236,7 @@ pub(crate) struct Json {
 )]
 pub(crate) struct Run {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
+    #[arg(add = task_names::candidates())]
     pub(crate) name: String,
     /// Where to run it [default: this directory]
     #[arg(long, value_name = "DIR")]
@@ -353,7 +355,7 @@ pub(crate) struct Feed {
     #[arg(long = "type", value_name = "T")]
     pub(crate) types: Vec<TypeArg>,
     /// Only this task, by name or window id; may be given more than once
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = task_names::candidates())]
     pub(crate) task: Vec<String>,
     /// Only notices and follow-ups for this owner, CLIENT:ID, and for everyone; events of all
     #[arg(long, value_name = "ID")]
@@ -476,6 +478,7 @@ impl From<TypeArg> for EventType {
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
     /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
     pub(crate) name: String,
     /// Only the last N lines
     #[arg(short = 'n', long, value_name = "N")]
@@ -501,6 +504,7 @@ pub(crate) struct Search {
     /// The text to look for
     pub(crate) pattern: String,
     /// Only in this task, by name or window id
+    #[arg(add = task_names::candidates())]
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) matching: MatchOptions,
@@ -534,7 +538,7 @@ pub(crate) struct MatchOptions {
 )]
 pub(crate) struct Wait {
     /// The task, by name or window id
-    #[arg(required_unless_present = "channel")]
+    #[arg(required_unless_present = "channel", add = task_names::candidates())]
     pub(crate) name: Option<String>,
     /// Until the run ends (the default)
     #[arg(long)]
@@ -585,6 +589,7 @@ pub(crate) struct Signal {
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) json: Json,
@@ -593,6 +598,7 @@ pub(crate) struct Explain {
 #[derive(Debug, Args)]
 pub(crate) struct Send {
     /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
     pub(crate) name: String,
     /// The text to type, words joined by spaces; Enter follows
     #[arg(conflicts_with_all = ["key", "secret"], value_name = "TEXT")]
@@ -614,7 +620,7 @@ pub(crate) struct Send {
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// The tasks, by name or window id
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) json: Json,

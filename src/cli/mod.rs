@@ -28,6 +28,7 @@ mod search;
 mod send;
 mod set_environment;
 mod status;
+mod task_names;
 mod time_limit;
 mod until;
 mod wait;
