@@ -484,15 +484,18 @@ mod tests {
             ),
         ];
         let report = report(&checks);
-        insta::assert_snapshot!(lines(&report).join("\n"), @r"
-        ok    tmux    tmux 3.5a
-        warn  locale  neither LC_ALL, LC_CTYPE nor LANG is set
-                      hint: set LANG to a locale of UTF-8, such as C.UTF-8: tasks inherit it, and many programs print `?` or `_` without one
-        fail  daemon  the daemon (pid 7) does not answer: it is stopped
-                      hint: `kill -CONT 7` resumes it
-        ok    state   /home/ana/.local/state/tmux-task, 3 GiB free
-        1 failure, 1 warning
-        ");
+        assert_eq!(
+            lines(&report),
+            [
+                "ok    tmux    tmux 3.5a",
+                "warn  locale  neither LC_ALL, LC_CTYPE nor LANG is set",
+                "              hint: set LANG to a locale of UTF-8, such as C.UTF-8: tasks inherit it, and many programs print `?` or `_` without one",
+                "fail  daemon  the daemon (pid 7) does not answer: it is stopped",
+                "              hint: `kill -CONT 7` resumes it",
+                "ok    state   /home/ana/.local/state/tmux-task, 3 GiB free",
+                "1 failure, 1 warning",
+            ]
+        );
         assert_eq!((report.warnings, report.failures), (1, 1));
     }
 

@@ -215,13 +215,16 @@ mod tests {
                 LsTask::new(task("@5", "日本語 n", false, None, Some(1)), None, None),
             ],
         };
-        insta::assert_snapshot!(table(&view, 65_000).join("\n"), @r"
-        ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE
-        @1   api        running  -     1    1m   make test  last line
-        @12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]
-        @3   lint       exited   2     -    1m   make test  last line
-        @4   tunnel     stalled  -     1    1m   make test  last line
-        @5   日本語 n   running  -     1    1m   make test  last line
-        ");
+        assert_eq!(
+            table(&view, 65_000),
+            [
+                "ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE",
+                "@1   api        running  -     1    1m   make test  last line",
+                "@12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]",
+                "@3   lint       exited   2     -    1m   make test  last line",
+                "@4   tunnel     stalled  -     1    1m   make test  last line",
+                "@5   日本語 n   running  -     1    1m   make test  last line",
+            ]
+        );
     }
 }
