@@ -1,6 +1,7 @@
 //! `feed`: prints stored and live records.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 use super::args::{Feed, FeedFormat};
@@ -97,11 +98,17 @@ impl Printed {
     }
 }
 
+/// How many bytes of the feed are read at first for each of the last records that are asked for.
+const BYTES_PER_RECORD: u64 = 2048;
+
+/// How many bytes are read at first at least.
+const FIRST_STEP: u64 = 64 * 1024;
+
 /// The files are enough: no daemon is needed.
 fn print_kept(
     session: &Session,
     after: Option<&After>,
-    mut filter: Filter,
+    filter: Filter,
     last: &Last,
     format: FeedFormat,
 ) -> Result<(), Failure> {
@@ -113,76 +120,149 @@ fn print_kept(
     }
     let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
     // Records that are kept no longer are missing only for those who ask for them.
-    let first = after.map_or_else(
-        || feed::first_kept(&path).saturating_sub(1),
-        |after| after.seq,
-    );
-    let mut lines = WholeLines::after(&path, filter.first_seen(first)).map_err(failed)?;
-    let mut sequence = Sequence::after(first);
-    let mut lost = Vec::new();
-    let mut epoch = lines.epoch().map(ToOwned::to_owned);
+    let before_kept = feed::first_kept(&path).saturating_sub(1);
     let mut out = output::Results::new();
-    let (mut has_printed, mut last_follow_up, mut has_skipped) = (false, 0, false);
-    let mut printed = Printed {
-        n_records: last.n_records,
-        lines: VecDeque::new(),
-        first: None,
+    let mut read_from = |first| {
+        let read = Read::new(last, filter.clone(), format);
+        read.all(&path, first, after, &mut out)
     };
-    while let Some(line) = lines.next_line().map_err(failed)? {
-        let Some(frame) = line.frame() else { continue };
-        let asked = after.and_then(|after| after.epoch.as_ref());
-        let is_asked = asked.is_none_or(|asked| *asked == frame.epoch);
-        epoch = Some(frame.epoch);
-        // The filter needs every record, because notices refer to earlier events.
-        let text = match &line {
-            Line::Record(record) => filter
-                .wants(record.seq, &record.body)
-                .then(|| durable(record, format))
-                .filter(|_| !last.is_before(&record.time)),
-            Line::Unknown(record) => filter
-                .wants_unknown()
-                .then(|| unknown(record, format))
-                .flatten(),
-            Line::Damaged => None,
-        };
-        if is_asked && !sequence.has(frame.seq) {
-            lost.extend(sequence.read(frame.seq));
-            let is_follow_up = matches!(&line, Line::Record(record)
-                if matches!(record.body, RecordBody::FollowUp { .. }));
-            // A follow-up for another owner was not read.
-            has_skipped |= is_follow_up && text.is_none();
-            if is_follow_up && !has_skipped {
-                last_follow_up = frame.seq;
-            }
-            if let Some(text) = text {
-                printed.add(frame.seq, text, &mut out)?;
-                has_printed = true;
+    let (first, read) = match after {
+        Some(after) => (after.seq, read_from(after.seq)?),
+        None if last.n_records == usize::MAX => (before_kept, read_from(before_kept)?),
+        // The last records are near the end. If the others are filtered out, more of it is read.
+        None => {
+            let n_records = u64::try_from(last.n_records).unwrap_or(u64::MAX);
+            let mut n_bytes = n_records.saturating_mul(BYTES_PER_RECORD).max(FIRST_STEP);
+            loop {
+                let tail = feed::before_tail(&path, n_bytes).map_err(failed)?;
+                let first = tail.map_or(before_kept, |tail| tail.max(before_kept));
+                let read = read_from(first)?;
+                if first == before_kept || read.printed.lines.len() == last.n_records {
+                    break (first, read);
+                }
+                n_bytes = n_bytes.saturating_mul(4);
             }
         }
-    }
-    let last_seq = lines.end().last_seq;
+    };
     if let Some(after) = after {
-        let present = epoch.as_deref().unwrap_or("(none yet)");
+        let present = read.epoch.as_deref().unwrap_or("(none yet)");
         after
-            .check(present, last_seq)
+            .check(present, read.last_seq)
             .map_err(|why| Failure::new(Kind::Failed, "feed", why))?;
     }
-    let first = match printed.end(&mut out)? {
+    let first = match read.printed.end(&mut out)? {
         _ if last.is_all() => first,
         Some(first) => first - 1,
-        None => last_seq,
+        None => read.last_seq,
     };
     out.end()?;
-    if let (true, Some(epoch)) = (has_printed, &epoch) {
+    if let (true, Some(epoch)) = (read.has_printed, &read.epoch) {
         // Who asks for the last records has not read those before.
-        let read = if last.is_all() { last_follow_up } else { 0 };
-        note_read(session, epoch, read);
+        let up_to = if last.is_all() {
+            read.last_follow_up
+        } else {
+            0
+        };
+        note_read(session, epoch, up_to);
     }
-    lost.extend(sequence.end_at(last_seq));
-    if let Some(missing) = missing(&lost, first) {
+    if let Some(missing) = missing(&read.lost, first) {
         output::note(&format!("tmux-task: feed: {missing}"));
     }
     Ok(())
+}
+
+/// What was read of the files.
+struct Read<'a> {
+    last: &'a Last,
+    filter: Filter,
+    format: FeedFormat,
+    printed: Printed,
+    has_printed: bool,
+    epoch: Option<String>,
+    /// The last record, whether it can be read or not.
+    last_seq: Seq,
+    /// The last follow-up before which none was left out.
+    last_follow_up: Seq,
+    /// The first and last records of each gap.
+    lost: Vec<(Seq, Seq)>,
+}
+
+impl<'a> Read<'a> {
+    fn new(last: &'a Last, filter: Filter, format: FeedFormat) -> Self {
+        let printed = Printed {
+            n_records: last.n_records,
+            lines: VecDeque::new(),
+            first: None,
+        };
+        Self {
+            last,
+            filter,
+            format,
+            printed,
+            has_printed: false,
+            epoch: None,
+            last_seq: 0,
+            last_follow_up: 0,
+            lost: Vec::new(),
+        }
+    }
+
+    /// Reads the records behind `first` to the end of the feed.
+    fn all(
+        mut self,
+        path: &Path,
+        first: Seq,
+        after: Option<&After>,
+        out: &mut output::Results,
+    ) -> Result<Self, Failure> {
+        let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
+        let asked = after.and_then(|after| after.epoch.as_ref());
+        let mut lines = WholeLines::after(path, self.filter.first_seen(first)).map_err(failed)?;
+        let mut sequence = Sequence::after(first);
+        self.epoch = lines.epoch().map(ToOwned::to_owned);
+        let mut has_skipped = false;
+        while let Some(line) = lines.next_line().map_err(failed)? {
+            let Some(frame) = line.frame() else { continue };
+            let is_asked = asked.is_none_or(|asked| *asked == frame.epoch);
+            self.epoch = Some(frame.epoch);
+            // The filter needs every record, because notices refer to earlier events.
+            let text = self.text(&line);
+            if is_asked && !sequence.has(frame.seq) {
+                self.lost.extend(sequence.read(frame.seq));
+                let is_follow_up = matches!(&line, Line::Record(record)
+                    if matches!(record.body, RecordBody::FollowUp { .. }));
+                // A follow-up for another owner was not read.
+                has_skipped |= is_follow_up && text.is_none();
+                if is_follow_up && !has_skipped {
+                    self.last_follow_up = frame.seq;
+                }
+                if let Some(text) = text {
+                    self.printed.add(frame.seq, text, out)?;
+                    self.has_printed = true;
+                }
+            }
+        }
+        self.last_seq = lines.end().last_seq;
+        self.lost.extend(sequence.end_at(self.last_seq));
+        Ok(self)
+    }
+
+    /// Returns how a line of the feed is printed; `None` if it is not asked for.
+    fn text(&mut self, line: &Line) -> Option<String> {
+        match line {
+            Line::Record(record) => self
+                .filter
+                .wants(record.seq, &record.body)
+                .then(|| durable(record, self.format))
+                .filter(|_| !self.last.is_before(&record.time)),
+            Line::Unknown(record) => self
+                .filter
+                .wants_unknown()
+                .then(|| unknown(record, self.format))
+                .flatten(),
+            Line::Damaged => None,
+        }
+    }
 }
 
 /// Stores which follow-up was read last, so that the session does not count as unused in a start-up

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::FeedError;
 use super::backwards::LinesBackwards;
 use super::floor::closed_firsts;
 use super::frame::Frame;
@@ -169,6 +170,17 @@ pub(super) fn find_tail(feed: &Path, n_bytes: u64) -> io::Result<Place> {
         }
     }
     Ok(Place::start_of(Part::first(feed)?))
+}
+
+/// Returns a record behind which at least about `n_bytes` of the feed at `path` lie. `None` if the
+/// feed is shorter, or if no such record is found.
+///
+/// # Errors
+///
+/// When the feed cannot be read.
+pub fn before_tail(path: &Path, n_bytes: u64) -> Result<Option<Seq>, FeedError> {
+    let place = find_tail(path, n_bytes).map_err(FeedError::reading(path))?;
+    Ok(place.frame.map(|frame| frame.seq))
 }
 
 /// Returns the position at the byte `end` of a part if a readable record ends there.

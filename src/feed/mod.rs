@@ -26,6 +26,7 @@ mod segments;
 mod whole_lines;
 
 pub use consumer_files::{load_consumers, remove_consumer, store_consumer, sync_consumers};
+pub use find::before_tail;
 pub use floor::{finish_removal, first_kept, remove_before};
 pub use frame::Frame;
 pub use inventory::{closed_segments, feed_files, has_files};

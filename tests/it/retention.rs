@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::consumers::{acknowledge, consume};
-use crate::support::{Running, World, all_told, check_feed, parse_lines};
+use crate::support::{Running, World, all_told, check_feed, event, parse_lines};
 
 /// A world whose feeds are small, and a daemon.
 fn small_world(more: &str) -> World {
@@ -30,10 +30,22 @@ fn run_until(world: &World, what: &str, holds: impl Fn(&Value) -> bool) -> Value
         }
         world.run("job", &format!("echo {n}{}; exit 3", "x".repeat(900)));
         // Nothing is recorded behind the test's back.
-        world.until_true("it ends", || world.look()["tasks"][0]["state"] == "exited");
+        world.until_true("it ends", || state_of(world, "job") == "exited");
         world.until("its message", all_told);
     }
     panic!("never came: {what}: {}", world.daemon_status());
+}
+
+/// The state of a task, as `ls` shows it.
+#[track_caller]
+fn state_of(world: &World, name: &str) -> String {
+    let shown = world.look();
+    let tasks = shown["tasks"].as_array().unwrap();
+    let named = tasks.iter().filter(|task| task["windowName"] == name);
+    let [task] = named.collect::<Vec<_>>()[..] else {
+        panic!("not one task {name}: {shown}");
+    };
+    task["state"].as_str().unwrap().to_owned()
 }
 
 fn has_lost(status: &Value) -> bool {
@@ -237,4 +249,48 @@ fn old_records_go_as_well() {
     let closed = world.state("work").join("feed-0000000000000001.jsonl");
     world.until_true("a segment is closed", || closed.exists());
     assert_eq!(fs::read_to_string(closed).unwrap(), old);
+}
+
+#[test]
+fn the_last_records_are_printed_without_reading_the_older_files() {
+    let world = World::new();
+    world.daemon();
+    world.run("job", "exit 3");
+    world.until_deliveries(1);
+    let records = world.finish();
+    let folder = world.state("work");
+    let end = event(&records, "exited", "job");
+    let mut other = end.clone();
+    other["type"] = "started".into();
+    other["task"]["outputPreview"] = "x".repeat(1000).into();
+    // Several times what is read at first, in the file where records are appended.
+    let first = records.len() as u64 + 1;
+    let mut text = String::new();
+    for seq in first..first + 400 {
+        other["seq"] = seq.into();
+        text.push_str(&format!("{other}\n"));
+    }
+    let closed = folder.join("feed-0000000000000001.jsonl");
+    fs::rename(folder.join("feed.jsonl"), &closed).unwrap();
+    fs::write(folder.join("feed.jsonl"), text).unwrap();
+    let seqs = |args: &[&str]| -> Vec<u64> {
+        let printed = world.task([&["feed"], args].concat());
+        let records = parse_lines(printed.ok());
+        let seqs = records.iter().map(|record| record["seq"].as_u64().unwrap());
+        seqs.collect()
+    };
+    let last = first + 399;
+    // What is far from the end is found as well.
+    let found = seqs(&["-n", "1", "--type", "exited"]);
+    assert_eq!(found, [end["seq"].as_u64().unwrap()]);
+    assert_eq!(seqs(&["-n", "401"]), (first - 1..=last).collect::<Vec<_>>());
+    // A folder cannot be read as a file.
+    fs::remove_file(&closed).unwrap();
+    fs::create_dir(&closed).unwrap();
+    assert_eq!(world.task(["feed"]).code, 1);
+    assert_eq!(seqs(&["-n", "3"]), [last - 2, last - 1, last]);
+    assert_eq!(
+        seqs(&["-n", "300"]),
+        (last - 299..=last).collect::<Vec<_>>()
+    );
 }
