@@ -6,11 +6,8 @@ use std::sync::Arc;
 
 use crate::engine::Effect;
 use crate::model::{Body, Bookmark, Level, Seq, Snapshot, StatusCounts};
-use crate::store::{Live, Report, SavedLook, Store, StoreGone, with_waiting};
+use crate::store::{Live, MOST_WAITING, Report, SavedLook, Store, StoreGone, with_waiting};
 use crate::wire::{Checkpoint, Context};
-
-/// How many records may be unwritten before recording stops.
-const MOST_WAITING: Seq = 4096;
 
 /// A notice that is shown once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +159,7 @@ impl FeedPublisher {
     pub(super) fn problem(&self) -> Option<String> {
         let problem = self.report.problem.as_ref()?;
         let n_waiting = self.given_seq - self.report.written;
-        Some(with_waiting(problem, n_waiting))
+        Some(with_waiting(problem, n_waiting, self.is_full()))
     }
 
     /// Whether so much waits for the disk that no look should be taken: a later look finds the

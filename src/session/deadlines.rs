@@ -23,7 +23,7 @@ impl Session {
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = (!self.jobs.has_look()).then(|| {
             let at = self.schedule.next_look();
-            self.look_at().map_or(at, |prompt| prompt.min(at))
+            self.engine.look_at().map_or(at, |prompt| prompt.min(at))
         });
         [
             look_at,
@@ -49,7 +49,7 @@ impl Session {
         if self.jobs.has_look() {
             return;
         }
-        let is_prompt_due = self.look_at().is_some_and(|due| due <= now.mono);
+        let is_prompt_due = self.engine.look_at().is_some_and(|due| due <= now.mono);
         let order = match self.schedule.due(now.mono) {
             _ if is_prompt_due => LookOrder::of(self.engine.look_for(now.mono)),
             None => return,
@@ -79,11 +79,6 @@ impl Session {
         ended.sort_by_key(|task| std::cmp::Reverse(task.ended_at));
         let windows = ended.iter().map(|task| task.window);
         windows.take(JUST_ENDED).collect()
-    }
-
-    /// Returns when the engine wants a look. None is taken while the disk is too far behind.
-    fn look_at(&self) -> Option<Instant> {
-        self.engine.look_at().filter(|_| !self.store.is_full)
     }
 
     /// Returns when gathered events are to be delivered: not while answers are pending that tell

@@ -32,8 +32,13 @@ pub(super) struct JobQueue {
 }
 
 impl JobQueue {
-    /// Takes the next step, while no job runs. `is_over` says whether a pane's run has ended.
-    pub(super) fn next(&mut self, is_over: impl Fn(PaneId) -> bool) -> Option<Next> {
+    /// Takes the next step, while no job runs. Looks that nobody has asked for stay queued unless
+    /// `may_look`. `is_over` says whether a pane's run has ended.
+    pub(super) fn next(
+        &mut self,
+        may_look: bool,
+        is_over: impl Fn(PaneId) -> bool,
+    ) -> Option<Next> {
         if self.running.is_some() {
             return None;
         }
@@ -60,7 +65,10 @@ impl JobQueue {
                 Purpose::End(end),
             ));
         }
-        if let Some(look) = self.look.take() {
+        if let Some(look) = self
+            .look
+            .take_if(|look| may_look || !look.then.is_empty())
+        {
             return Some(Next::Run(
                 Job::Look(look.order.clone()),
                 Purpose::Look(look),

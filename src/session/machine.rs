@@ -228,7 +228,9 @@ impl Session {
     fn go_on(&mut self, now: Now) -> Vec<Effect> {
         self.release_held();
         self.forget_deaths();
-        while let Some(next) = self.jobs.next(is_over(&self.engine)) {
+        // A later look finds the changes.
+        let may_look = !self.store.is_full;
+        while let Some(next) = self.jobs.next(may_look, is_over(&self.engine)) {
             match next {
                 Next::Run(job, purpose) => {
                     self.jobs.running = Some(purpose);

@@ -122,6 +122,14 @@ impl Driver {
         }));
     }
 
+    /// The disk has refused so many records that no others should be made.
+    fn refuse(&mut self) {
+        self.input(Input::Stored(StoreState {
+            is_full: true,
+            ..StoreState::default()
+        }));
+    }
+
     /// The running job has this result.
     fn outcome(&mut self, outcome: Outcome) {
         assert!(self.job.take().is_some(), "no job runs");
@@ -579,6 +587,25 @@ fn changes_during_a_look_call_for_another_one() {
     driver.outcome(Outcome::Looked(None));
     driver.did(&[]);
     assert_eq!(driver.session.counts().skipped_looks, 1);
+}
+
+#[test]
+fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
+    let shown = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(shown);
+    driver.refuse();
+    driver.input(Input::Changed(Change::Task));
+    driver.after(60_000);
+    assert_eq!(driver.session.next_deadline(), None);
+    driver.did(&[]);
+    driver.ask(Request::List);
+    driver.did(&["look Whole"]);
+    driver.look(shown);
+    driver.did(&["answer 1"]);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&[]);
+    driver.store(0);
+    driver.did(&["look Reported"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ use crate::feed::{Journal, PendingEvents, Retention};
 use crate::model::{Bookmark, Record, Seq, Snapshot, StatusCounts};
 use crate::wire::Context;
 use writer::Writer;
-pub(crate) use writer::with_waiting;
+pub(crate) use writer::{MOST_WAITING, with_waiting};
 
 /// A handle to the writing thread.
 #[derive(Debug)]

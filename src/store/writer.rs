@@ -20,6 +20,9 @@ use crate::wire::{Context, LiveRecord, SavedSession};
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How many records may be unwritten before no further looks should be taken.
+pub(crate) const MOST_WAITING: Seq = 4096;
+
 /// The writing thread's state.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -41,6 +44,8 @@ pub(super) struct Writer {
     written: Seq,
     /// Why the disk refused; `None` while it accepts everything.
     problem: Option<String>,
+    /// Whether so many records wait that no look should be taken.
+    is_full: bool,
     /// When a disk that refused is tried again.
     retry_at: Option<Instant>,
     /// Counts to publish, each after the records queued before.
@@ -125,6 +130,7 @@ impl Writer {
             queued: beginning.last_seq,
             written: beginning.last_seq,
             problem: None,
+            is_full: false,
             retry_at: None,
             statuses: Vec::new(),
             counts: None,
@@ -260,7 +266,7 @@ impl Writer {
     /// Writes everything queued, if that is due, and publishes the result.
     fn settle(&mut self, is_due: bool) {
         let n_unwritten = self.journal.n_unwritten() as u64;
-        let had_problem = self.problem.is_some();
+        let (had_problem, was_full) = (self.problem.is_some(), self.is_full);
         let before = self.extent();
         if is_due {
             let began = Instant::now();
@@ -282,6 +288,14 @@ impl Writer {
                 Err(error) => self.on_refused(&error),
             }
         }
+        self.is_full = self.journal.is_full() || self.queued - self.written >= MOST_WAITING;
+        if self.is_full && !was_full {
+            let n_records = self.queued - self.written;
+            tracing::error!(
+                n_records,
+                "no looks are taken until the waiting records are written"
+            );
+        }
         if self.problem.is_none() {
             self.publish_written(&Written {
                 before,
@@ -293,7 +307,8 @@ impl Writer {
         if let Some((_, counts)) = counts.last() {
             self.counts = Some(*counts);
         }
-        if !counts.is_empty() || had_problem != self.problem.is_some() {
+        let is_news = had_problem != self.problem.is_some() || was_full != self.is_full;
+        if !counts.is_empty() || is_news {
             self.publish_status(self.live.extent());
         }
     }
@@ -336,7 +351,8 @@ impl Writer {
         let mut status = LiveRecord::from(counts);
         if let LiveRecord::Status { problem, .. } = &mut status {
             let n = self.queued - self.written;
-            *problem = self.problem.as_ref().map(|text| with_waiting(text, n));
+            let with_waiting = |text: &String| with_waiting(text, n, self.is_full);
+            *problem = self.problem.as_ref().map(with_waiting);
         }
         self.live.publish_status(extent, status);
     }
@@ -346,7 +362,7 @@ impl Writer {
             written: self.written,
             tried: self.queued,
             problem: self.problem.clone(),
-            is_full: self.journal.is_full(),
+            is_full: self.is_full,
             counts: self.counts,
         };
         self.reporter.send_if_modified(|before| {
@@ -379,7 +395,12 @@ impl Writer {
     }
 }
 
-/// Returns why the disk refuses, and how many records wait for it.
-pub(crate) fn with_waiting(problem: &str, n_records: Seq) -> String {
-    format!("{problem}; {n_records} records wait in memory")
+/// Returns why the disk refuses, how many records wait for it, and what does not happen meanwhile.
+pub(crate) fn with_waiting(problem: &str, n_records: Seq, is_full: bool) -> String {
+    let consequence = if is_full {
+        ", and tasks are not looked at until they are written"
+    } else {
+        ""
+    };
+    format!("{problem}; {n_records} records wait in memory{consequence}")
 }

@@ -19,6 +19,8 @@ mod events;
 #[cfg(target_os = "linux")]
 mod faults;
 mod feed;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod fuzz;
 mod guide;
 mod helper;
