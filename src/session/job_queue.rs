@@ -65,10 +65,7 @@ impl JobQueue {
                 Purpose::End(end),
             ));
         }
-        if let Some(look) = self
-            .look
-            .take_if(|look| may_look || !look.then.is_empty())
-        {
+        if let Some(look) = self.look.take_if(|look| may_look || !look.then.is_empty()) {
             return Some(Next::Run(
                 Job::Look(look.order.clone()),
                 Purpose::Look(look),

@@ -125,9 +125,9 @@ fn check_rule(
 
 /// The names of types that a rule lists.
 fn types(rule: &Value) -> Vec<&str> {
-    match rule {
-        Value::Array(names) => names.iter().map(word).collect(),
-        name => vec![word(name)],
+    match rule.as_array() {
+        Some(names) => names.iter().map(word).collect(),
+        None => vec![word(rule)],
     }
 }
 
