@@ -477,9 +477,9 @@ impl From<TypeArg> for EventType {
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// The task, by name or window id
-    #[arg(add = task_names::candidates())]
-    pub(crate) name: String,
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
     /// Only the last N lines
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<usize>,
@@ -537,9 +537,15 @@ pub(crate) struct MatchOptions {
     reason = "each is a condition of its own"
 )]
 pub(crate) struct Wait {
-    /// The task, by name or window id
-    #[arg(required_unless_present = "channel", add = task_names::candidates())]
-    pub(crate) name: Option<String>,
+    /// The tasks, by name or window id
+    #[arg(required_unless_present = "channel", value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    /// With several tasks: end with the first outcome
+    #[arg(long, conflicts_with = "channel")]
+    pub(crate) any: bool,
+    /// With several tasks: wait for the outcomes of all (the default)
+    #[arg(long, conflicts_with_all = ["any", "channel"])]
+    pub(crate) all: bool,
     /// Until the run ends (the default)
     #[arg(long)]
     pub(crate) exit: bool,
@@ -565,7 +571,7 @@ pub(crate) struct Wait {
     pub(crate) through_prompts: bool,
     /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
     #[arg(long, value_name = "NAME",
-          conflicts_with_all = ["name", "exit", "text", "change", "bell", "input", "idle", "through_prompts", "stop", "since"])]
+          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "through_prompts", "stop", "since"])]
     pub(crate) channel: Option<String>,
     /// Give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN")]

@@ -1,5 +1,7 @@
 //! `logs`: a task's output: present, from a cursor on, or live.
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 
 use super::args::Logs;
@@ -8,18 +10,63 @@ use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::model::Task;
 use crate::ops::{self, Log, Session};
+use crate::terminal::columns_of;
 
 pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
     let session = context.session("logs").await?;
+    if let [_, _, ..] = &args.names[..] {
+        return several(context, &session, &args).await;
+    }
+    let name = args.names.first().map_or("", String::as_str);
     if let Some(run) = args.run {
-        let log = ops::earlier_log(&session, &args.name, run, args.raw).await;
+        let log = ops::earlier_log(&session, name, run, args.raw).await;
         return print(&last_lines(log.or_fail("logs")?, &args), &args);
     }
-    let task = session.task(&args.name).await.or_fail("logs")?;
+    let task = session.task(name).await.or_fail("logs")?;
     if args.follow {
-        return follow(context, &session, &task, &args).await;
+        return follow(context, &session, &task, &args, None).await;
     }
     print(&present(&session, &task, &args).await?, &args)
+}
+
+/// Prints the output of several tasks: one after the other, or as it comes, with the name before
+/// each line.
+async fn several(context: &Context, session: &Session, args: &Logs) -> Result<(), Failure> {
+    let one = [
+        (args.run.is_some(), "--run"),
+        (args.since.is_some(), "--since"),
+        (args.raw && args.follow, "--raw with --follow"),
+    ];
+    if let Some((_, option)) = one.iter().find(|(is_given, _)| *is_given) {
+        let why = format!("{option} is for one task: give one name");
+        return Err(Failure::new(Kind::Usage, "logs", why));
+    }
+    let mut tasks = Vec::new();
+    for name in &args.names {
+        tasks.push(session.task(name).await.or_fail("logs")?);
+    }
+    if args.follow {
+        let width = tasks.iter().map(|task| columns_of(&task.name)).max();
+        let tasks = tasks.iter().map(|task| async move {
+            let pad = width.unwrap_or_default() - columns_of(&task.name);
+            let prefix = format!("{}{} | ", task.name, " ".repeat(pad));
+            follow(context, session, task, args, Some(&prefix)).await
+        });
+        let mut followed: FuturesUnordered<_> = tasks.collect();
+        while let Some(ended) = followed.next().await {
+            ended?;
+        }
+        return Ok(());
+    }
+    for (index, task) in tasks.iter().enumerate() {
+        let log = present(session, task, args).await?;
+        if !args.json.json {
+            let space = if index == 0 { "" } else { "\n" };
+            output::line(&format!("{space}==> {} <==", task.name))?;
+        }
+        print(&log, args)?;
+    }
+    Ok(())
 }
 
 /// Returns the requested part of the present run's output.
@@ -48,18 +95,19 @@ fn print(log: &Log, args: &Logs) -> Result<(), Failure> {
     output::lines(log.lines.iter().map(String::as_str))
 }
 
-/// Prints the present output and follows the run until it ends.
+/// Prints the present output and follows the run until it ends. Each line has this prefix.
 async fn follow(
     context: &Context,
     session: &Session,
     task: &Task,
     args: &Logs,
+    prefix: Option<&str>,
 ) -> Result<(), Failure> {
     // Following begins before the output is read: a line may come twice, but none is missed.
     let daemon = ops::follow_log(session, task, args.raw).await;
     let mut daemon = daemon.or_fail("logs")?;
     let log = present(session, task, args).await?;
-    output::lines(log.lines.iter().map(String::as_str))?;
+    print_lines(log.lines.iter().map(String::as_str), prefix)?;
     context.limit.lift();
     // Also while output arrives without a pause.
     let mut interrupts = context::interrupts("logs")?;
@@ -76,11 +124,26 @@ async fn follow(
         if args.raw {
             output::text(&text)?
         } else {
-            output::line(&text)?
+            print_lines(text.split('\n'), prefix)?
         }
     }
     // The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
     let why = "the daemon stopped sending the task's output; the rest is not shown";
     Err(Failure::new(Kind::Failed, "logs", why)
         .with_hint("`tmux-task logs` prints what the task's pane holds now"))
+}
+
+/// Prints lines, each behind the prefix.
+fn print_lines<'a>(
+    lines: impl IntoIterator<Item = &'a str>,
+    prefix: Option<&str>,
+) -> Result<(), Failure> {
+    let Some(prefix) = prefix else {
+        return output::lines(lines);
+    };
+    let lines: Vec<String> = lines
+        .into_iter()
+        .map(|line| format!("{prefix}{line}"))
+        .collect();
+    output::lines(lines.iter().map(String::as_str))
 }

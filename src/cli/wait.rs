@@ -1,6 +1,11 @@
 //! `wait` and `signal`, and the waiting of `run --wait` and `run --until`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
 
 use super::args::{Signal, Wait};
 use super::context::{self, Context};
@@ -23,22 +28,84 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         return print_result(&result, &format!("wait {channel}"), channel, args.json.json);
     }
     let session = context.session("wait").await?;
-    let name = args.name.clone().unwrap_or_default();
+    if args.names.len() > 1 {
+        return wait_for_several(&session, &args).await;
+    }
+    let name = args.names.first().cloned().unwrap_or_default();
     let found = ops::find_to_wait(&session, &name).await;
     let (mut daemon, window) = found.or_fail("wait")?;
-    let request = WaitRequest {
+    let request = request(&args, window);
+    let result = ask(&mut daemon, "wait", request, || {}).await?;
+    print_result(&result, &format!("wait {name}"), &name, args.json.json)
+}
+
+/// Waits for several tasks at the same time, and prints each outcome when it is there. Ends with
+/// the first one, or with the exit code of the first task whose wait did not succeed.
+async fn wait_for_several(session: &Session, args: &Wait) -> Result<(), Failure> {
+    if args.since.is_some() {
+        let why = "a cursor belongs to one task: give one name with --since";
+        return Err(Failure::new(Kind::Usage, "wait", why));
+    }
+    let mut found = Vec::new();
+    for name in &args.names {
+        found.push(ops::find_to_wait(session, name).await.or_fail("wait")?);
+    }
+    let waits = found.into_iter().enumerate();
+    let mut waits: FuturesUnordered<_> = waits
+        .map(|(index, (mut daemon, window))| async move {
+            let result = ask(&mut daemon, "wait", request(args, window), || {}).await;
+            (index, result)
+        })
+        .collect();
+    let mut failed: BTreeMap<usize, Kind> = BTreeMap::new();
+    while let Some((index, result)) = waits.next().await {
+        let (result, name) = (result?, &args.names[index]);
+        let (line, failure) = outcome(&result, &format!("wait {name}"), name);
+        if args.json.json {
+            output::json(&NamedResult {
+                window_name: name,
+                result: &result,
+            })?;
+        } else if let Some(line) = line {
+            output::line(&format!("{name}: {line}"))?;
+        }
+        if let Some(failure) = failure {
+            if !args.json.json || failure.kind == Kind::Asked {
+                output::complain(&failure);
+            }
+            failed.insert(index, failure.kind);
+        }
+        if args.any {
+            break;
+        }
+    }
+    match failed.into_values().next() {
+        None => Ok(()),
+        Some(kind) => Err(Failure::silent(kind)),
+    }
+}
+
+/// A result with the task as it was named.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedResult<'a> {
+    window_name: &'a str,
+    #[serde(flatten)]
+    result: &'a WaitResult,
+}
+
+fn request(args: &Wait, window: String) -> WaitRequest {
+    WaitRequest {
         window,
-        conditions: conditions(&args),
-        stops: args.stop,
+        conditions: conditions(args),
+        stops: args.stop.clone(),
         regex: args.matching.regex,
         ignore_case: args.matching.ignore_case,
         timeout_ms: args.timeout.map(in_ms),
-        since: args.since,
+        since: args.since.clone(),
         through_prompts: args.through_prompts,
         ..WaitRequest::default()
-    };
-    let result = ask(&mut daemon, "wait", request, || {}).await?;
-    print_result(&result, &format!("wait {name}"), &name, args.json.json)
+    }
 }
 
 fn conditions(args: &Wait) -> Vec<ConditionFields> {
@@ -89,25 +156,30 @@ pub(super) fn print_result(
     name: &str,
     json: bool,
 ) -> Result<(), Failure> {
-    let kind = kind(result);
+    let (line, failure) = outcome(result, what, name);
     if json {
         output::json(result)?;
-        return match kind {
+        return match failure {
             None => Ok(()),
             // A question in the result may go unnoticed.
-            Some(Kind::Asked) => Err(asks(what, name, result, WAIT_ON)),
-            Some(kind) => Err(Failure::silent(kind)),
+            Some(failure) if failure.kind == Kind::Asked => Err(failure),
+            Some(failure) => Err(Failure::silent(failure.kind)),
         };
     }
-    match kind {
-        None => output::line(&good(result)),
+    if let Some(line) = line {
+        output::line(&line)?;
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// Returns what to print of a result, and the failure if the wait did not succeed.
+fn outcome(result: &WaitResult, what: &str, name: &str) -> (Option<String>, Option<Failure>) {
+    match kind(result) {
+        None => (Some(good(result)), None),
         // The end was the condition: a result, even if not a success.
-        Some(Kind::Failed) => {
-            output::line(&good(result))?;
-            Err(Failure::silent(Kind::Failed))
-        }
-        Some(Kind::Asked) => Err(asks(what, name, result, WAIT_ON)),
-        Some(kind) => Err(Failure::new(kind, what, bad(result))),
+        Some(Kind::Failed) => (Some(good(result)), Some(Failure::silent(Kind::Failed))),
+        Some(Kind::Asked) => (None, Some(asks(what, name, result, WAIT_ON))),
+        Some(kind) => (None, Some(Failure::new(kind, what, bad(result)))),
     }
 }
 

@@ -102,6 +102,32 @@ fn a_follower_sees_every_line_of_a_burst_in_order() {
 }
 
 #[test]
+fn several_tasks_are_followed_with_their_names_and_printed_under_them() {
+    let world = World::new();
+    let (one, two) = (world.gate("one"), world.gate("two"));
+    let api = world.run("api", &format!("echo up; {}; echo more", one.wait()));
+    let web = world.run("website", &format!("echo here; {}", two.wait()));
+    world.until_shows(&api, "up");
+    world.until_shows(&web, "here");
+    let mut following = world.start(["logs", "-f", "api", "website"]);
+    let mut first = [following.line(), following.line()];
+    first.sort();
+    assert_eq!(first, ["api     | up", "website | here"]);
+    one.open();
+    assert_eq!(following.line(), "api     | more");
+    two.open();
+    assert_eq!(following.wait(), 0);
+    let printed = world.task(["logs", "api", "website"]);
+    assert_eq!(
+        printed.ok(),
+        "==> api <==\nup\nmore\n\n==> website <==\nhere\n"
+    );
+    let refused = world.task(["logs", "api", "website", "--run", "1"]);
+    refused.fails(2, "tmux-task: logs: --run is for one task: give one name");
+    assert_eq!(world.task(["logs", "api", "typo"]).code, 3);
+}
+
+#[test]
 fn an_interrupt_ends_the_following_and_not_the_task() {
     let world = World::new();
     let gate = world.gate("go");

@@ -5,6 +5,7 @@ mod channels;
 mod cursors;
 mod ends;
 mod load;
+mod several;
 mod text;
 
 use std::fs;
