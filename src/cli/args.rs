@@ -63,7 +63,10 @@ pub(crate) enum Command {
     /// List or remove the feed's consumers
     Consumer(Consumer),
     /// List the tasks
+    #[command(visible_alias = "ps")]
     Ls(Json),
+    /// Show the session, or a task, in this terminal; inside tmux, switch to it
+    Attach(Attach),
     /// Print a task's output
     Logs(Logs),
     /// Search the tasks' current output for a text
@@ -77,6 +80,7 @@ pub(crate) enum Command {
     /// Type into a task
     Send(Send),
     /// End a task and remove its window
+    #[command(visible_alias = "stop")]
     Kill(Kill),
     /// End the task session with all its tasks
     KillAll(KillAll),
@@ -473,6 +477,13 @@ impl From<TypeArg> for EventType {
             TypeArg::Disappeared => Self::Disappeared,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Attach {
+    /// The task, by name or window id [default: the session's current window]
+    #[arg(add = task_names::candidates())]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod agent;
 mod args;
+mod attach;
 mod completions;
 mod confirm;
 mod consume;
@@ -116,6 +117,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Prune(args) => kill::prune(context, args).await,
         Command::Status(args) => status::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
+        Command::Attach(args) => attach::run(context, args).await,
         Command::Guide => guide::run(),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(&args),

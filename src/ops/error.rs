@@ -45,6 +45,9 @@ pub(crate) enum OpsError {
     /// The feed cannot be read.
     #[error(transparent)]
     Feed(#[from] FeedError),
+    /// The terminal is a pane of another tmux server.
+    #[error("this terminal is a pane of another tmux server, {}", .0.display())]
+    OtherServer(PathBuf),
     /// The feed has no consumer of this name.
     #[error("no consumer `{0}`")]
     NoConsumer(String),
@@ -168,6 +171,7 @@ impl OpsError {
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::NoPane(_)
+            | Self::OtherServer(_)
             | Self::NoDirectory { .. }
             | Self::Directory { .. }
             | Self::Runtime { .. }
@@ -202,6 +206,7 @@ impl OpsError {
             Self::NoDaemon(_) | Self::NoDaemonToWait => {
                 "start one with `tmux-task daemon --detach`"
             }
+            Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => error.hint(),
             Self::Archive(error) if is_refusal(error) => {

@@ -3,6 +3,7 @@
 //!
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
+mod attach;
 mod codex_follower;
 mod consumers;
 mod daemon;
@@ -23,6 +24,7 @@ mod state_folders;
 mod succession;
 mod wait;
 
+pub(crate) use attach::{Attachment, attachment};
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};

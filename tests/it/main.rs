@@ -7,6 +7,7 @@
 
 mod agents;
 mod answers;
+mod attaching;
 mod codex;
 mod commands;
 mod consumers;

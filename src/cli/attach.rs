@@ -1,0 +1,36 @@
+//! `attach`: shows the session, or a task, in this terminal.
+
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
+
+use super::args::Attach;
+use super::context::Context;
+use super::failure::{Failure, Kind, OrFail};
+use crate::ops::{self, Attachment};
+
+pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> {
+    let session = context.session("attach").await?;
+    let attachment = ops::attachment(&session, args.name.as_deref()).await;
+    let Attachment {
+        mut command,
+        takes_terminal,
+    } = attachment.or_fail("attach")?;
+    if takes_terminal {
+        if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+            return Err(
+                Failure::new(Kind::Failed, "attach", "this is not a terminal")
+                    .with_hint("`tmux-task logs NAME` prints a task's output"),
+            );
+        }
+        let error = command.exec();
+        return Err(Failure::of(Kind::Failed, "attach", &error));
+    }
+    // tmux says itself why it cannot switch.
+    let status = command.status();
+    let status = status.map_err(|error| Failure::of(Kind::Failed, "attach", &error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::silent(Kind::Failed))
+    }
+}
