@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Consumer(Consumer),
     /// List the tasks
     #[command(visible_alias = "ps")]
-    Ls(Json),
+    Ls(Ls),
     /// Show the session, or a task, in this terminal; inside tmux, switch to it
     Attach(Attach),
     /// Print a task's output
@@ -477,6 +477,15 @@ impl From<TypeArg> for EventType {
             TypeArg::Disappeared => Self::Disappeared,
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Ls {
+    /// Do not cut commands and lines
+    #[arg(short, long)]
+    pub(crate) wide: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! `ls`: the tasks as a table or as JSON.
 
-use super::args::Json;
+use super::args::Ls;
 use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::output;
@@ -10,10 +10,23 @@ use crate::ops;
 use crate::terminal::{columns_of, split_at_column};
 use crate::wire::{LsTask, LsView};
 
-/// The maximum width of the command and last line in the table, in columns.
+/// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 48;
 
-pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
+/// The minimum width of these two on a narrow terminal.
+const NARROW: usize = 8;
+
+/// The columns of the command and of the last line.
+const COMMAND: usize = 6;
+const LAST_LINE: usize = 7;
+
+/// The column of the state.
+const STATE: usize = 2;
+
+/// The space between two columns.
+const GAP: usize = 2;
+
+pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     let session = context.session("ls").await?;
     let view = ops::list(&session).await.or_fail("ls")?;
     if !view.exists {
@@ -25,14 +38,30 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
             session.name
         ));
     }
-    if args.json {
+    if args.json.json {
         return output::json(&view);
     }
-    let table = table(&view, clock::now().wall);
+    let style = Style {
+        columns: output::terminal_columns().filter(|_| !args.wide),
+        longest: if args.wide { usize::MAX } else { COLUMN },
+        is_coloured: output::is_coloured(),
+    };
+    let table = table(&view, clock::now().wall, style);
     output::lines(table.iter().map(String::as_str))
 }
 
-fn table(view: &LsView, now: Millis) -> Vec<String> {
+/// How the table is shown.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    /// The width of the terminal, if the lines are to fit it.
+    columns: Option<usize>,
+    /// The maximum width of the command and of the last line.
+    longest: usize,
+    /// Whether states have colours.
+    is_coloured: bool,
+}
+
+fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let mut rows = vec![
         [
             "ID",
@@ -53,17 +82,60 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
             .max()
             .unwrap_or_default()
     };
-    let widths: [usize; 8] = std::array::from_fn(width);
-    let line = |row: &[String; 8]| {
+    let mut widths: [usize; 8] = std::array::from_fn(width);
+    for column in [COMMAND, LAST_LINE] {
+        widths[column] = widths[column].min(style.longest);
+    }
+    if let Some(columns) = style.columns {
+        fit(&mut widths, columns);
+    }
+    let colours = std::iter::once(None).chain(view.tasks.iter().map(colour));
+    let colours = colours.map(|colour| colour.filter(|_| style.is_coloured));
+    let line = |row: &[String; 8], colour: Option<&str>| {
         let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line.push_str(cell);
-            let pad = width - columns_of(cell) + 2;
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let cell = fitted(cell, width);
+            let pad = (width + GAP).saturating_sub(columns_of(&cell));
+            match colour.filter(|_| column == STATE) {
+                Some(colour) => line.push_str(&format!("\x1b[{colour}m{cell}\x1b[m")),
+                None => line.push_str(&cell),
+            }
             line.extend(std::iter::repeat_n(' ', pad));
         }
         line.trim_end().to_owned()
     };
-    rows.iter().map(line).collect()
+    let rows = rows.iter().zip(colours);
+    rows.map(|(row, colour)| line(row, colour)).collect()
+}
+
+/// Narrows the command and the last line until the table fits, the command first.
+fn fit(widths: &mut [usize; 8], columns: usize) {
+    let all = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+    let mut over = all.saturating_sub(columns);
+    let third = columns / 3;
+    for (column, least) in [
+        (COMMAND, third),
+        (LAST_LINE, third),
+        (COMMAND, NARROW),
+        (LAST_LINE, NARROW),
+    ] {
+        let cut = over.min(widths[column].saturating_sub(least.max(NARROW)));
+        widths[column] -= cut;
+        over -= cut;
+    }
+}
+
+/// Returns the colour of a task's state, as a parameter of the escape sequence.
+fn colour(listed: &LsTask) -> Option<&'static str> {
+    let task = &listed.task;
+    let has_failed = task.dead && (task.exit_signal.is_some() || task.exit_code != Some(0));
+    match listed.state.as_str() {
+        "waiting" => Some("1;33"),
+        _ if has_failed => Some("31"),
+        "stalled" => Some("33"),
+        "running" => Some("32"),
+        _ => None,
+    }
 }
 
 fn row(listed: &LsTask, now: Millis) -> [String; 8] {
@@ -80,7 +152,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
             .rev()
             .find(|line| !line.trim().is_empty())
     });
-    let short = |text: &str| fitted(text.trim(), COLUMN);
+    let trimmed = |text: &str| text.trim().to_owned();
     [
         task.window_id.clone(),
         task.window_name.clone(),
@@ -90,8 +162,8 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),
         task.started_at
             .map_or_else(|| "-".to_owned(), |at| age(now - at)),
-        short(task.current_command.as_deref().unwrap_or("-")),
-        short(last.unwrap_or_default()),
+        trimmed(task.current_command.as_deref().unwrap_or("-")),
+        trimmed(last.unwrap_or_default()),
     ]
 }
 
@@ -180,6 +252,61 @@ mod tests {
         }
     }
 
+    fn style(columns: Option<usize>) -> Style {
+        Style {
+            columns,
+            longest: COLUMN,
+            is_coloured: false,
+        }
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal_and_shows_what_failed() {
+        let task = TaskFields {
+            window_id: "@1".into(),
+            window_name: "api".into(),
+            pane_state_known: true,
+            dead: true,
+            exit_code: Some(2),
+            run: Some(1),
+            current_command: Some("cargo test --workspace --all-features".into()),
+            started_at: Some(0),
+            output_preview: "test result: FAILED. 617 passed; 1 failed; finished in 39.39s".into(),
+            ..TaskFields::default()
+        };
+        let view = LsView {
+            session_name: "s".into(),
+            exists: true,
+            supervised: true,
+            captured_at: 0,
+            tasks: vec![LsTask::new(task, None, None)],
+        };
+        let row = |style| table(&view, 0, style).remove(1);
+        assert_eq!(
+            row(style(Some(100))),
+            "@1  api   exited  2     1    0s   cargo test --workspace --all-f…  \
+             test result: FAILED. 617 passed;…"
+        );
+        for columns in [60, 80, 100, 120] {
+            let row = row(style(Some(columns)));
+            assert!(columns_of(&row) <= columns, "{columns}: {row}");
+        }
+        assert_eq!(
+            row(style(Some(40))),
+            "@1  api   exited  2     1    0s   cargo t…  test re…"
+        );
+        let coloured = row(Style {
+            is_coloured: true,
+            longest: usize::MAX,
+            columns: None,
+        });
+        assert!(
+            coloured.contains("api   \x1b[31mexited\x1b[m  2"),
+            "{coloured}"
+        );
+        assert!(coloured.ends_with("39.39s"));
+    }
+
     #[test]
     fn the_table_lines_up() {
         let task = |id: &str, name: &str, dead, code, run| TaskFields {
@@ -216,7 +343,7 @@ mod tests {
             ],
         };
         assert_eq!(
-            table(&view, 65_000),
+            table(&view, 65_000, style(None)),
             [
                 "ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE",
                 "@1   api        running  -     1    1m   make test  last line",

@@ -1,6 +1,6 @@
 //! stdout contains only results; when it is closed the command ends quietly.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 
@@ -55,6 +55,19 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::of(Kind::Failed, "output", &error))?;
     line(&text)
+}
+
+/// Returns the width of the terminal that results are shown on; `None` if stdout is no terminal.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Whether results may have colours: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+pub(crate) fn is_coloured() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR")
 }
 
 /// When our stdout is closed, the command ends without a failure.
