@@ -225,7 +225,8 @@ impl ControlClients {
     /// Returns how many bytes tmux has sent to them.
     pub(super) fn n_bytes(&self) -> u64 {
         let follower = self.follower.as_ref();
-        self.main.n_bytes() + follower.map_or(0, OutputFollower::n_bytes)
+        let follower = follower.map_or(0, OutputFollower::n_bytes);
+        self.main.n_bytes() + self.waiter.n_bytes() + follower
     }
 
     /// Detaches.

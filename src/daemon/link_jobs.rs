@@ -194,6 +194,7 @@ impl LinkJobs {
             Ok(LinkLook::Taken(look)) => Done::of(Ok(Outcome::Looked(Some(look)))),
             Ok(LinkLook::NotNeeded) => Done::of(Ok(Outcome::Looked(None))),
             Ok(LinkLook::Unchanged) => Done::of(Ok(Outcome::Unchanged)),
+            Ok(LinkLook::NothingNew) => Done::of(Ok(Outcome::NothingNew)),
             Err(error) => Done::failed(with_causes(&error)),
         }
     }

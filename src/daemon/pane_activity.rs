@@ -104,9 +104,9 @@ impl PaneActivity {
         self.is_any_changed = true;
     }
 
-    /// Takes whether that was so since the last look, for the next one.
-    pub(super) fn take_any_changed(&mut self) -> bool {
-        std::mem::take(&mut self.is_any_changed)
+    /// Whether that was so since the last look.
+    pub(super) fn is_any_changed(&self) -> bool {
+        self.is_any_changed
     }
 
     /// Whether the next look may find something: a pane may have printed, or a window has changed.
@@ -144,6 +144,7 @@ impl PaneActivity {
     /// nothing for a while. A pane that still prints stays paused: continuing it would put its
     /// output in the way of everything else that tmux reports.
     pub(super) fn record_look(&mut self, tasks: impl IntoIterator<Item = (PaneId, bool)>) {
+        self.is_any_changed = false;
         self.printed.clear();
         self.burst_before.clear();
         let burst_before = &mut self.burst_before;

@@ -21,10 +21,11 @@ impl Session {
     /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let look_at = (!self.jobs.has_look()).then(|| {
-            let at = self.schedule.next_look();
-            self.engine.look_at().map_or(at, |prompt| prompt.min(at))
-        });
+        let look_at = match (self.jobs.has_look(), self.jobs.has_part()) {
+            (true, _) => None,
+            (false, true) => earliest(self.schedule.wanted(), self.engine.look_at()),
+            (false, false) => earliest(Some(self.schedule.next_look()), self.engine.look_at()),
+        };
         [
             look_at,
             self.deliver_at(),
@@ -50,26 +51,34 @@ impl Session {
             return;
         }
         let is_prompt_due = self.engine.look_at().is_some_and(|due| due <= now.mono);
-        let order = match self.schedule.due(now.mono) {
-            _ if is_prompt_due => LookOrder::of(self.engine.look_for(now.mono)),
-            None => return,
-            Some(Due::Ended | Due::Part) if !self.link.is_connected => LookOrder::new(Scope::Sure),
-            Some(Due::Called) => LookOrder::new(Scope::Sure),
-            Some(due @ (Due::Ended | Due::Part)) => return self.order_safety(due),
-        };
-        self.order(order);
-    }
-
-    /// Orders a look that nothing calls for.
-    fn order_safety(&mut self, due: Due) {
-        let order = match due {
-            Due::Part => LookOrder {
-                refresh: Refresh::IfOld,
-                ..LookOrder::new(Scope::Part)
-            },
-            Due::Called | Due::Ended => LookOrder::of(self.just_ended()),
-        };
-        self.order(order).is_safety = true;
+        if is_prompt_due {
+            self.order(LookOrder {
+                scope: Scope::Sure,
+                ..LookOrder::of(self.engine.look_for(now.mono))
+            });
+            return;
+        }
+        match self.schedule.due(now.mono) {
+            None => {}
+            Some(Due::Ended | Due::Part) if self.jobs.has_part() => {}
+            Some(Due::Ended | Due::Part) if !self.link.is_connected => {
+                self.order(LookOrder::new(Scope::Sure));
+            }
+            Some(Due::Called) => {
+                self.order(LookOrder::new(Scope::Sure));
+            }
+            Some(Due::Ended) => {
+                self.order(LookOrder::of(self.just_ended())).is_safety = true;
+            }
+            Some(Due::Part) => {
+                self.jobs.order_part(LookOrder {
+                    refresh: Refresh::IfOld,
+                    is_new_sweep: self.schedule.take_restart(),
+                    waiting: self.waiting.clone(),
+                    ..LookOrder::new(Scope::Part)
+                });
+            }
+        }
     }
 
     /// Returns the windows whose runs ended last.
@@ -129,4 +138,8 @@ impl Session {
         }
         self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
     }
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
 }

@@ -117,7 +117,7 @@ pub(crate) enum Scope {
     Reported,
     /// The same, and a part of a sweep: verify that some of the others have not changed.
     Part,
-    /// As [`Scope::Reported`]; if there are none, verify that no window has changed.
+    /// As [`Scope::Reported`]; if there are none, verify that the session and its windows exist.
     Sure,
     /// All windows: those not reported are verified to be unchanged.
     Whole,
@@ -134,6 +134,8 @@ pub(crate) struct LookOrder {
     pub(crate) is_barrier: bool,
     /// Whether to read also changes without a sign, such as options.
     pub(crate) refresh: Refresh,
+    /// Whether a part of a sweep is the first of a new one.
+    pub(crate) is_new_sweep: bool,
     /// Windows that a command of ours has ended.
     pub(crate) killed: BTreeMap<WindowId, GoneReason>,
     /// Tasks that were reported as waiting.
@@ -160,6 +162,7 @@ impl LookOrder {
             windows: BTreeSet::new(),
             is_barrier: false,
             refresh: Refresh::No,
+            is_new_sweep: false,
             killed: BTreeMap::new(),
             waiting: BTreeSet::new(),
         }
@@ -181,6 +184,7 @@ impl LookOrder {
             windows,
             is_barrier,
             refresh,
+            is_new_sweep,
             killed,
             waiting,
         } = other;
@@ -188,6 +192,7 @@ impl LookOrder {
         self.windows.extend(windows);
         self.is_barrier |= is_barrier;
         self.refresh = self.refresh.max(refresh);
+        self.is_new_sweep |= is_new_sweep;
         self.killed.extend(killed);
         self.waiting.extend(waiting);
     }

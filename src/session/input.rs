@@ -86,6 +86,8 @@ pub(crate) enum Outcome {
     Looked(Option<Box<Look>>),
     /// tmux has not run since everything was last looked at: nothing has changed.
     Unchanged,
+    /// A part of a sweep found nothing new, and the sweep has further parts.
+    NothingNew,
     /// A pane was read and is followed from there on. Contains the job's wait entries, judged.
     Read(Box<PaneOutput>, Vec<Entry>),
     /// The last rows of a pane.
@@ -115,6 +117,19 @@ pub(crate) enum Coverage {
     Whole,
 }
 
+impl Coverage {
+    /// Returns the coverage of a look, given whether it or its sweep was at all windows; `None` when
+    /// the session is missing.
+    #[must_use]
+    pub(crate) fn new(is_whole: Option<bool>, is_sweeping: bool) -> Self {
+        match is_whole {
+            None | Some(true) => Self::Whole,
+            Some(false) if is_sweeping => Self::Sweeping,
+            Some(false) => Self::Reported,
+        }
+    }
+}
+
 /// One look as a snapshot.
 #[derive(Debug)]
 pub(crate) struct Look {
@@ -126,6 +141,8 @@ pub(crate) struct Look {
     pub(crate) coverage: Coverage,
     /// Whether a report that triggers a look arrived just before it.
     pub(crate) was_called_for: bool,
+    /// Whether a report did not say which windows have changed, and not all were queried.
+    pub(crate) is_any_doubtful: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.
     pub(crate) is_unsettled: bool,
     /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be

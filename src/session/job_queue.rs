@@ -25,6 +25,8 @@ pub(super) struct JobQueue {
     urgent: VecDeque<Urgent>,
     ends: Vec<EndRead>,
     look: Option<QueuedLook>,
+    /// A part of a sweep, which nothing waits for.
+    part: Option<QueuedLook>,
     commands: VecDeque<Command>,
     reads: VecDeque<PaneRead>,
     chores: VecDeque<Chore>,
@@ -32,7 +34,7 @@ pub(super) struct JobQueue {
 }
 
 impl JobQueue {
-    /// Takes the next step, while no job runs. Looks that nobody has asked for stay queued unless
+    /// Takes the next step, while no job runs. Looks without a request stay queued unless
     /// `may_look`. `is_over` says whether a pane's run has ended.
     pub(super) fn next(
         &mut self,
@@ -91,13 +93,38 @@ impl JobQueue {
             };
             return Some(Next::Run(job, Purpose::Chore));
         }
+        if let Some(part) = self.part.take_if(|_| may_look) {
+            return Some(Next::Run(
+                Job::Look(part.order.clone()),
+                Purpose::Look(part),
+            ));
+        }
         let task = self.archives.pop_front()?;
         Some(Next::Run(Job::Archive(task), Purpose::Archive))
     }
 
-    /// Whether a look is queued or running.
+    /// Whether a look is queued or running, other than a part of a sweep.
     pub(super) fn has_look(&self) -> bool {
-        self.look.is_some() || matches!(self.running, Some(Purpose::Look(_)))
+        let is_running =
+            matches!(&self.running, Some(Purpose::Look(look)) if look.order.scope != Scope::Part);
+        self.look.is_some() || is_running
+    }
+
+    /// Whether a part of a sweep is queued or running.
+    pub(super) fn has_part(&self) -> bool {
+        let is_running =
+            matches!(&self.running, Some(Purpose::Look(look)) if look.order.scope == Scope::Part);
+        self.part.is_some() || is_running
+    }
+
+    /// Orders a part of a sweep: everything else goes first.
+    pub(super) fn order_part(&mut self, order: LookOrder) {
+        self.part = Some(QueuedLook {
+            order,
+            is_safety: true,
+            must_explain: false,
+            then: Vec::new(),
+        });
     }
 
     /// Orders a look. A queued look is combined with it; a running one is not, because it may have
@@ -106,7 +133,7 @@ impl JobQueue {
         let look = self.look.get_or_insert_with(|| QueuedLook {
             order: LookOrder::new(Scope::Reported),
             is_safety: true,
-            then_all: false,
+            must_explain: false,
             then: Vec::new(),
         });
         look.order.join(order);

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::input::Coverage;
+
 /// The minimum time between looks while panes print. A prompt needs two looks, so that it is
 /// reported well within half a second.
 const WHILE_PRINTING: Duration = Duration::from_millis(200);
@@ -25,6 +27,9 @@ const FIRST_SWEEP: Duration = Duration::from_millis(200);
 
 /// Between two parts of a sweep: other jobs go first, and tmux serves others.
 const PART_PAUSE: Duration = Duration::from_millis(5);
+
+/// The same for a sweep that looks for what was reported without its window.
+const URGENT_PART_PAUSE: Duration = Duration::from_millis(1);
 
 /// While things change, a sweep is put off by no more than this.
 const PUT_OFF: Duration = Duration::from_secs(2);
@@ -80,8 +85,9 @@ pub(super) struct LookResult {
     pub(super) news: News,
     /// Whether a run has ended and tmux has not said how.
     pub(super) is_unsettled: bool,
-    /// Whether a sweep has further parts.
-    pub(super) is_sweeping: bool,
+    /// Whether it was a part of a sweep.
+    pub(super) is_part: bool,
+    pub(super) coverage: Coverage,
 }
 
 /// The schedule of the next look.
@@ -99,6 +105,10 @@ pub(super) struct LookSchedule {
     /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
     /// last one.
     sweep_by: Option<Instant>,
+    /// Whether the sweep looks for something that was reported: it is not put off.
+    is_urgent: bool,
+    /// Whether the next part begins a new sweep.
+    is_restart: bool,
     reporting: Reporting,
     settling: Duration,
     last: Instant,
@@ -114,6 +124,8 @@ impl LookSchedule {
             wanted: None,
             part: None,
             sweep_by: None,
+            is_urgent: false,
+            is_restart: false,
             reporting: Reporting::Absent,
             settling,
             last: now,
@@ -141,11 +153,16 @@ impl LookSchedule {
             reporting,
             news,
             is_unsettled,
-            is_sweeping,
+            is_part,
+            coverage,
         } = result;
         self.last = now;
         self.wanted = None;
         self.reporting = reporting;
+        if matches!(reporting, Reporting::Absent | Reporting::Nothing) {
+            // Each look is at all windows.
+            self.is_restart = false;
+        }
         let (first, most) = match reporting {
             Reporting::Absent => ABSENT,
             Reporting::Nothing => UNREPORTED,
@@ -161,22 +178,18 @@ impl LookSchedule {
             self.pause = pause.min(most).min(self.longest);
             self.safety = self.last + self.pause;
         }
-        let is_sweep_over = self.part.is_some() && !is_sweeping;
-        if is_sweep_over {
-            self.sweep_by = None;
+        match (coverage, is_part) {
+            (Coverage::Whole, _) | (Coverage::Reported, true) => self.end_sweep(),
+            (Coverage::Sweeping, true) => self.part = Some(now + self.part_pause()),
+            (Coverage::Reported | Coverage::Sweeping, false) => {}
         }
         if news == News::Some {
-            self.sweep_by.get_or_insert(now + PUT_OFF);
-        }
-        self.part = is_sweeping.then(|| {
-            let next = now + PART_PAUSE;
-            match (news, self.part, self.sweep_by) {
-                (News::Some, _, Some(by)) => next.max((now + FIRST_SWEEP).min(by)),
-                // It is put off already, and this look was no part of it.
-                (_, Some(part), _) if part > now => part,
-                _ => next,
+            let by = *self.sweep_by.get_or_insert(now + PUT_OFF);
+            if !self.is_urgent {
+                let put_off = (now + FIRST_SWEEP).min(by);
+                self.part = self.part.map(|part| part.max(put_off));
             }
-        });
+        }
         let (settling, most) = UNSETTLED;
         if is_unsettled {
             self.want(self.last + self.settling);
@@ -186,16 +199,59 @@ impl LookSchedule {
         }
     }
 
+    /// Notes a part of a sweep that found nothing new and was not the last one.
+    pub(super) fn swept_part(&mut self, now: Instant) {
+        self.part = Some(now + self.part_pause());
+    }
+
     /// Notes a sweep that was not needed: nothing has changed since everything was looked at.
     pub(super) fn nothing_to_sweep(&mut self, reporting: Reporting, now: Instant) {
-        self.sweep_by = None;
+        self.looked_at_all(reporting, now);
+    }
+
+    /// Notes a look that failed.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.looked_at_all(Reporting::Nothing, now);
+    }
+
+    fn looked_at_all(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
             news: News::None,
             is_unsettled: false,
-            is_sweeping: false,
+            is_part: false,
+            coverage: Coverage::Whole,
         };
         self.looked(result, now);
+    }
+
+    /// Begins a sweep at once: something was reported, and its window is not known.
+    pub(super) fn sweep_now(&mut self, now: Instant) {
+        self.part = Some(now);
+        self.is_urgent = true;
+        self.is_restart = true;
+    }
+
+    /// Takes whether the next part begins a new sweep.
+    pub(super) fn take_restart(&mut self) -> bool {
+        std::mem::take(&mut self.is_restart)
+    }
+
+    fn end_sweep(&mut self) {
+        // One that was called for since is still to begin.
+        if !self.is_restart {
+            self.part = None;
+            self.sweep_by = None;
+            self.is_urgent = false;
+        }
+    }
+
+    fn part_pause(&self) -> Duration {
+        if self.is_urgent {
+            URGENT_PART_PAUSE
+        } else {
+            PART_PAUSE
+        }
     }
 
     /// Notes a look that was not needed: the previous one included its trigger.
@@ -205,6 +261,11 @@ impl LookSchedule {
 
     fn want(&mut self, at: Instant) {
         self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
+    }
+
+    /// Returns when a look is due because something is in progress.
+    pub(super) fn wanted(&self) -> Option<Instant> {
+        self.wanted
     }
 
     /// Returns when to look.
@@ -255,7 +316,11 @@ mod tests {
             reporting,
             news,
             is_unsettled: false,
-            is_sweeping: false,
+            is_part: false,
+            coverage: match news {
+                News::Some | News::None => Coverage::Whole,
+                News::NoneOfReported => Coverage::Reported,
+            },
         }
     }
 
@@ -266,9 +331,18 @@ mod tests {
         }
     }
 
-    fn sweeping(news: News) -> LookResult {
+    /// A part of a sweep that has further parts.
+    fn part(news: News) -> LookResult {
         LookResult {
-            is_sweeping: true,
+            is_part: true,
+            ..between_parts(news)
+        }
+    }
+
+    /// Another look during a sweep.
+    fn between_parts(news: News) -> LookResult {
+        LookResult {
+            coverage: Coverage::Sweeping,
             ..result(Reporting::AllButRespawns, news)
         }
     }
@@ -311,22 +385,22 @@ mod tests {
         }
         assert_eq!(schedule.next_look(), at(200));
         assert_eq!(schedule.due(at(200)), Some(Due::Part));
-        schedule.looked(sweeping(News::NoneOfReported), at(200));
+        schedule.swept_part(at(200));
         assert_eq!(schedule.next_look(), at(205));
         assert_eq!(schedule.due(at(205)), Some(Due::Part));
         // Something changes: what has just ended is looked at first.
-        schedule.looked(sweeping(News::Some), at(205));
+        schedule.looked(part(News::Some), at(205));
         assert_eq!(schedule.next_look(), at(230));
         assert_eq!(schedule.due(at(230)), Some(Due::Ended));
-        schedule.looked(sweeping(News::None), at(230));
+        schedule.looked(between_parts(News::None), at(230));
         assert_eq!(schedule.next_look(), at(280));
-        schedule.looked(sweeping(News::NoneOfReported), at(270));
-        schedule.looked(sweeping(News::None), at(280));
+        schedule.looked(between_parts(News::NoneOfReported), at(270));
+        schedule.looked(between_parts(News::None), at(280));
         assert_eq!(schedule.next_look(), at(380));
-        schedule.looked(sweeping(News::None), at(380));
+        schedule.looked(between_parts(News::None), at(380));
         assert_eq!(schedule.next_look(), at(405));
         assert_eq!(schedule.due(at(405)), Some(Due::Part));
-        schedule.looked(sweeping(News::NoneOfReported), at(405));
+        schedule.looked(part(News::NoneOfReported), at(405));
         assert_eq!(schedule.next_look(), at(410));
         // The last part.
         schedule.looked(result(Reporting::AllButRespawns, News::None), at(410));
@@ -346,13 +420,51 @@ mod tests {
                 parts.push(millis);
             }
             let is_sweeping = parts.len() % 3 != 0;
+            let coverage = if is_sweeping {
+                Coverage::Sweeping
+            } else {
+                Coverage::Reported
+            };
             let found = LookResult {
-                is_sweeping,
-                ..sweeping(News::Some)
+                is_part,
+                coverage,
+                ..part(News::Some)
             };
             schedule.looked(found, now);
         }
         assert_eq!(parts, [0, 2000, 2010, 4010, 4020, 4030]);
+    }
+
+    #[test]
+    fn a_sweep_for_something_reported_begins_at_once_and_is_not_put_off() {
+        let begin = Instant::now();
+        let at = |millis| begin + ms(millis);
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
+        schedule.looked(result(Reporting::All, News::None), begin);
+        schedule.swept_part(at(200));
+        schedule.sweep_now(at(203));
+        assert_eq!(schedule.due(at(203)), Some(Due::Part));
+        assert!(schedule.take_restart() && !schedule.take_restart());
+        schedule.swept_part(at(204));
+        schedule.looked(between_parts(News::Some), at(205));
+        assert_eq!(schedule.next_look(), at(205));
+        assert_eq!(schedule.due(at(205)), Some(Due::Part));
+        // The end of an earlier sweep is not the end of one that is still to begin.
+        schedule.sweep_now(at(206));
+        schedule.looked(result(Reporting::All, News::None), at(207));
+        assert_eq!(schedule.due(at(207)), Some(Due::Part));
+        assert!(schedule.take_restart());
+        schedule.looked(result(Reporting::All, News::None), at(208));
+        assert!(schedule.next_look() > at(208));
+    }
+
+    #[test]
+    fn a_failed_look_leaves_no_part_that_is_due_at_once() {
+        let now = Instant::now();
+        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
+        schedule.sweep_now(now);
+        schedule.failed(now);
+        assert_eq!(in_ms(&schedule), 50);
     }
 
     #[test]

@@ -25,16 +25,16 @@ impl Session {
             Ok(Outcome::Looked(None)) => {
                 self.counts.skipped_looks += 1;
                 self.schedule.skipped();
-                if queued.then_all && !self.has_last_look_found {
-                    self.order(LookOrder::new(Scope::Whole));
-                }
+                self.explain_report(&queued, now);
+            }
+            Ok(Outcome::NothingNew) => {
+                self.counts.looks += 1;
+                self.counts.safety_looks += 1;
+                self.schedule.swept_part(now.mono);
             }
             Ok(Outcome::Unchanged) => {
                 self.counts.skipped_looks += 1;
-                let before = self.engine.before();
-                let connected = self.link.is_connected;
-                let reporting =
-                    before.map_or(Reporting::Nothing, |before| reporting(before, connected));
+                let reporting = self.reporting();
                 self.schedule.nothing_to_sweep(reporting, now.mono);
             }
             Ok(_) => tracing::error!("a look brought something else"),
@@ -44,13 +44,7 @@ impl Session {
                     tracing::warn!(error, "a look failed");
                 }
                 self.look_problem = Some(problem);
-                let result = LookResult {
-                    reporting: Reporting::Nothing,
-                    news: News::None,
-                    is_unsettled: false,
-                    is_sweeping: false,
-                };
-                self.schedule.looked(result, now.mono);
+                self.schedule.failed(now.mono);
             }
         }
         for then in queued.then {
@@ -64,6 +58,7 @@ impl Session {
             snapshot,
             coverage,
             was_called_for,
+            is_any_doubtful,
             is_unsettled,
             death_record,
             link,
@@ -112,7 +107,8 @@ impl Session {
             reporting,
             news,
             is_unsettled,
-            is_sweeping: coverage == Coverage::Sweeping,
+            is_part: queued.order.scope == Scope::Part,
+            coverage,
         };
         self.schedule.looked(result, now.mono);
         if self.link.is_any_paused {
@@ -129,15 +125,31 @@ impl Session {
                 self.jobs.archive(task);
             }
         }
-        self.has_last_look_found = has_news || is_whole || is_unsettled;
-        if queued.then_all && !self.has_last_look_found {
-            self.order(LookOrder::new(Scope::Whole));
+        let has_changed = difference > Difference::InPassing;
+        self.has_last_look_found = has_news || has_changed || is_whole || is_unsettled;
+        self.explain_report(queued, now);
+        if is_any_doubtful {
+            self.schedule.sweep_now(now.mono);
         }
         if lost_connection {
             let ended = self.listeners.lose_all();
             self.finish(ended, now);
         }
         self.prepare_judgement(now);
+    }
+
+    /// Sweeps over all windows if a look does not explain the report that led to it.
+    fn explain_report(&mut self, queued: &QueuedLook, now: Now) {
+        if queued.must_explain && !self.has_last_look_found {
+            self.schedule.sweep_now(now.mono);
+        }
+    }
+
+    /// Returns which changes are reported now.
+    fn reporting(&self) -> Reporting {
+        let connected = self.link.is_connected;
+        let before = self.engine.before();
+        before.map_or(Reporting::Nothing, |before| reporting(before, connected))
     }
 
     /// Orders reading of the output before the look: waits are judged after that.

@@ -56,7 +56,7 @@ pub(crate) struct Session {
     /// The panes that the link was asked to follow; `None` when it has to be asked again.
     followed: Option<BTreeSet<PaneId>>,
     /// The tasks that the link knows to be waiting.
-    waiting: BTreeSet<WindowId>,
+    pub(super) waiting: BTreeSet<WindowId>,
     /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
 }
@@ -255,8 +255,8 @@ impl Session {
     fn change(&mut self, change: Change, now: Now) {
         match change {
             Change::Task => {
-                // Usually the change comes with a report of its windows. If not, everything is looked at.
-                self.order(LookOrder::new(Scope::Reported)).then_all = true;
+                // Usually the change comes with a report of its windows. If not, a sweep follows.
+                self.order(LookOrder::new(Scope::Reported)).must_explain = true;
             }
             Change::Windows => {
                 self.order(LookOrder::new(Scope::Reported));

@@ -11,15 +11,18 @@
 mod answers;
 mod commands;
 mod deadlines;
+mod departures;
 mod effect;
 mod ended_runs;
 mod held_answers;
 mod input;
 mod job_queue;
 mod listeners;
+mod look_plan;
 mod look_schedule;
 mod looks;
 mod machine;
+mod names;
 mod pane_reads;
 mod pane_stream;
 mod queue_items;
@@ -31,7 +34,10 @@ mod wait_result;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh, Scope};
+pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh};
 pub(crate) use input::{AskId, Change, Coverage, Input, LinkState, Look, Outcome, StoreState};
+pub(crate) use departures::{Departures, replaced_panes};
+pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};
+pub(crate) use names::{is_list_needed, owners_of_names};
 pub(crate) use wait_entry::{Entry, judge_entries};

@@ -117,7 +117,7 @@ impl Session {
                     let ended = self.listeners.resume(pane, &output, now);
                     self.finish(ended, now);
                 } else if tries + 1 < READINGS {
-                    self.order(LookOrder::new(Scope::Whole));
+                    self.order(LookOrder::new(Scope::Sure));
                     self.order_take_up(pane, tries + 1);
                 } else {
                     self.lose_pane(pane, now);

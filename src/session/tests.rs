@@ -152,6 +152,7 @@ impl Driver {
             at: self.now,
             coverage,
             was_called_for: true,
+            is_any_doubtful: false,
             is_unsettled: false,
             death_record: String::new(),
             link: LinkState {
@@ -250,7 +251,8 @@ impl Driver {
 fn describe(job: &Job) -> String {
     match job {
         Job::Look(order) => {
-            let mut said = format!("look {:?}", order.scope);
+            let new = if order.is_new_sweep { "new " } else { "" };
+            let mut said = format!("look {new}{:?}", order.scope);
             if order.is_barrier {
                 said.push_str(" barrier");
             }
@@ -396,7 +398,7 @@ fn a_pane_that_was_respawned_before_it_was_read_is_looked_at_again() {
     driver.look("life 1; @1#1 a running pid=6");
     driver.take();
     driver.read(&["one"]);
-    driver.did(&["look Whole @1"]);
+    driver.did(&["look Sure @1"]);
 }
 
 #[test]
@@ -744,6 +746,83 @@ fn other_jobs_run_between_the_parts_of_a_sweep() {
     driver.look_at(Coverage::Whole, shown);
     pass(&mut driver, 5);
     driver.did(&[]);
+}
+
+#[test]
+fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(shown);
+    driver.wait(Some("ready"));
+    driver.look_at(Coverage::Reported, shown);
+    driver.take();
+    driver.now = driver.now.after(Duration::from_mins(1));
+    driver.input(Input::Due);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&[]);
+    driver.read(&["working"]);
+    driver.did(&["begun 1", "look Reported"]);
+    driver.outcome(Outcome::Looked(None));
+    driver.did(&["look Part"]);
+    // While the part runs, another one is not ordered, and what is reported waits for this one only.
+    driver.now = driver.now.after(Duration::from_millis(50));
+    driver.input(Input::Due);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&[]);
+    driver.outcome(Outcome::NothingNew);
+    driver.did(&["look Reported"]);
+}
+
+#[test]
+fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(shown);
+    // A look that found nothing at all.
+    driver.input(Input::Changed(Change::Windows));
+    driver.look_at(Coverage::Reported, shown);
+    driver.take();
+    for is_taken in [true, false] {
+        driver.input(Input::Changed(Change::Task));
+        driver.did(&["look Reported"]);
+        if is_taken {
+            driver.look_at(Coverage::Reported, shown);
+        } else {
+            driver.outcome(Outcome::Looked(None));
+        }
+        driver.input(Input::Due);
+        driver.did(&["look new Part"]);
+        driver.outcome(Outcome::NothingNew);
+        driver.now = driver.now.after(Duration::from_millis(1));
+        driver.input(Input::Due);
+        driver.did(&["look Part"]);
+        driver.look_at(Coverage::Whole, shown);
+        driver.now = driver.now.after(Duration::from_millis(1));
+        driver.input(Input::Due);
+        driver.did(&[]);
+        driver.input(Input::Changed(Change::Windows));
+        driver.look_at(Coverage::Reported, shown);
+        driver.take();
+    }
+    // A task that has another name now explains the report.
+    driver.input(Input::Changed(Change::Task));
+    driver.look_at(
+        Coverage::Reported,
+        "life 1; @1#1 renamed running pid=7; @2#1 b running pid=8",
+    );
+    driver.take();
+    driver.input(Input::Due);
+    driver.did(&[]);
+}
+
+#[test]
+fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8 cursor=15,0 : Proceed? [y/N] ";
+    let mut driver = Driver::new(shown);
+    driver.now = driver.now.after(Duration::from_millis(199));
+    driver.input(Input::Due);
+    driver.did(&[]);
+    driver.now = driver.now.after(Duration::from_millis(1));
+    driver.input(Input::Due);
+    driver.did(&["look Sure @2"]);
 }
 
 #[test]

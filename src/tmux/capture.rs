@@ -59,15 +59,17 @@ impl Shape {
 }
 
 impl Captures {
-    /// Returns the panes that have probably changed, with their last shapes.
-    pub(super) fn likely(&self) -> BTreeMap<PaneId, Shape> {
-        self.panes
-            .iter()
-            .filter(|(pane, capture)| {
-                capture.shape.activity + LIKELY_SECS >= self.time || self.expected.contains(pane)
-            })
-            .map(|(pane, capture)| (*pane, capture.shape))
-            .collect()
+    /// Whether this pane was reported to have changed since the last look.
+    pub(super) fn is_expected(&self, pane: PaneId) -> bool {
+        self.expected.contains(&pane)
+    }
+
+    /// Whether this pane has probably changed since the last look: it was reported, or it had output
+    /// shortly before that look.
+    pub(super) fn is_likely(&self, pane: PaneId) -> bool {
+        self.panes.get(&pane).is_some_and(|capture| {
+            capture.shape.activity + LIKELY_SECS >= self.time || self.expected.contains(&pane)
+        })
     }
 
     /// Marks panes that have printed and processes that have ended, so that the next look captures
@@ -327,8 +329,8 @@ mod tests {
         assert!(captures.is_stale(pane, &dead(quiet)));
         assert!(captures.is_stale(pane, &shape(1, 5, 0)));
         captures.looked(12);
-        assert!(captures.likely().contains_key(&pane));
+        assert!(captures.is_likely(pane));
         captures.looked(13);
-        assert!(captures.likely().is_empty());
+        assert!(!captures.is_likely(pane));
     }
 }

@@ -181,6 +181,12 @@ impl HookWakeups {
         self.control.pid()
     }
 
+    /// Returns how many bytes tmux has sent to it.
+    #[must_use]
+    pub fn n_bytes(&self) -> u64 {
+        self.control.n_bytes()
+    }
+
     /// Detaches and waits until the client has ended.
     pub async fn close(self) {
         self.control.close().await;

@@ -5,6 +5,7 @@
 //! A window is shown by one line, so as it was at one instant.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
@@ -103,7 +104,15 @@ async fn ask(
         let presence = (!line.rows.is_empty()).then(presence_command);
         let words = commands.iter().map(|(_, command)| command.clone());
         let words: Vec<Command> = presence.clone().into_iter().chain(words).collect();
+        let asked_at = Instant::now();
         let mut frames = connection.frames(&words).await?;
+        tracing::debug!(
+            index = line.index,
+            rows = line.rows.len(),
+            signs = line.signs.len(),
+            took = ?asked_at.elapsed(),
+            "line"
+        );
         if let Some(presence) = presence {
             if frames.is_empty() {
                 return Err(confused("no frame"));

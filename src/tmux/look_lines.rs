@@ -25,6 +25,12 @@ const INDEXED: usize = 2;
 /// turn of its loop, takes tmux up to a millisecond more.
 const LINE: usize = 700;
 
+/// How many windows fit into one line that asks for their signs only, or for everything of them.
+#[cfg(test)]
+pub(super) const SIGNS_PER_LINE: usize = (LINE - SESSION) / SIGN;
+#[cfg(test)]
+pub(super) const ROWS_PER_LINE: usize = (LINE - SESSION) / ROW;
+
 /// From so many windows on, a line without a limit lists all windows: tmux prints too much rather
 /// than read the format for each.
 const MANY: usize = 8;
@@ -50,6 +56,16 @@ pub(super) enum Capture {
     New,
 }
 
+impl Capture {
+    /// What it costs to show everything of a window with it.
+    fn cost(self) -> usize {
+        match self {
+            Self::No => ROW,
+            Self::Of(..) | Self::New => ROW + CAPTURE,
+        }
+    }
+}
+
 /// What is wanted of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Question {
@@ -64,6 +80,24 @@ pub(super) struct Question {
 impl Question {
     pub(super) fn is_empty(&self) -> bool {
         !self.index && self.rows.is_empty() && self.signs.is_empty()
+    }
+
+    /// Adds what is wanted besides. What is wanted of a window already stays as it is.
+    pub(super) fn add(&mut self, other: Self) {
+        let Self { index, rows, signs } = other;
+        self.index |= index;
+        for (window, capture) in rows {
+            self.rows.entry(window).or_insert(capture);
+        }
+        self.signs.extend(signs);
+        let rows = &self.rows;
+        self.signs.retain(|window| !rows.contains_key(window));
+    }
+
+    /// Whether one line can ask for all of it, besides which windows there are.
+    pub(super) fn fits_into_line(&self) -> bool {
+        let rows = self.rows.values().map(|capture| capture.cost());
+        rows.sum::<usize>() + self.signs.len() * SIGN <= LINE - SESSION
     }
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session has, as far
@@ -82,10 +116,7 @@ impl Question {
             room = room.saturating_sub(n_windows * INDEXED);
         }
         while let Some((window, capture)) = self.rows.pop_first() {
-            let cost = match capture {
-                Capture::No => ROW,
-                Capture::Of(..) | Capture::New => ROW + CAPTURE,
-            };
+            let cost = capture.cost();
             if cost > room && !line.is_empty() {
                 self.rows.insert(window, capture);
                 return line;

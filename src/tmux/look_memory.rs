@@ -19,19 +19,13 @@ use crate::protocol::{Command, Frame};
 /// only where windows come, go and end while it asks.
 const MOST_ROUNDS: usize = 8;
 
-/// Of how many windows a part of a sweep makes sure: two or three lines.
-const PART_SIGNS: usize = 60;
-
-/// The same where everything is asked for.
-const PART_ROWS: usize = 18;
-
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Windows that were reported as changed, in full. If none was, as [`Extent::Whole`].
+    /// Windows that were reported as changed, in full. If none was, which windows there are.
     Reported,
-    /// The same, and a part of a sweep: it makes sure that some of the other windows have not
-    /// changed. So many of these looks as [`Memory::is_sweeping`] asks for are a whole one.
+    /// The same, and a part of a sweep, of one line: it makes sure that some of the other windows
+    /// have not changed. So many of these looks as [`Memory::is_sweeping`] asks for are a whole one.
     Part,
     /// The same, and it makes sure that none of the other windows has changed.
     Whole,
@@ -49,14 +43,18 @@ pub struct Memory {
     /// The deaths that were recorded when the last look was taken: it has the windows as they were
     /// then.
     deaths: Vec<Death>,
-    /// Whether windows were forgotten since the last look.
-    has_forgotten: bool,
+    /// Whether the next look is to list which windows there are.
+    is_list_wanted: bool,
     /// Windows that may be gone. They are queried once a list of all windows contains them.
     doubtful: BTreeSet<WindowId>,
     /// Whether everything is to be asked for where the signs would do.
     is_refresh_wanted: bool,
     /// The sweep that is under way.
     sweep: Option<Sweep>,
+    /// The session itself in the last look.
+    session: Option<SessionRow>,
+    /// Whether the last look found everything as the one before it.
+    is_same: bool,
 }
 
 /// A whole look in parts, between which other things are done.
@@ -114,7 +112,7 @@ impl Memory {
     /// look would have to ask again. The next look lists which windows there are.
     pub fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
         for window in windows {
-            self.has_forgotten = true;
+            self.is_list_wanted = true;
             self.moved.remove(window);
             let pane = self.windows.remove(window).and_then(|known| known.pane());
             if let Some(pane) = pane {
@@ -132,10 +130,23 @@ impl Memory {
         }
     }
 
+    /// Lets the next look list which windows there are: a report did not say which have changed.
+    pub fn want_list(&mut self) {
+        self.is_list_wanted = true;
+    }
+
     /// Lets the next whole look, or the next sweep, ask for everything: also for what leaves no sign
-    /// when it changes, such as an option that somebody set.
+    /// when it changes, such as an option.
     pub fn ask_for_all(&mut self) {
         self.is_refresh_wanted = true;
+    }
+
+    /// Lets the next [`Extent::Part`] begin a sweep: the one that is under way does not include what
+    /// was reported since it began.
+    pub fn restart_sweep(&mut self) {
+        if let Some(sweep) = self.sweep.take() {
+            self.is_refresh_wanted |= sweep.is_refresh;
+        }
     }
 
     /// Whether a sweep has windows left that a further [`Extent::Part`] is to ask for.
@@ -144,18 +155,15 @@ impl Memory {
         self.sweep.is_some()
     }
 
+    /// Whether the last look found everything as the one before it.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        self.is_same
+    }
+
     /// Begins a look.
     pub(super) fn inquire(&self, extent: Extent, limit: Limit) -> Inquiry {
-        let is_reported = !self.moved.is_empty()
-            || self.captures.expects_any()
-            || self.has_forgotten
-            || !self.doubtful.is_empty()
-            || self.windows.values().any(RememberedWindow::is_unsettled);
-        let is_whole = match extent {
-            Extent::Whole => true,
-            Extent::Reported => !is_reported || self.is_refresh_wanted,
-            Extent::Part => false,
-        } || self.windows.is_empty();
+        let is_whole = extent == Extent::Whole || self.windows.is_empty();
         Inquiry {
             extent,
             is_whole,
@@ -185,58 +193,70 @@ impl Memory {
                 ..Question::default()
             };
         }
-        let panes = self.captures.likely();
         let doubted: BTreeSet<WindowId> = self.doubted().collect();
-        let likely = self.windows.iter().filter(|(_, known)| {
-            known.is_unsettled() || known.pane().is_some_and(|pane| panes.contains_key(&pane))
+        let reported = self.windows.iter().filter(|(_, known)| {
+            let is_expected = |pane| self.captures.is_expected(pane);
+            known.is_unsettled() || known.pane().is_some_and(is_expected)
         });
-        let likely = likely.map(|(window, _)| *window);
-        let likely = likely.filter(|window| !doubted.contains(window));
-        let capture = |window: &WindowId| match self.windows.get(window) {
-            None => Capture::New,
-            Some(known) => {
-                let likely = known.pane().filter(|pane| panes.contains_key(pane));
-                likely.map_or(Capture::No, |pane| Capture::Of(pane, known.shape))
-            }
-        };
-        let wanted = likely.chain(self.moved.iter().copied());
+        let reported = reported.map(|(window, _)| *window);
+        let reported = reported.filter(|window| !doubted.contains(window));
+        let wanted = reported.chain(self.moved.iter().copied());
+        let is_any_reported = !self.moved.is_empty()
+            || self.captures.expects_any()
+            || self.windows.values().any(RememberedWindow::is_unsettled);
         let mut question = Question {
             index: is_whole
-                || self.has_forgotten
+                || self.is_list_wanted
                 || !doubted.is_empty()
-                || (extent == Extent::Part && self.sweep.is_none()),
-            rows: wanted.map(|window| (window, capture(&window))).collect(),
+                || (extent == Extent::Part && self.sweep.is_none())
+                || (extent == Extent::Reported && !is_any_reported),
+            rows: wanted
+                .map(|window| (window, self.likely_capture(window)))
+                .collect(),
             signs: BTreeSet::new(),
         };
-        let (others, is_refresh): (Vec<WindowId>, bool) = match (&self.sweep, extent) {
-            _ if is_whole => (
-                self.windows.keys().copied().collect(),
-                self.is_refresh_wanted,
-            ),
-            (Some(sweep), Extent::Part) => {
-                let n = if sweep.is_refresh {
-                    PART_ROWS
-                } else {
-                    PART_SIGNS
-                };
-                (
-                    sweep.left.iter().copied().take(n).collect(),
-                    sweep.is_refresh,
-                )
+        let is_doubted = |window: &WindowId| doubted.contains(window);
+        match &self.sweep {
+            _ if is_whole => {
+                for window in self.windows.keys().filter(|window| !is_doubted(window)) {
+                    self.verify(&mut question, *window, self.is_refresh_wanted);
+                }
             }
-            (Some(_) | None, _) => (Vec::new(), false),
-        };
-        for window in others {
-            if doubted.contains(&window) {
-                continue;
+            Some(sweep) if extent == Extent::Part => {
+                let mut part = Question::default();
+                for window in sweep.left.iter().filter(|window| !is_doubted(window)) {
+                    let mut longer = part.clone();
+                    self.verify(&mut longer, *window, sweep.is_refresh);
+                    if !part.is_empty() && !longer.fits_into_line() {
+                        break;
+                    }
+                    part = longer;
+                }
+                question.add(part);
             }
-            if is_refresh {
-                question.rows.entry(window).or_insert(Capture::No);
-            } else if !question.rows.contains_key(&window) {
-                question.signs.insert(window);
-            }
+            Some(_) | None => {}
         }
         question
+    }
+
+    /// Adds what shows whether a window has changed: everything where it probably has.
+    fn verify(&self, question: &mut Question, window: WindowId, is_refresh: bool) {
+        let capture = self.likely_capture(window);
+        if is_refresh || capture != Capture::No {
+            question.rows.entry(window).or_insert(capture);
+        } else if !question.rows.contains_key(&window) {
+            question.signs.insert(window);
+        }
+    }
+
+    /// Returns how to capture a window before anything is known of it: only if it has probably
+    /// changed.
+    fn likely_capture(&self, window: WindowId) -> Capture {
+        let Some(known) = self.windows.get(&window) else {
+            return Capture::New;
+        };
+        let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
+        likely.map_or(Capture::No, |pane| Capture::Of(pane, known.shape))
     }
 
     /// Returns what is missing from the answers so far. `unanswered` was asked for and got no answer:
@@ -353,6 +373,7 @@ impl Memory {
         } = inquiry;
         let session = answer.session.take()?;
         let is_same_life = self.life.as_ref() == Some(&session.life);
+        let mut is_same = self.session.as_ref() == Some(&session);
         // What could not be asked in time is left to the next look, with the deaths from there on.
         let unseen: BTreeSet<WindowId> = self
             .unseen_deaths(&answer, is_same_life)
@@ -369,16 +390,19 @@ impl Memory {
             death_record.clear();
         }
         if let Some(present) = &answer.present {
+            let n_before = self.windows.len();
             self.windows
                 .retain(|window, _| present.contains_key(window));
+            is_same &= self.windows.len() == n_before;
         }
+        is_same &= self.deaths == deaths && answer.captured.is_empty();
         let asked: BTreeSet<WindowId> = answer.windows.keys().copied().collect();
         for (window, listed) in std::mem::take(&mut answer.windows) {
             let Some(found) = listed.details else {
                 continue;
             };
             let captured = answer.captured.remove(&listed.pane);
-            self.remember(window, listed.sign, found, captured);
+            is_same &= self.remember(window, listed.sign, found, captured);
         }
         let is_whole = match extent {
             Extent::Part => self.go_on_sweeping(&asked),
@@ -399,12 +423,14 @@ impl Memory {
                 .collect();
             self.captures.keep_only(&present);
         }
-        self.has_forgotten = false;
+        self.is_list_wanted = false;
         self.doubtful.clear();
         self.captures.looked(answer.time);
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);
         self.life = Some(session.life.clone());
+        self.session = Some(session.clone());
+        self.is_same = is_same;
         let windows = self.windows.values();
         Some(Look {
             time: answer.time,
@@ -416,13 +442,14 @@ impl Memory {
         })
     }
 
+    /// Returns whether it is what was known of the window before.
     fn remember(
         &mut self,
         window: WindowId,
         sign: String,
         found: WindowDetails,
         captured: Option<CapturedScreen>,
-    ) {
+    ) -> bool {
         let (mut row, shape) = (found.window, found.shape);
         if let Some(pane) = &mut row.pane {
             if let Some(CapturedScreen { time, asked, lines }) = captured {
@@ -433,8 +460,11 @@ impl Memory {
             pane.screen = self.captures.screen(pane.pane);
         }
         let row = Arc::new(row);
+        let is_same = |known: &RememberedWindow| known.row == row;
+        let is_same = self.windows.get(&window).is_some_and(is_same);
         self.windows
             .insert(window, RememberedWindow { sign, row, shape });
+        is_same
     }
 
     /// Takes note of what a part of a sweep has asked for; returns whether that was the last part.

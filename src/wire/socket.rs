@@ -302,7 +302,9 @@ pub struct Counters {
     /// Time spent on jobs with tmux and `/proc`, in milliseconds. Requests do not wait for all of it:
     /// it passes on a thread of its own.
     pub tmux_ms: u64,
-    /// Bytes that tmux has sent: answers, notifications and followed output.
+    /// Bytes that tmux has sent to the daemon's control clients: answers, notifications, wake-ups
+    /// and followed output. Clients that run one line and exit, as they do while no session is
+    /// attached, are not counted.
     pub tmux_bytes: u64,
     /// The longest time from a request to its answer, without waits, in milliseconds.
     pub slowest_answer_ms: u64,

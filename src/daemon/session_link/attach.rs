@@ -9,6 +9,7 @@ use super::super::ownership::{self, Claim};
 use super::{ATTACH_PAUSE, Link, SessionInfo, SessionLink, apart};
 use crate::model::{SessionLife, text};
 use crate::protocol::rows::Look;
+use crate::session::{is_list_needed, owners_of_names};
 use crate::tmux::{self, Connection, Extent, SessionIndex, Target, TmuxError};
 use crate::wire::Whereabouts;
 
@@ -121,17 +122,15 @@ impl SessionLink {
         let mut name = self.about.name.clone();
         let mut elsewhere = self.elsewhere.clone();
         let asked = text::one_line(self.name.as_bytes(), 4096);
-        if let (Some(life), true) = (
-            self.life.clone(),
-            name.as_ref().is_some_and(|name| *name != asked),
-        ) {
+        let life = self.life.clone();
+        if let Some(life) = life.filter(|_| is_list_needed(&asked, name.as_deref())) {
             match tmux::list_marks(&mut self.connection()).await {
                 Ok(all) => {
                     // The last look may be older than a rename.
-                    let ours = all.iter().find(|session| session.life == life);
-                    name = ours.map(|ours| ours.name.clone()).or(name);
-                    let mut others = all.iter().filter(|session| session.life != life);
-                    if let Some(other) = others.find(|session| session.name == self.name) {
+                    let (now, other) =
+                        owners_of_names(&self.name, &life, &all, |one| &one.name, |one| &one.life);
+                    name = now.or(name);
+                    if let Some(other) = other {
                         elsewhere = Some(ownership::asked_of(&self.server, &self.paths, other));
                     }
                 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::SessionLink;
 use crate::model::{GoneReason, PaneId, Snapshot, WindowId};
 use crate::protocol::rows::Look;
+use crate::session::{Departures, replaced_panes};
 use crate::tmux;
 
 /// How many windows are remembered as gone.
@@ -26,11 +27,8 @@ impl SessionLink {
     /// Returns the panes that were primary in the last look, are not in this one, and still exist.
     pub(super) async fn moved_panes(&mut self, look: Option<&Look>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
-        let replaced = rows.filter_map(|row| {
-            let (was, is) = (self.primary.get(&row.window)?, row.pane.as_ref()?.pane);
-            (*was != is).then_some(*was)
-        });
-        let replaced: BTreeSet<PaneId> = replaced.collect();
+        let panes = rows.filter_map(|row| Some((row.window, row.pane.as_ref()?.pane)));
+        let replaced = replaced_panes(&self.primary, panes);
         if replaced.is_empty() {
             return replaced;
         }
@@ -50,25 +48,14 @@ impl SessionLink {
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {
-        // Both are sorted.
-        let rows = look.map_or(&[][..], |look| &look.windows);
-        let mut present = rows.iter().map(|row| row.window).peekable();
-        let gone = self.alive.iter().filter(|(window, _)| {
-            while present.next_if(|present| present < window).is_some() {}
-            present.peek() != Some(window)
-        });
-        let mut reasons = BTreeMap::new();
-        let mut theirs = Vec::new();
-        for (window, pid) in gone {
-            match killed.get(window) {
-                Some(reason) => drop(reasons.insert(*window, *reason)),
-                // A pane whose process has ended was not moved.
-                None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
-                None => theirs.push(*window),
-            }
-        }
-        if !theirs.is_empty() && self.server_listens() {
-            match tmux::where_is(&mut self.connection(), &theirs).await {
+        let rows = look.into_iter().flat_map(|look| &look.windows);
+        let present = rows.map(|row| row.window).collect();
+        let Departures {
+            killed: mut reasons,
+            unexplained,
+        } = Departures::new(&self.alive, &present, killed, ended);
+        if !unexplained.is_empty() && self.server_listens() {
+            match tmux::where_is(&mut self.connection(), &unexplained).await {
                 Ok(found) => {
                     reasons.extend(found.into_keys().map(|window| (window, GoneReason::Moved)));
                 }

@@ -10,7 +10,7 @@ use super::{Link, SessionInfo, SessionLink, apart};
 use crate::clock::now;
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
-use crate::session::{self, Coverage, LinkState, LookOrder, Refresh, Scope};
+use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
 use crate::tmux::{self, Connection, Extent, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
 
@@ -22,12 +22,20 @@ const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The result of a look through the control client.
 enum AttachedLook {
-    /// The look, `None` when the session is gone; and whether it had a trigger just then.
-    Taken(Option<Look>, bool),
+    Taken {
+        /// The look; `None` when the session is gone.
+        look: Option<Look>,
+        /// Whether it had a trigger just then.
+        was_called_for: bool,
+        /// Whether a report did not say which windows have changed.
+        is_any_doubtful: bool,
+    },
     /// Nothing was reported to look at.
     NotNeeded,
     /// The server has not run since a sweep.
     Unchanged,
+    /// A part of a sweep found everything as before.
+    NothingNew,
     /// There is no control client any more.
     NotAttached,
 }
@@ -40,6 +48,8 @@ pub(in crate::daemon) enum LinkLook {
     NotNeeded,
     /// tmux has not run since everything was last looked at.
     Unchanged,
+    /// A part of a sweep found everything as before, and the sweep has further parts.
+    NothingNew,
 }
 
 impl SessionLink {
@@ -53,18 +63,21 @@ impl SessionLink {
         order: &LookOrder,
         quiet: Duration,
     ) -> Result<LinkLook, TmuxError> {
-        match order.refresh {
-            Refresh::No => {}
-            // A sweep goes on as it began.
-            Refresh::IfOld if self.memory.is_sweeping() => {}
-            Refresh::IfOld => self.ask_for_all_again(),
-            Refresh::Yes => self.ask_for_all(),
-        }
-        let (look, mut was_called_for) = match self.attached_look(order).await {
-            AttachedLook::Taken(look, was_called_for) => (look, was_called_for),
+        let (look, mut was_called_for, is_any_doubtful) = match self.attached_look(order).await {
+            AttachedLook::Taken {
+                look,
+                was_called_for,
+                is_any_doubtful,
+            } => (look, was_called_for, is_any_doubtful),
             AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
             AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
-            AttachedLook::NotAttached => (self.look_apart().await?, false),
+            AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
+            AttachedLook::NotAttached => {
+                if order.refresh == Refresh::Yes {
+                    self.ask_for_all();
+                }
+                (self.look_apart().await?, false, false)
+            }
         };
         let reading = self.server_run_time();
         // Attaching can take long; the look is of its end.
@@ -101,13 +114,12 @@ impl SessionLink {
         let look = session::Look {
             at: now,
             snapshot,
-            coverage: match &look {
-                Some(look) if look.is_whole => Coverage::Whole,
-                Some(_) if self.is_connected() && self.memory.is_sweeping() => Coverage::Sweeping,
-                Some(_) => Coverage::Reported,
-                None => Coverage::Whole,
-            },
+            coverage: Coverage::new(
+                look.as_ref().map(|look| look.is_whole),
+                self.is_connected() && self.memory.is_sweeping(),
+            ),
             was_called_for,
+            is_any_doubtful,
             is_unsettled: observed.unsettled,
             death_record: look.map(|look| look.death_record).unwrap_or_default(),
             link: LinkState {
@@ -132,6 +144,7 @@ impl SessionLink {
         let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
             return AttachedLook::NotAttached;
         };
+        let life = life.id;
         let mut synced = Ok(());
         if order.is_barrier {
             synced = clients.main.sync().await;
@@ -139,32 +152,33 @@ impl SessionLink {
         // The look includes whatever triggers it.
         let mut was_called_for = clients.catch_up().await.is_some();
         was_called_for |= self.processes.catch_up();
-        let is_named = !order.windows.is_empty() || !order.killed.is_empty();
         let mut closed = clients.activity.take_closed();
         closed.retain(|window| !self.gone.contains(window));
-        let has_reports =
-            clients.activity.is_any_reported() || self.processes.has_ended() || !closed.is_empty();
-        if synced.is_ok() && order.scope == Scope::Reported && !is_named && !has_reports {
-            return AttachedLook::NotNeeded;
-        }
-        let is_sweep = order.scope == Scope::Part && !is_named && !self.memory.is_sweeping();
-        if is_sweep
-            && !was_called_for
-            && !has_reports
-            && !clients.activity.is_any_paused()
-            && self.idle.is_swept(Instant::now().into_std(), run_time)
-        {
-            return AttachedLook::Unchanged;
-        }
-        let continued = clients.continue_quiet().await;
-        let target = Target::Own(life.id);
-        let ControlClients { main, activity, .. } = &mut **clients;
-        let is_any_changed = activity.take_any_changed();
-        let extent = if is_any_changed {
-            Extent::Whole
-        } else {
-            extent_of(order.scope)
+        let facts = LookFacts {
+            is_synced: synced.is_ok(),
+            was_called_for,
+            has_reports: clients.activity.is_any_reported()
+                || self.processes.has_ended()
+                || !closed.is_empty(),
+            is_any_changed: clients.activity.is_any_changed(),
+            is_any_paused: clients.activity.is_any_paused(),
+            is_sweeping: self.memory.is_sweeping(),
+            is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
         };
+        let plan = LookPlan::new(order, facts);
+        let extent = match plan {
+            LookPlan::NotNeeded => return AttachedLook::NotNeeded,
+            LookPlan::Unchanged => return AttachedLook::Unchanged,
+            LookPlan::Reported | LookPlan::ReportedAndList => Extent::Reported,
+            LookPlan::Part => Extent::Part,
+            LookPlan::Whole => Extent::Whole,
+        };
+        self.prepare_refresh(order, plan);
+        let Link::Attached(clients) = &mut self.link else {
+            return AttachedLook::NotAttached;
+        };
+        let continued = clients.continue_quiet().await;
+        let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = activity.take_changed();
         changed.extend(&order.windows);
         let (hung_up, in_place) = self.processes.ended_since();
@@ -173,18 +187,46 @@ impl SessionLink {
         closed.extend(order.killed.keys());
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
+        let target = Target::Own(life);
         let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
         match synced.and(continued).and(look) {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(Look::quietness));
-                AttachedLook::Taken(look, was_called_for)
+                let is_quiet_part = plan == LookPlan::Part && !facts.has_reports;
+                if is_quiet_part && self.memory.is_sweeping() && self.memory.is_same() {
+                    return AttachedLook::NothingNew;
+                }
+                AttachedLook::Taken {
+                    look,
+                    was_called_for,
+                    is_any_doubtful: plan == LookPlan::ReportedAndList,
+                }
             }
             Err(error) => {
                 tracing::info!(%error, "lost the control client");
                 self.link = apart();
                 AttachedLook::NotAttached
             }
+        }
+    }
+
+    /// Prepares the memory for a look: what it asks for besides what was reported.
+    fn prepare_refresh(&mut self, order: &LookOrder, plan: LookPlan) {
+        if plan == LookPlan::ReportedAndList {
+            self.memory.want_list();
+        }
+        if plan == LookPlan::Part && order.is_new_sweep {
+            self.memory.restart_sweep();
+        }
+        match order.refresh {
+            Refresh::No => {}
+            Refresh::Yes => self.ask_for_all(),
+            // A sweep goes on as it began.
+            Refresh::IfOld if plan == LookPlan::Part && !self.memory.is_sweeping() => {
+                self.ask_for_all_again();
+            }
+            Refresh::IfOld => {}
         }
     }
 
@@ -218,14 +260,6 @@ impl SessionLink {
 fn ask_for_all_pause(n_windows: usize) -> Duration {
     let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
     ASK_FOR_ALL_EVERY.max(ASK_FOR_ALL_PER_WINDOW.saturating_mul(n_windows))
-}
-
-fn extent_of(scope: Scope) -> Extent {
-    match scope {
-        Scope::Reported | Scope::Sure => Extent::Reported,
-        Scope::Part => Extent::Part,
-        Scope::Whole => Extent::Whole,
-    }
 }
 
 #[cfg(test)]

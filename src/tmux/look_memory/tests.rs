@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::look_lines::{ROWS_PER_LINE, SIGNS_PER_LINE};
 use super::*;
 use crate::model::SessionId;
 use crate::tmux::rows::Formats;
@@ -488,7 +489,7 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     let mut memory = Memory::default();
     look(&mut server, &mut memory, Extent::Whole);
     let (_, n_parts) = sweep(&mut server, &mut memory);
-    assert_eq!(n_parts, 1 + 300_usize.div_ceil(PART_SIGNS));
+    assert_eq!(n_parts, 1 + 300_usize.div_ceil(SIGNS_PER_LINE));
     // What nothing reports is found by the part that asks for its window.
     look(&mut server, &mut memory, Extent::Part);
     server.happen(&Happens::Respawn(299));
@@ -500,13 +501,74 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     assert_eq!(shown(&seen), there(&server));
 }
 
+/// Returns the windows that the lines of a look name: with everything, or with their signs.
+fn asked(server: &mut FakeServer, memory: &mut Memory, extent: Extent) -> Vec<(usize, usize)> {
+    let mut inquiry = memory.inquire(extent, Limit::Short);
+    let mut asked = Vec::new();
+    while let Some(line) = inquiry.next_line(memory) {
+        let commands = line.commands("$0:", Formats::whole());
+        inquiry
+            .take(&line, &commands, server.answer(&commands))
+            .unwrap();
+        asked.push((line.rows.len(), line.signs.len()));
+    }
+    memory.settle(inquiry).unwrap();
+    asked
+}
+
 #[test]
-fn a_part_of_a_sweep_is_a_few_short_lines() {
+fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now() {
+    let mut server = FakeServer::new(100);
+    let mut memory = Memory::default();
+    (0..100).for_each(|n| server.happen(&Happens::Print(n)));
+    look(&mut server, &mut memory, Extent::Whole);
+    memory.ask_for_all();
+    let window = server.at(7).unwrap();
+    server.happen(&Happens::Print(7));
+    memory.expect([], &BTreeSet::new(), [window]);
+    assert_eq!(asked(&mut server, &mut memory, Extent::Reported), [(1, 0)]);
+    // Without a report: which windows there are.
+    assert_eq!(asked(&mut server, &mut memory, Extent::Reported), [(0, 0)]);
+    // The sweep reads everything, also of those that may have printed since, in short lines.
+    assert_eq!(asked(&mut server, &mut memory, Extent::Part), [(0, 0)]);
+    for _ in 0..3 {
+        let lines = asked(&mut server, &mut memory, Extent::Part);
+        assert!(matches!(lines[..], [(1..=ROWS_PER_LINE, 0)]), "{lines:?}");
+    }
+    let (seen, _) = sweep(&mut server, &mut memory);
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn a_new_sweep_begins_again_with_all_windows() {
+    let mut server = FakeServer::new(100);
+    let mut memory = Memory::default();
+    look(&mut server, &mut memory, Extent::Whole);
+    memory.ask_for_all();
+    look(&mut server, &mut memory, Extent::Part);
+    look(&mut server, &mut memory, Extent::Part);
+    assert!(memory.is_same());
+    server.happen(&Happens::Respawn(0));
+    memory.restart_sweep();
+    assert!(!memory.is_sweeping());
+    look(&mut server, &mut memory, Extent::Part);
+    let seen = look(&mut server, &mut memory, Extent::Part);
+    assert!(!memory.is_same(), "its first window has changed");
+    assert_eq!(shown(&seen), there(&server));
+    // It goes on to ask for everything, as the one before.
+    assert_eq!(
+        asked(&mut server, &mut memory, Extent::Part),
+        [(ROWS_PER_LINE, 0)]
+    );
+}
+
+#[test]
+fn a_part_of_a_sweep_is_one_short_line() {
     let mut server = FakeServer::new(300);
     let mut memory = Memory::default();
     look(&mut server, &mut memory, Extent::Whole);
     memory.ask_for_all();
-    for at_most in [1, 3, 3] {
+    for at_most in [1, 1, 1] {
         let mut inquiry = memory.inquire(Extent::Part, Limit::Short);
         let mut n_lines = 0;
         while let Some(line) = inquiry.next_line(&memory) {
@@ -520,7 +582,7 @@ fn a_part_of_a_sweep_is_a_few_short_lines() {
         assert!(n_lines <= at_most, "{n_lines} lines");
     }
     let (_, n_parts) = sweep(&mut server, &mut memory);
-    assert_eq!(n_parts, 300_usize.div_ceil(PART_ROWS) - 2);
+    assert_eq!(n_parts, 300_usize.div_ceil(ROWS_PER_LINE) - 2);
 }
 
 fn happens() -> impl Strategy<Value = Happens> {

@@ -1,0 +1,166 @@
+//! What a look through the control client asks for.
+
+use super::effect::{LookOrder, Scope};
+
+/// What is known when a look begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an observation of its own, and all combinations occur"
+)]
+pub(crate) struct LookFacts {
+    /// Whether all reports of tmux have arrived, if the order asks for that.
+    pub(crate) is_synced: bool,
+    /// Whether a report that triggers a look arrived just now.
+    pub(crate) was_called_for: bool,
+    /// Whether windows were reported as changed or closed, panes as printing, or processes as
+    /// ended.
+    pub(crate) has_reports: bool,
+    /// Whether one of the reports does not say which windows it is about.
+    pub(crate) is_any_changed: bool,
+    /// Whether panes are paused for our client.
+    pub(crate) is_any_paused: bool,
+    /// Whether a sweep is under way.
+    pub(crate) is_sweeping: bool,
+    /// Whether the server has not run since the last sweep.
+    pub(crate) is_swept: bool,
+}
+
+/// What a look asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LookPlan {
+    /// Nothing: nothing was reported.
+    NotNeeded,
+    /// Nothing: the server has not run since the last sweep.
+    Unchanged,
+    /// Windows that were reported or named.
+    Reported,
+    /// The same, and which windows there are, because any may have changed. A sweep is to follow.
+    ReportedAndList,
+    /// The same as [`LookPlan::Reported`], and a part of a sweep.
+    Part,
+    /// All windows.
+    Whole,
+}
+
+impl LookPlan {
+    /// Decides what a look asks for.
+    #[must_use]
+    pub(crate) fn new(order: &LookOrder, facts: LookFacts) -> Self {
+        let is_named = !order.windows.is_empty() || !order.killed.is_empty();
+        let is_trigger_known = is_named || facts.has_reports;
+        match order.scope {
+            Scope::Reported if facts.is_synced && !is_trigger_known => Self::NotNeeded,
+            Scope::Whole => Self::Whole,
+            // The answer to a request includes everything that was reported before it.
+            Scope::Reported | Scope::Sure | Scope::Part
+                if facts.is_any_changed && order.is_barrier =>
+            {
+                Self::Whole
+            }
+            Scope::Reported | Scope::Sure | Scope::Part if facts.is_any_changed => {
+                Self::ReportedAndList
+            }
+            Scope::Reported | Scope::Sure => Self::Reported,
+            Scope::Part if begins_in_vain(order, facts) && !is_trigger_known => Self::Unchanged,
+            Scope::Part => Self::Part,
+        }
+    }
+}
+
+/// Whether a sweep would begin that finds nothing.
+fn begins_in_vain(order: &LookOrder, facts: LookFacts) -> bool {
+    !facts.is_sweeping
+        && !order.is_new_sweep
+        && facts.is_swept
+        && !facts.was_called_for
+        && !facts.is_any_paused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::WindowId;
+
+    const QUIET: LookFacts = LookFacts {
+        is_synced: true,
+        was_called_for: false,
+        has_reports: false,
+        is_any_changed: false,
+        is_any_paused: false,
+        is_sweeping: false,
+        is_swept: true,
+    };
+
+    const REPORTED: LookFacts = LookFacts {
+        was_called_for: true,
+        has_reports: true,
+        ..QUIET
+    };
+
+    #[track_caller]
+    fn check(order: &LookOrder, facts: LookFacts, expected: LookPlan) {
+        assert_eq!(LookPlan::new(order, facts), expected, "{order:?} {facts:?}");
+    }
+
+    #[test]
+    fn a_look_for_reports_needs_reports_or_names() {
+        let order = LookOrder::new(Scope::Reported);
+        check(&order, QUIET, LookPlan::NotNeeded);
+        check(&order, REPORTED, LookPlan::Reported);
+        check(&LookOrder::of([WindowId(1)]), QUIET, LookPlan::Reported);
+        // It is not known what tmux has still to report.
+        let not_synced = LookFacts {
+            is_synced: false,
+            ..QUIET
+        };
+        check(&order, not_synced, LookPlan::Reported);
+        check(&LookOrder::new(Scope::Sure), QUIET, LookPlan::Reported);
+    }
+
+    #[test]
+    fn no_report_makes_one_look_query_all_windows_unless_an_answer_needs_them() {
+        let any = LookFacts {
+            is_any_changed: true,
+            ..REPORTED
+        };
+        for scope in [Scope::Reported, Scope::Sure, Scope::Part] {
+            let order = LookOrder::new(scope);
+            check(&order, any, LookPlan::ReportedAndList);
+            let barrier = LookOrder {
+                is_barrier: true,
+                ..order
+            };
+            check(&barrier, any, LookPlan::Whole);
+        }
+        check(&LookOrder::new(Scope::Whole), QUIET, LookPlan::Whole);
+    }
+
+    #[test]
+    fn a_sweep_begins_only_if_the_server_has_run_since_the_last_one() {
+        let order = LookOrder::new(Scope::Part);
+        check(&order, QUIET, LookPlan::Unchanged);
+        for changed in [
+            LookFacts {
+                is_swept: false,
+                ..QUIET
+            },
+            LookFacts {
+                is_sweeping: true,
+                ..QUIET
+            },
+            LookFacts {
+                is_any_paused: true,
+                ..QUIET
+            },
+            REPORTED,
+        ] {
+            check(&order, changed, LookPlan::Part);
+        }
+        let new_sweep = LookOrder {
+            is_new_sweep: true,
+            ..order
+        };
+        check(&new_sweep, QUIET, LookPlan::Part);
+    }
+}
