@@ -137,7 +137,7 @@ async fn end_waiter(choice: &SessionChoice, conversation: &Conversation) -> Resu
 }
 
 /// Waits for the conversation's next follow-ups and prints them as one message. `print` writes to
-/// standard error; `gone` resolves when nobody reads that any more.
+/// standard error; `gone` resolves when that is not read any more.
 ///
 /// # Errors
 ///

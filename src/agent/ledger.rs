@@ -106,7 +106,7 @@ impl Ledger {
         self.save()
     }
 
-    /// Takes back the last note: nobody read the message.
+    /// Takes back the last note: the message was not read.
     pub(super) fn take_back(&mut self) -> io::Result<()> {
         self.contents.handed_over.pop();
         self.save()

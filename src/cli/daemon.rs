@@ -71,7 +71,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let session = session(context, &args).await?;
     let config = config::load(&lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
-    // A harness starts it for a conversation. A person's daemon ends nothing by itself.
+    // A harness starts it for a conversation. A user's daemon ends nothing by itself.
     let has_harness = args.session_id.is_some() || owner_of_environment(&lookup).is_some();
     let in_background = args.as_child.is_some();
     let options = Options {
@@ -192,7 +192,7 @@ pub(super) fn go_quiet() {
             Ok(())
         });
     if let Err(error) = quiet {
-        tracing::warn!(%error, "could not let go of the terminal");
+        tracing::warn!(%error, "could not release the terminal");
     }
 }
 

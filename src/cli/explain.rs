@@ -1,4 +1,4 @@
-//! `explain`: why a task is or is not judged to wait for a person.
+//! `explain`: why a task is or is not judged to wait for input.
 
 use super::args::Explain;
 use super::context::Context;

@@ -28,8 +28,8 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 /// Accepts connections up to a limit, and refuses further ones.
 #[derive(Debug)]
 pub(super) struct Acceptor {
-    /// A descriptor to release for a moment when there is none left, so that a client can be told
-    /// why it is refused; `None` while not even that one is available.
+    /// A descriptor to release for a moment when there is none left, so that a client can be sent
+    /// the reason of its refusal; `None` while not even that one is available.
     spare: Option<File>,
     /// One clone per open connection.
     open: Arc<()>,

@@ -181,7 +181,7 @@ impl EventLoop {
         others.fold(endpoint.next_deadline(), Instant::min)
     }
 
-    /// Tells the service manager that this loop works, if that is due.
+    /// Notifies the service manager that this loop works, if that is due.
     fn give_sign_of_life(&mut self) {
         let now = Instant::now();
         if self.alive_at.is_none_or(|at| at > now) {

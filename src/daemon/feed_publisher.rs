@@ -18,7 +18,7 @@ pub(super) struct NoticeToShow {
     pub(super) text: String,
 }
 
-/// How many notices may be queued for display: nobody reads more of them one by one.
+/// How many notices may be queued for display: no user reads more of them one by one.
 const MOST_UNSHOWN: usize = 16;
 
 /// Notices that wait for the disk, the latest of them.

@@ -334,9 +334,9 @@ mod tests {
         let mut used = unused();
         follow_up(&mut used);
         let now = SystemTime::now();
-        assert!(!used.is_over(HOUR, now, WALL), "nobody has read it");
+        assert!(!used.is_over(HOUR, now, WALL), "it was not read");
         used.read = read(6, now - HOUR);
-        assert!(!used.is_over(HOUR, now, WALL), "nobody has read that far");
+        assert!(!used.is_over(HOUR, now, WALL), "it was not read that far");
         used.read = read(7, now - HOUR);
         assert!(used.is_over(HOUR, now, WALL));
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));

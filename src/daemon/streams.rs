@@ -56,7 +56,7 @@ impl Streams {
         self.live.consumer_list()
     }
 
-    /// Forgets a consumer that nobody reads as.
+    /// Forgets a consumer that has no reader.
     pub(super) async fn remove_consumer(&self, name: &str) -> Result<(), Refusal> {
         self.live.consumers().remove(name).await
     }

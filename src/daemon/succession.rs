@@ -1,5 +1,5 @@
 //! When a daemon makes room for one of a newer version: an update takes effect by itself where
-//! nobody notices.
+//! no client notices.
 
 use crate::wire::{Refusal, RefusalKind, is_older};
 

@@ -11,7 +11,7 @@ use crate::route::{Reach, reach, route};
 /// An event with which a command that waited for a run has returned to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitReturn {
-    /// The owner that the command belongs to; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
     /// The task's window.
     pub window: WindowId,
@@ -68,7 +68,7 @@ impl WaitReturn {
 pub struct ExpectedWait {
     /// The task's name.
     pub task: String,
-    /// The owner that the command belongs to; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
     /// When it is dropped.
     pub until: Instant,

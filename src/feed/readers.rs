@@ -117,7 +117,7 @@ impl Holdings {
         }
     }
 
-    /// Whether there is a follow-up that nobody has read, or that a consumer has not acknowledged.
+    /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
     #[must_use]
     pub fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
         let Some(last) = self.last_follow_up else {
@@ -187,7 +187,7 @@ mod tests {
         assert!(feed.has_unread(Some(&read), &both));
         assert!(feed.has_unread(Some(&read), &both[1..]));
         assert!(feed.has_unread(Some(&read), &[consumer("other", 9, None)]));
-        // The acknowledgement says that it was read, unless it was for somebody else.
+        // The acknowledgement says that it was read, unless it was for another owner.
         assert!(!feed.has_unread(None, &[acknowledged]));
         assert!(feed.has_unread(None, &[consumer("e", 4, Some(2))]));
     }

@@ -496,7 +496,7 @@ struct Daemon<'a> {
 }
 
 impl Daemon<'_> {
-    /// Returns a daemon that carries on from a saved look and what the feed tells of later.
+    /// Returns a daemon that continues from a saved look and the later records of the feed.
     fn back(feed: &Feed, saved: Option<Snapshot>) -> Daemon<'_> {
         let (past, looks) = feed.recover_from(None);
         let mut before = saved;

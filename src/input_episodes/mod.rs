@@ -457,7 +457,7 @@ impl TaskLook<'_> {
     }
 
     /// Whether an episode that was reported by evidence on the terminal can be neither confirmed
-    /// nor denied, because there is no evidence now, for example while a person scrolls.
+    /// nor denied, because there is no evidence now, for example while a user scrolls.
     fn lacks_evidence(&self, before: &Episode) -> bool {
         let is_reported = match before.state {
             Phase::Reported { .. } => true,

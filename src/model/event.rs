@@ -34,7 +34,7 @@ pub enum EventKind {
         /// Set when a later run ended this one.
         replaced: Option<ReplacedBy>,
     },
-    /// The task waits for a person's input.
+    /// The task waits for a user's input.
     Input {
         /// What it waits for.
         prompt: Prompt,
@@ -123,7 +123,7 @@ pub enum ReplacedBy {
 /// Why a task is no longer in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoneReason {
-    /// A person ended it with our commands.
+    /// A user ended it with our commands.
     UserKilled,
     /// The agent ended it with our tools.
     AgentKilled,
@@ -136,7 +136,7 @@ pub enum GoneReason {
 pub enum Level {
     /// No action needed.
     Info,
-    /// A person may have to act.
+    /// A user may have to act.
     Warning,
 }
 

@@ -57,13 +57,13 @@ impl Snapshot {
     ///
     /// When there is none, or more than one.
     pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, NameError> {
-        // An id goes before a window that somebody gave it as a name.
+        // An id goes before a window that has it as its name.
         let id: Option<WindowId> = name.parse().ok();
         if let Some(task) = id.and_then(|id| self.tasks.get(&id)) {
             return Ok(task);
         }
         let named = || self.tasks.values().filter(|task| task.name == name);
-        // A name means a task: tmux names a person's shell after what runs in it.
+        // A name means a task: tmux names a user's shell after what runs in it.
         let has_task = named().any(|task| !task.shell);
         let meant: Vec<&Arc<Task>> = named().filter(|task| !(task.shell && has_task)).collect();
         match meant.as_slice() {

@@ -15,7 +15,7 @@ const CLIENTS: [(&str, &str); 3] = [
 ];
 
 /// Returns the owner that an environment names: `$TMUX_TASK_OWNER`, else `CLIENT:ID` of the
-/// conversation whose shell this is; `None` for a person at a terminal. Empty variables count as
+/// conversation whose shell this is; `None` for a user at a terminal. Empty variables count as
 /// unset. The owner is sanitised text.
 #[must_use]
 pub fn owner_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<String> {

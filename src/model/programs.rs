@@ -1,6 +1,6 @@
 //! Programs that read commands, by the names of their processes.
 
-/// How a program reads commands from a person.
+/// How a program reads commands from a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandReader {
     /// A shell: `bash`. The pane's title describes what runs in its pane better than its name does.

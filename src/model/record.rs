@@ -59,7 +59,7 @@ pub struct DeliveredEvent {
 pub enum ShellDelivery {
     /// Not delivered, only recorded.
     Ignore,
-    /// As notices, because what a person does in a shell does not concern the agent.
+    /// As notices, because what a user does in a shell does not concern the agent.
     Notice,
     /// Like those of any task, for users who drive shells by typing into them.
     FollowUp,

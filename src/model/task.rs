@@ -28,7 +28,7 @@ pub struct Task {
     pub bell_count: Option<u64>,
     /// The number of this run of the window, from 1; `None` where runs are not counted.
     pub run: Option<u32>,
-    /// The owner, `CLIENT:ID` of a conversation; `None` for a person at a terminal.
+    /// The owner, `CLIENT:ID` of a conversation; `None` for a user at a terminal.
     pub owner: Option<String>,
     /// Whether this is a shell: the window was opened without a command and no launcher has marked
     /// it.

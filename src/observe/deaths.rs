@@ -101,7 +101,7 @@ impl EarlierRun<'_> {
                 (at, first.filter(may_be).is_some())
             }
             Life::Dead(exit) => {
-                // Told as dead before it was recorded, or by a daemon before us.
+                // Reported as dead before it was recorded, or by an earlier daemon.
                 let fits = |recorded: &RecordedDeath<'_>| {
                     let (_, death) = recorded;
                     let ended_at = task.ended_at.unwrap_or_default();

@@ -346,7 +346,7 @@ impl<'a> WindowLook<'a> {
         if let (Some(before), Some(after)) = (before.task.pid, pane.pid) {
             return before != after;
         }
-        // Only the order of the deaths tells which process this is or was.
+        // Only the order of the deaths shows which process this is or was.
         let has_later = !self.deaths.later.is_empty();
         match (&pane.dead, self.deaths.own.is_some()) {
             (Some(_), _) if has_later => true,
@@ -495,7 +495,7 @@ impl<'a> WindowLook<'a> {
             .and_then(|pid| self.evidence.started_at.get(&pid))
             .copied();
         let started = match (option, hint) {
-            // What the kernel tells is up to one tick early.
+            // The kernel rounds to a tick: its time is up to one tick early.
             (Some(option), Some(hint)) if hint.saturating_add(TICK_MS) > option => hint.max(option),
             (Some(option), _) => option,
             (None, hint) => hint?,
@@ -515,7 +515,7 @@ impl<'a> WindowLook<'a> {
             return Some((place, end(Task::clone(&before.task), death, self.now)));
         }
         let pid = before.task.pid?;
-        // What our launcher put an end to did not end by itself, whatever it made of it.
+        // A run that our launcher ended did not end by itself, whatever its status.
         let exit = self
             .evidence
             .exits

@@ -1,4 +1,4 @@
-//! Why a task is or is not judged to wait for a person.
+//! Why a task is or is not judged to wait for input.
 
 use std::path::Path;
 

@@ -44,7 +44,7 @@ pub(crate) struct StateFolder {
 pub(crate) enum FolderUse {
     /// Its session is gone, and nothing in it is unread.
     None,
-    /// Its session is gone, and it has messages that nobody has read, or that a consumer has not
+    /// Its session is gone, and it has messages that were not read, or that a consumer has not
     /// acknowledged.
     Unread,
     /// A daemon runs.

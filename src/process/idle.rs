@@ -5,7 +5,7 @@ use std::fs;
 use super::tree::Process;
 use crate::model::programs::{CommandReader, command_reader, without_version};
 
-/// Whether a shell or an interpreter was started to take commands from a person: without a
+/// Whether a shell or an interpreter was started to take commands from a user: without a
 /// script, a command or a module to run.
 pub(super) fn was_given_nothing(member: &Process) -> bool {
     match command_reader(&member.name) {

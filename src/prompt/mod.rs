@@ -1,4 +1,4 @@
-//! Decides whether a task waits for a person, and for what.
+//! Decides whether a task waits for input, and for what.
 //!
 //! Two kinds of evidence are combined: what the kernel knows of the terminal and its foreground
 //! programs, and what the screen shows. Where the kernel says that no program reads, text does not
@@ -99,7 +99,7 @@ impl Judgement {
     }
 }
 
-/// Returns whether this screen waits for a person, by all the evidence there is.
+/// Returns whether this screen waits for input, by all the evidence there is.
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
     let evaluation = Evaluation {

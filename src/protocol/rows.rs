@@ -16,7 +16,7 @@ pub struct Look {
     pub windows: Vec<Arc<WindowRow>>,
     /// Whether all windows were queried. Those that were not are copied from the previous look.
     pub is_whole: bool,
-    /// The deaths that the server recorded since it was last told to clear the record, in order.
+    /// The deaths that the server recorded since the record was last cleared, in order.
     pub deaths: Vec<Death>,
     /// The record itself, needed to clear exactly what was read.
     pub death_record: String,

@@ -17,7 +17,7 @@ const QUOTED_CHARS: usize = 500;
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Recorded, delivered to nobody.
+    /// Recorded, and not delivered.
     FeedOnly,
     /// Shown to the user: the agent knows, or does not need to.
     Notice,

@@ -33,7 +33,7 @@ pub(super) struct ActiveWait {
     pub(super) matched_at_entry: bool,
     /// How many of the last lines the result contains.
     pub(super) tail: usize,
-    /// The owner that the command belongs to; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a user at a terminal.
     pub(super) owner: Option<String>,
 }
 

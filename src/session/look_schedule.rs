@@ -78,7 +78,7 @@ pub(super) enum News {
     NoneOfReported,
 }
 
-/// What came of a look.
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,

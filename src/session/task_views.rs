@@ -45,7 +45,7 @@ impl Session {
         LsTask::new(task, waiting_for, stalled_ms)
     }
 
-    /// Explains why a task is or is not judged to wait for a person.
+    /// Explains why a task is or is not judged to wait for input.
     pub(super) fn explain(&self, task: &Task, now: Now) -> Explanation {
         let engine = &self.engine;
         let look = engine.before();

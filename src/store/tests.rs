@@ -489,7 +489,7 @@ async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
         .unwrap();
     let kept = archive::find(dir.path(), "api", 1).unwrap().unwrap();
     assert_eq!(kept.lines, ["xxxxx"]);
-    // Nobody waits for it, and it is written before the archiver is closed.
+    // No caller waits for it, and it is written before the archiver is closed.
     drop(archiver.keep(kept_run(dir.path(), 2, 5)));
     archiver.close().await;
     assert!(archive::find(dir.path(), "api", 2).unwrap().is_some());

@@ -1,4 +1,4 @@
-//! A model of a pane's terminal, limited to text: it turns output into lines as a person would read
+//! A model of a pane's terminal, limited to text: it turns output into lines as a user would read
 //! them, and knows when each character was written.
 //!
 //! Waits for text are matched against the [`Line`]s that [`Terminal::write`] reports. Line-drawing

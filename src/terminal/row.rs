@@ -247,7 +247,7 @@ impl Row {
         self.cells.truncate(width);
     }
 
-    /// Appends the row's text as a person reads it, without trailing blanks that were never
+    /// Appends the row's text as a user reads it, without trailing blanks that were never
     /// written.
     pub(super) fn render(&self, buffer: &mut Buffer) {
         self.render_with(buffer, drawn);

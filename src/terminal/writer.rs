@@ -577,7 +577,7 @@ impl<'a> Writer<'a> {
         self.set_cursor(0, 0);
     }
 
-    // Telling.
+    // Reports.
 
     pub(super) fn report_all_changed(&mut self) {
         if self.grid.head.changed {

@@ -99,7 +99,7 @@ pub enum LaunchError {
         window: WindowId,
     },
     /// Options that mark a window as a task's are set for more than one window: shells and tasks
-    /// could not be told apart.
+    /// could not be distinguished.
     #[error("{0} set for all windows: any shell would count as a task")]
     Inherited(String),
     /// The token is not valid.

@@ -1,4 +1,4 @@
-//! The lines of commands that a look is made of. Each is short: tmux serves nobody else until it has
+//! The lines of commands that a look is made of. Each is short: tmux serves no other client until it has
 //! answered all of a line.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -530,7 +530,7 @@ struct Answer {
     /// The same as of the line that listed all windows.
     deaths_when_listed: Arc<[Death]>,
     /// The same for each window that was shown in full, as of the line that showed it. A line that was
-    /// cut short has no record: an earlier one stands for it.
+    /// cut short has no record: an earlier one is used.
     deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
 }
 

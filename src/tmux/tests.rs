@@ -73,7 +73,7 @@ impl Private {
             session: session.into(),
             name: name.into(),
             cwd: self.dir.path().into(),
-            // A login shell reads what stands in the home, and a person's may take its time.
+            // A login shell reads files of the home folder, and a user's may take long.
             environment: TaskEnvironment::of_caller(
                 ["HOME", "PATH"].map(|name| {
                     let value = match name {

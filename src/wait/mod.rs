@@ -24,7 +24,7 @@ pub(crate) enum Condition {
     Change,
     /// The bell rings.
     Bell,
-    /// The task waits for a person's input.
+    /// The task waits for a user's input.
     Input,
     /// Nothing is written for this long.
     Idle(Duration),

@@ -19,7 +19,7 @@ pub struct RunRequest {
     pub command: String,
     /// Where the command runs, an absolute path.
     pub cwd: String,
-    /// The owner that the command belongs to; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a user at a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// When it was requested, in milliseconds since 1970.

@@ -1,4 +1,4 @@
-//! The data of `explain`: why a task is or is not judged to wait for a person.
+//! The data of `explain`: why a task is or is not judged to wait for input.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ pub struct Explanation {
 pub enum ExplainedState {
     /// The run has ended.
     Ended,
-    /// It does not wait for a person.
+    /// It does not wait for input.
     Working,
     /// Its screen has not changed for as long as the configuration says, and no evidence says
     /// whether it waits.

@@ -126,7 +126,7 @@ pub enum EventType {
     Exited,
     /// The bell rang.
     Notify,
-    /// The task waits for a person's input.
+    /// The task waits for a user's input.
     Input,
     /// The task no longer waits.
     InputResolved,
@@ -155,7 +155,7 @@ impl EventType {
 pub enum LevelName {
     /// No action needed.
     Info,
-    /// A person may have to act.
+    /// A user may have to act.
     Warning,
 }
 
@@ -281,7 +281,7 @@ impl From<PromptKindName> for PromptKind {
 pub enum Reason {
     /// A later run replaced it.
     Replaced,
-    /// A person ended it with our commands.
+    /// A user ended it with our commands.
     UserKilled,
     /// The agent ended it with our tools.
     AgentKilled,
@@ -307,7 +307,7 @@ pub struct Message {
     pub custom_type: String,
     /// What the agent reads.
     pub content: String,
-    /// Whether it is shown to the person too: always true.
+    /// Whether it is shown to the user too: always true.
     pub display: bool,
     /// The same data for programs.
     pub details: Details,
@@ -317,7 +317,7 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// `extension`: no person typed this.
+    /// `extension`: no user typed this.
     pub source: String,
     /// Always true.
     pub not_user_input: bool,

@@ -29,7 +29,7 @@ pub enum Request {
         /// Whether the launching command will wait for the run and return with its events.
         #[serde(default)]
         will_wait: bool,
-        /// The owner that the command belongs to; `None` for a person at a terminal.
+        /// The owner that the command belongs to; `None` for a user at a terminal.
         #[serde(default)]
         owner: Option<String>,
     },
@@ -51,13 +51,13 @@ pub enum Request {
         /// Their names or window ids.
         #[serde(alias = "windows")]
         tasks: Vec<String>,
-        /// The owner that the command belongs to; `None` for a person at a terminal.
+        /// The owner that the command belongs to; `None` for a user at a terminal.
         #[serde(default)]
         owner: Option<String>,
     },
     /// End the task session.
     KillAll {
-        /// The owner that the command belongs to; `None` for a person at a terminal.
+        /// The owner that the command belongs to; `None` for a user at a terminal.
         #[serde(default)]
         owner: Option<String>,
     },
@@ -77,13 +77,13 @@ pub enum Request {
         /// Whether to send bytes as they come instead of lines.
         raw: bool,
     },
-    /// Why this task is or is not judged to wait for a person.
+    /// Why this task is or is not judged to wait for input.
     Explain {
         /// Its name or window id.
         #[serde(alias = "window")]
         task: String,
     },
-    /// Stop, so that a daemon of a newer version takes over, unless somebody would notice.
+    /// Stop, so that a daemon of a newer version takes over, unless that would interrupt a client.
     MakeRoom {
         /// The newer version.
         successor: String,
@@ -208,7 +208,7 @@ pub enum Response {
         /// The tasks, by window.
         tasks: Vec<EndedTask>,
     },
-    /// Why a task is or is not judged to wait for a person.
+    /// Why a task is or is not judged to wait for input.
     Explained(Box<Explanation>),
     /// The consumers of the feed.
     Consumers(ConsumerList),

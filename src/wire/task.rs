@@ -57,7 +57,7 @@ pub struct TaskFields {
     pub bell_count: Option<u64>,
     /// The number of this run of the window, from 1.
     pub run: Option<u32>,
-    /// The owner: `CLIENT:ID` of a conversation; null for a person at a terminal.
+    /// The owner: `CLIENT:ID` of a conversation; null for a user at a terminal.
     pub owner: Option<String>,
     /// Whether it is a shell: a window that was opened without a command. Its events are delivered
     /// as notices, unless the configuration says otherwise.

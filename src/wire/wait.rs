@@ -29,7 +29,7 @@ pub struct WaitRequest {
     pub timeout_ms: Option<u64>,
     /// The cursor in the run's output to start at; if absent, now.
     pub since: Option<String>,
-    /// The owner that the command belongs to; `None` for a person at a terminal.
+    /// The owner that the command belongs to; `None` for a user at a terminal.
     pub owner: Option<String>,
     /// Whether a wait for the end of the run continues while the task asks for input.
     pub through_prompts: bool,
@@ -51,7 +51,7 @@ pub enum ConditionFields {
     Change,
     /// The bell rings.
     Bell,
-    /// The task waits for a person's input.
+    /// The task waits for a user's input.
     Input,
     /// Nothing is written for this long.
     Idle {
@@ -72,7 +72,7 @@ pub enum OutcomeName {
     Changed,
     /// The bell rang.
     Bell,
-    /// The task waits for a person's input.
+    /// The task waits for a user's input.
     Input,
     /// Nothing was written for the requested time.
     Idle,

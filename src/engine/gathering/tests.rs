@@ -219,14 +219,14 @@ fn only_the_owner_of_the_wait_gets_a_notice_instead() {
     ] {
         check(end(), &[other], ShellDelivery::Notice, &actual);
     }
-    // A person who waits has seen what is nobody's.
+    // A user who waits has seen what has no owner.
     check(
         gathered("@1#1 a running", "@1#1 a dead 2"),
         &[wait_return(None, 1, ReturnCause::End)],
         ShellDelivery::Notice,
         &["notice! of 1: tmux task @1 (a) exited with code 2"],
     );
-    // Of what was seen and what was not, one message tells the rest.
+    // If some events were seen, one message has the others.
     check(
         gathered(
             "@1#1 a running; @2#1 b running",

@@ -147,7 +147,7 @@ fn events_of_all_floors_are_in_one_order() {
             ],
         ),
     ]);
-    // A prompt that stands and rings: the bell, then what is waited for.
+    // A prompt that is on the screen and rings: the bell, then what is waited for.
     check(&[
         ("@1 a running : Go? [y/n]", &[]),
         (
@@ -249,7 +249,7 @@ fn every_change_of_counts_is_published_and_nothing_else() {
     ]);
 }
 
-/// How one task stands after it has shown `rows` for ten minutes, ten of which make it stalled:
+/// The state of one task after it has shown `rows` for ten minutes, ten of which make it stalled:
 /// whether it is, and the records that were made of it.
 fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<String>) {
     let settings = Settings {

@@ -55,7 +55,7 @@ proptest! {
                             prop_assert_eq!(actual, events);
                             owed.clear();
                         }
-                        // What was answered before it was told is not told any more.
+                        // What was answered before it was delivered is not delivered any more.
                         None if what.starts_with("resolved") => {
                             let (window, _) = what["resolved ".len()..].split_once('#').unwrap();
                             let answered = format!("input {window}#");

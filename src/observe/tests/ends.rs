@@ -135,7 +135,7 @@ fn ends_are_dated_by_tmux_when_they_are_old() {
 
 #[test]
 fn no_run_ends_before_it_began() {
-    // Both within the second 997, of which tmux tells only the number.
+    // Both within the second 997: tmux reports whole seconds.
     let started = 997_600;
     let row = format!("@1 pid=7 started={started} exit=0 died=997");
     let observed = World::new().see(&[&row], "");
@@ -154,7 +154,7 @@ fn no_run_ends_before_it_began() {
         (task.started_at, task.ended_at),
         (Some(999_900), Some(999_900))
     );
-    // Nothing tells when it began.
+    // It is not known when it began.
     let observed = World::new().see(&["@1 pid=7 exit=0 died=997"], "");
     let task = &observed.snapshot.tasks[&WindowId(1)];
     assert_eq!(

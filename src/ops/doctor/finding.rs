@@ -322,7 +322,7 @@ pub(crate) enum Finding {
         /// Their number.
         number: usize,
     },
-    /// A consumer that nobody has used for long, with records that it has not acknowledged.
+    /// A consumer that was not used for long, with records that it has not acknowledged.
     ForgottenConsumer {
         /// Its name.
         name: String,

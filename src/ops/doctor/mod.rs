@@ -1,6 +1,6 @@
 //! Checks everything that tmux-task depends on.
 //!
-//! It is called when things are broken: each check has a time limit and stands for itself, and none
+//! It is called when things are broken: each check has a time limit and is independent, and none
 //! starts a tmux server or a daemon.
 
 mod finding;

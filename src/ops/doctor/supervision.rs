@@ -16,7 +16,7 @@ use crate::process;
 use crate::tmux::{Connection, check_hooks, list_sessions};
 use crate::wire::{DaemonStatus, RefusalKind, Request, Response, is_older};
 
-/// A consumer that nobody has used for so long is forgotten, in milliseconds.
+/// A consumer that was not used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: i64 = 24 * 60 * 60 * 1000;
 
 /// State folders of sessions that are gone are worth a word from this size on, in bytes.

@@ -159,7 +159,7 @@ async fn a_call_says_which_window_it_is_about() {
         private.asks(&["send-keys", "-t", "keep:1", "Enter"]);
         let woken = tokio::time::timeout(Duration::from_secs(20), waiter.woken()).await;
         let Callers::Windows(callers) = woken.unwrap().unwrap() else {
-            panic!("nobody said who called");
+            panic!("the callers are unknown");
         };
         assert!(callers.iter().all(|caller| *caller == WindowId(1)));
     }
