@@ -53,12 +53,11 @@ impl Context {
     pub(super) async fn session(&self, what: &str) -> Result<Session, Failure> {
         let mut session = self.given(what)?;
         session.settle().await.or_fail(what)?;
-        // It may be supervised under another name.
-        self.asks(what, &session);
         Ok(session)
     }
 
-    /// Returns the task session as it was named, without asking the daemon or tmux.
+    /// Returns the task session as it was named, without asking the daemon or tmux. The first request
+    /// resolves the name.
     pub(super) fn given(&self, what: &str) -> Result<Session, Failure> {
         let session = Session::named(&self.choice()).or_fail(what)?;
         self.asks(what, &session);
@@ -81,7 +80,7 @@ impl Context {
         *self.asked.borrow_mut() = Some(Peers {
             what: what.to_owned(),
             server: session.server.clone(),
-            daemon: session.paths.socket(),
+            daemon: session.daemon_socket(),
         });
     }
 }

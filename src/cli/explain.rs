@@ -13,8 +13,8 @@ use crate::wire::{ExplainedState, Explanation};
 const LINE: usize = 200;
 
 pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
-    let session = context.session("explain").await?;
-    let explanation = ops::explain(&session, &args.name)
+    let mut session = context.given("explain")?;
+    let explanation = ops::explain(&mut session, &args.name)
         .await
         .or_fail("explain")?;
     if args.json.json {

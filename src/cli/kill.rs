@@ -10,13 +10,13 @@ use crate::ops;
 use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
-    let session = context.session("kill").await?;
-    let ended = ops::kill(&session, args.names).await.or_fail("kill")?;
+    let mut session = context.given("kill")?;
+    let ended = ops::kill(&mut session, args.names).await.or_fail("kill")?;
     report("killed", &ended, args.json)
 }
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Failure> {
-    let session = context.session("kill-all").await?;
+    let mut session = context.session("kill-all").await?;
     let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
     if !args.yes {
         let active = target.tasks.iter().filter(|task| task.is_alive()).count();
@@ -30,16 +30,19 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
             "nothing was ended",
         )?;
     }
-    let ended = ops::kill_all(&session, &target).await.or_fail("kill-all")?;
+    let ended = ops::kill_all(&mut session, &target)
+        .await
+        .or_fail("kill-all")?;
     report("killed", &ended, args.json)
 }
 
 pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {
-    let session = context.session("prune").await?;
     if args.state {
+        let session = context.session("prune").await?;
         return prune_state::run(&session, &args).await;
     }
-    let pruned = ops::prune(&session).await.or_fail("prune")?;
+    let mut session = context.given("prune")?;
+    let pruned = ops::prune(&mut session).await.or_fail("prune")?;
     report("pruned", &pruned, args.json)
 }
 

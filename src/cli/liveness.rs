@@ -1,6 +1,7 @@
 //! Determines whether the tmux server or the daemon does not answer.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -21,7 +22,7 @@ pub(super) struct Peers {
     pub(super) what: String,
     pub(super) server: Server,
     /// The daemon's socket.
-    pub(super) daemon: PathBuf,
+    pub(super) daemon: Arc<Mutex<PathBuf>>,
 }
 
 impl Peers {
@@ -40,7 +41,7 @@ impl Peers {
         }
         let pid = self.silent_daemon().await?;
         let who = pid.map_or_else(
-            || self.daemon.display().to_string(),
+            || self.socket().display().to_string(),
             |pid| format!("pid {pid}"),
         );
         let hint = match pid {
@@ -48,6 +49,11 @@ impl Peers {
             None => "end it, and the next command starts another".to_owned(),
         };
         Some(self.failure("the daemon", &who, pid, hint))
+    }
+
+    fn socket(&self) -> PathBuf {
+        let socket = self.daemon.lock().unwrap_or_else(PoisonError::into_inner);
+        socket.clone()
     }
 
     fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Failure {
@@ -76,7 +82,7 @@ impl Peers {
         let mut pid = None;
         let answer = async {
             // If it does not exist or has ended, nothing waits for it.
-            let Ok(mut daemon) = Client::connect(&self.daemon).await else {
+            let Ok(mut daemon) = Client::connect(&self.socket()).await else {
                 return;
             };
             pid = daemon.pid();

@@ -2,36 +2,47 @@
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use serde_json::json;
 
 use super::args::Logs;
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use crate::model::Task;
-use crate::ops::{self, Log, Session};
+use crate::ops::{self, Session};
 use crate::terminal::columns_of;
+use crate::wire::{LogRequest, TaskLog};
 
 pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
-    let session = context.session("logs").await?;
     if let [_, _, ..] = &args.names[..] {
-        return several(context, &session, &args).await;
+        return several(context, &args).await;
     }
     let name = args.names.first().map_or("", String::as_str);
+    let request = request(name, &args);
     if let Some(run) = args.run {
-        let log = ops::earlier_log(&session, name, run, args.raw).await;
+        // It may be on the disk, in the session's files.
+        let mut session = context.session("logs").await?;
+        let log = ops::earlier_log(&mut session, request, run).await;
         return print(&last_lines(log.or_fail("logs")?, &args), &args);
     }
-    let task = session.task(name).await.or_fail("logs")?;
+    let mut session = context.given("logs")?;
     if args.follow {
-        return follow(context, &session, &task, &args, None).await;
+        let task = ops::find(&mut session, name).await.or_fail("logs")?;
+        return follow(context, &session, &task.window_id, &args, None).await;
     }
-    print(&present(&session, &task, &args).await?, &args)
+    let log = ops::present_log(&mut session, request).await;
+    print(&last_lines(log.or_fail("logs")?, &args), &args)
+}
+
+fn request(name: &str, args: &Logs) -> LogRequest {
+    LogRequest {
+        task: name.to_owned(),
+        raw: args.raw,
+        since: args.since.clone(),
+    }
 }
 
 /// Prints the output of several tasks: one after the other, or as it comes, with the name before
 /// each line.
-async fn several(context: &Context, session: &Session, args: &Logs) -> Result<(), Failure> {
+async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     let one = [
         (args.run.is_some(), "--run"),
         (args.since.is_some(), "--since"),
@@ -41,16 +52,19 @@ async fn several(context: &Context, session: &Session, args: &Logs) -> Result<()
         let why = format!("{option} is for one task: give one name");
         return Err(Failure::new(Kind::Usage, "logs", why));
     }
+    let mut session = context.given("logs")?;
     let mut tasks = Vec::new();
     for name in &args.names {
-        tasks.push(session.task(name).await.or_fail("logs")?);
+        tasks.push(ops::find(&mut session, name).await.or_fail("logs")?);
     }
+    let session = &session;
     if args.follow {
-        let width = tasks.iter().map(|task| columns_of(&task.name)).max();
+        let width = tasks.iter().map(|task| columns_of(&task.window_name)).max();
         let tasks = tasks.iter().map(|task| async move {
-            let pad = width.unwrap_or_default() - columns_of(&task.name);
-            let prefix = format!("{}{} | ", task.name, " ".repeat(pad));
-            follow(context, session, task, args, Some(&prefix)).await
+            let name = &task.window_name;
+            let pad = width.unwrap_or_default() - columns_of(name);
+            let prefix = format!("{name}{} | ", " ".repeat(pad));
+            follow(context, session, &task.window_id, args, Some(&prefix)).await
         });
         let mut followed: FuturesUnordered<_> = tasks.collect();
         while let Some(ended) = followed.next().await {
@@ -59,10 +73,10 @@ async fn several(context: &Context, session: &Session, args: &Logs) -> Result<()
         return Ok(());
     }
     for (index, task) in tasks.iter().enumerate() {
-        let log = present(session, task, args).await?;
+        let log = present(session, &task.window_id, args).await?;
         if !args.json.json {
             let space = if index == 0 { "" } else { "\n" };
-            output::line(&format!("{space}==> {} <==", task.name))?;
+            output::line(&format!("{space}==> {} <==", task.window_name))?;
         }
         print(&log, args)?;
     }
@@ -70,27 +84,21 @@ async fn several(context: &Context, session: &Session, args: &Logs) -> Result<()
 }
 
 /// Returns the requested part of the present run's output.
-async fn present(session: &Session, task: &Task, args: &Logs) -> Result<Log, Failure> {
-    let log = ops::present_log(session, task, args.raw, args.since.as_deref()).await;
+async fn present(session: &Session, window: &str, args: &Logs) -> Result<TaskLog, Failure> {
+    let log = ops::further_log(session, request(window, args)).await;
     Ok(last_lines(log.or_fail("logs")?, args))
 }
 
-fn last_lines(mut log: Log, args: &Logs) -> Log {
+fn last_lines(mut log: TaskLog, args: &Logs) -> TaskLog {
     if let Some(most) = args.lines {
         log.lines.drain(..log.lines.len().saturating_sub(most));
     }
     log
 }
 
-fn print(log: &Log, args: &Logs) -> Result<(), Failure> {
+fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
     if args.json.json {
-        return output::json(&json!({
-            "windowId": log.window,
-            "windowName": log.name,
-            "run": log.run,
-            "lines": log.lines,
-            "cursor": log.cursor.as_ref().map(ToString::to_string),
-        }));
+        return output::json(log);
     }
     output::lines(log.lines.iter().map(String::as_str))
 }
@@ -99,14 +107,14 @@ fn print(log: &Log, args: &Logs) -> Result<(), Failure> {
 async fn follow(
     context: &Context,
     session: &Session,
-    task: &Task,
+    window: &str,
     args: &Logs,
     prefix: Option<&str>,
 ) -> Result<(), Failure> {
     // Following begins before the output is read: a line may come twice, but none is missed.
-    let daemon = ops::follow_log(session, task, args.raw).await;
+    let daemon = ops::follow_log(session, window, args.raw).await;
     let mut daemon = daemon.or_fail("logs")?;
-    let log = present(session, task, args).await?;
+    let log = present(session, window, args).await?;
     print_lines(log.lines.iter().map(String::as_str), prefix)?;
     context.limit.lift();
     // Also while output arrives without a pause.

@@ -27,8 +27,8 @@ const STATE: usize = 2;
 const GAP: usize = 2;
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
-    let session = context.session("ls").await?;
-    let view = ops::list(&session).await.or_fail("ls")?;
+    let mut session = context.given("ls")?;
+    let view = ops::list(&mut session).await.or_fail("ls")?;
     if !view.exists {
         return Err(session.missing()).or_fail("ls");
     }

@@ -13,7 +13,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         let failure = Failure::new(Kind::Usage, "send", "there is nothing to send");
         return Err(failure.with_hint("give TEXT, --key KEY or --secret"));
     }
-    let session = context.session("send").await?;
+    let mut session = context.given("send")?;
     let enter = !args.no_enter;
     let input = if args.secret {
         // Read first, because it may take time.
@@ -29,7 +29,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         enter,
         if_prompt: args.if_prompt,
     };
-    ops::send(&session, request).await.or_fail("send")
+    ops::send(&mut session, request).await.or_fail("send")
 }
 
 /// Reads standard input to its end, without the final line end.

@@ -8,8 +8,8 @@ use crate::ops;
 use crate::wire::LiveRecord;
 
 pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("status").await?;
-    let counts = ops::count(&session).await.or_fail("status")?;
+    let mut session = context.given("status")?;
+    let counts = ops::count(&mut session).await.or_fail("status")?;
     if args.json {
         return output::json(&LiveRecord::from(counts));
     }

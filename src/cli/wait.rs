@@ -27,12 +27,12 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         let result = on_channel(&session, channel, args.timeout).await?;
         return print_result(&result, &format!("wait {channel}"), channel, args.json.json);
     }
-    let session = context.session("wait").await?;
+    let mut session = context.given("wait")?;
     if args.names.len() > 1 {
-        return wait_for_several(&session, &args).await;
+        return wait_for_several(&mut session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
-    let found = ops::find_to_wait(&session, &name).await;
+    let found = ops::find_to_wait(&mut session, &name).await;
     let (mut daemon, window) = found.or_fail("wait")?;
     let request = request(&args, window);
     let result = ask(&mut daemon, "wait", request, || {}).await?;
@@ -41,7 +41,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
 
 /// Waits for several tasks at the same time, and prints each outcome when it is there. Ends with
 /// the first one, or with the exit code of the first task whose wait did not succeed.
-async fn wait_for_several(session: &Session, args: &Wait) -> Result<(), Failure> {
+async fn wait_for_several(session: &mut Session, args: &Wait) -> Result<(), Failure> {
     if args.since.is_some() {
         let why = "a cursor belongs to one task: give one name with --since";
         return Err(Failure::new(Kind::Usage, "wait", why));

@@ -60,6 +60,15 @@ pub(crate) enum ClientError {
     Unexpected,
 }
 
+/// The answer to a request that named its session.
+#[derive(Debug)]
+pub(crate) enum NamedAnswer {
+    /// The session's present name, if it exists, and the answer.
+    Answered(Option<String>, Response),
+    /// The name belongs to another session, which is asked for like this. Nothing was done.
+    Elsewhere(String),
+}
+
 /// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -132,6 +141,31 @@ impl Client {
     pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         self.send(request).await?;
         self.answer().await
+    }
+
+    /// Sends a request to the session of this name, unless the name belongs to another session than
+    /// the daemon's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ask`].
+    pub(crate) async fn ask_session(
+        &mut self,
+        session: String,
+        request: &Request,
+    ) -> Result<NamedAnswer, ClientError> {
+        let request = Request::To {
+            session,
+            request: Box::new(request.clone()),
+        };
+        let response = self.ask(&request).await?;
+        if let Response::From { session, response } = response {
+            return Ok(NamedAnswer::Answered(session, *response));
+        }
+        if let Response::Elsewhere { asked } = response {
+            return Ok(NamedAnswer::Elsewhere(asked));
+        }
+        Err(ClientError::Unexpected)
     }
 
     /// Reads a further answer to the last request.

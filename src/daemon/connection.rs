@@ -135,7 +135,13 @@ pub(super) async fn serve(
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
             }
-            request @ (Request::Whereabouts
+            Request::To { request, .. } if !may_be_addressed(&request) => {
+                let message = "this request does not name its session".to_owned();
+                let refusal = Refusal::new(RefusalKind::Usage, message);
+                answer(&mut writer, &Response::Refused(refusal)).await
+            }
+            request @ (Request::To { .. }
+            | Request::Whereabouts
             | Request::Status
             | Request::Look { .. }
             | Request::Run(_)
@@ -147,6 +153,8 @@ pub(super) async fn serve(
             | Request::KillAll { .. }
             | Request::Prune
             | Request::Cursor { .. }
+            | Request::Log(_)
+            | Request::Search(_)
             | Request::Explain { .. }
             | Request::MakeRoom { .. }
             | Request::Stop { cleanup: true }) => {
@@ -156,6 +164,36 @@ pub(super) async fn serve(
         if !goes_on {
             return;
         }
+    }
+}
+
+/// Whether a request may name its session: those with one answer, from the session.
+fn may_be_addressed(request: &Request) -> bool {
+    match request {
+        Request::Run(_)
+        | Request::Send(_)
+        | Request::List
+        | Request::Count
+        | Request::Find { .. }
+        | Request::Kill { .. }
+        | Request::Prune
+        | Request::Log(_)
+        | Request::Search(_)
+        | Request::Explain { .. } => true,
+        Request::To { .. }
+        | Request::Whereabouts
+        | Request::Status
+        | Request::Look { .. }
+        | Request::KillAll { .. }
+        | Request::Wait(_)
+        | Request::Follow { .. }
+        | Request::Cursor { .. }
+        | Request::MakeRoom { .. }
+        | Request::Stop { .. }
+        | Request::Consume(_)
+        | Request::Consumers
+        | Request::RemoveConsumer { .. }
+        | Request::Subscribe { .. } => false,
     }
 }
 

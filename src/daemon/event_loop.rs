@@ -65,6 +65,8 @@ pub(super) struct EventLoop {
 enum Asker {
     /// One.
     Request(oneshot::Sender<Response>),
+    /// One, with the session's present name.
+    Named(oneshot::Sender<Response>),
     /// The beginning and the result of a wait.
     Wait(Option<oneshot::Sender<()>>, oneshot::Sender<Response>),
     /// The start of output.
@@ -340,12 +342,24 @@ impl EventLoop {
         // Clients that have disconnected need no answer.
         match self.askers.remove(&ask) {
             Some(Asker::Request(reply) | Asker::Wait(_, reply)) => drop(reply.send(response)),
+            Some(Asker::Named(reply)) => drop(reply.send(self.named(response))),
             Some(Asker::Reader(reply)) => {
                 if let Response::Refused(refusal) = response {
                     drop(reply.send(Err(refusal)));
                 }
             }
             Some(Asker::Following(_)) | None => {}
+        }
+    }
+
+    /// Adds the session's present name to an answer.
+    fn named(&self, response: Response) -> Response {
+        if matches!(response, Response::Refused(_) | Response::Elsewhere { .. }) {
+            return response;
+        }
+        Response::From {
+            session: self.session.present_name().map(str::to_owned),
+            response: Box::new(response),
         }
     }
 
@@ -368,7 +382,12 @@ impl EventLoop {
             Ask::Request(id, request, reply) => {
                 tracing::debug!(ask = id.0, request = name(&request), "request");
                 self.asked_at.insert(id, Instant::now());
-                self.askers.insert(id, Asker::Request(reply));
+                let asker = if matches!(request, Request::To { .. }) {
+                    Asker::Named(reply)
+                } else {
+                    Asker::Request(reply)
+                };
+                self.askers.insert(id, asker);
                 self.take(Input::Asked(id, request));
             }
             Ask::Wait {
@@ -540,6 +559,7 @@ fn kind(body: &Body) -> &'static str {
 /// Returns what a request is called in the log, without what it carries.
 fn name(request: &Request) -> &'static str {
     match request {
+        Request::To { request, .. } => name(request),
         Request::Whereabouts => "whereabouts",
         Request::Status => "status",
         Request::Look { .. } => "look",
@@ -553,6 +573,8 @@ fn name(request: &Request) -> &'static str {
         Request::Prune => "prune",
         Request::Wait(_) => "wait",
         Request::Cursor { .. } => "cursor",
+        Request::Log(_) => "log",
+        Request::Search(_) => "search",
         Request::Follow { .. } => "follow",
         Request::Explain { .. } => "explain",
         Request::MakeRoom { .. } => "make-room",

@@ -10,11 +10,13 @@ use super::notices::TmuxNotices;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::{LinkLook, SessionLink};
+use super::task_output::{read_task_log, search_task};
 use super::{Options, launches, stale_sessions, typing};
 use crate::model::{PaneId, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
+use crate::wire::{LogRequest, Response};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -74,6 +76,8 @@ impl LinkJobs {
             Job::Look(_) => "look",
             Job::Read { .. } => "read",
             Job::ReadEnd(..) => "read-end",
+            Job::ReadLog(..) => "read-log",
+            Job::Search(..) => "search",
             Job::Drain => "drain",
             Job::Kill(_) => "kill",
             Job::KillSession => "kill-session",
@@ -106,6 +110,12 @@ impl LinkJobs {
                         .map(|output| Outcome::End(Box::new(output)))
                         .map_err(text),
                 )
+            }
+            Job::ReadLog(task, request) => Done::of(Ok(self.read_log(&task, &request).await)),
+            Job::Search(task, pattern) => {
+                let mut connection = self.link.connection();
+                let found = search_task(&mut connection, &task, &pattern).await;
+                Done::of(found.map(Outcome::Matches).map_err(text))
             }
             Job::Drain => {
                 self.link.drain_output().await;
@@ -197,6 +207,16 @@ impl LinkJobs {
             Ok(LinkLook::NothingNew) => Done::of(Ok(Outcome::NothingNew)),
             Err(error) => Done::failed(with_causes(&error)),
         }
+    }
+
+    /// Reads the output of a task's present run.
+    async fn read_log(&mut self, task: &Task, request: &LogRequest) -> Outcome {
+        let Some(life) = self.link.life().cloned() else {
+            return Outcome::Answered(Box::new(Response::Unattached), None);
+        };
+        let log = read_task_log(&mut self.link.connection(), &life, task, request).await;
+        let response = log.map_or_else(|error| Response::Refused(error.refusal()), Response::Log);
+        Outcome::Answered(Box::new(response), None)
     }
 
     async fn read(

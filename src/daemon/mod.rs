@@ -31,6 +31,7 @@ mod stale_sessions;
 mod stdout;
 mod streams;
 mod succession;
+mod task_output;
 mod tty_poller;
 mod typing;
 
@@ -47,6 +48,7 @@ pub(crate) use launches::launched_run;
 pub(crate) use lock::{LockError, is_held};
 pub(crate) use ownership::resolve_name;
 pub(crate) use service_manager::ServiceManager;
+pub(crate) use task_output::{OutputError, read_task_log, search_task};
 pub(crate) use typing::{TypingError, type_into_task};
 
 use crate::config::Config;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::client::{ClientError, StartError};
 use crate::config::ConfigError;
-use crate::daemon::TypingError;
+use crate::daemon::{OutputError, TypingError};
 use crate::feed::FeedError;
 use crate::files::is_refusal;
 use crate::model::NameError;
@@ -69,9 +69,9 @@ pub(crate) enum OpsError {
     /// No task has this name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The task has no pane.
-    #[error("{0} has no pane")]
-    NoPane(String),
+    /// A task's output cannot be read.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// The directory that the command was started in does not exist or cannot be read.
     #[error("{}", no_directory(.error))]
     NoDirectory {
@@ -98,12 +98,6 @@ pub(crate) enum OpsError {
         #[source]
         source: io::Error,
     },
-    /// The cursor is invalid, or does not belong to this run.
-    #[error("{0}")]
-    Cursor(String),
-    /// The output behind the cursor is no longer in the history.
-    #[error("what the cursor pointed at is no longer in the task's history")]
-    CursorLost,
     /// The run's output was not stored.
     #[error("no output of run {run} of task `{name}` was kept")]
     NotKept {
@@ -145,6 +139,11 @@ pub(crate) enum OpsError {
 }
 
 impl OpsError {
+    /// Whether the daemon's version does not have the request.
+    pub(super) fn is_unknown_request(&self) -> bool {
+        matches!(self, Self::Client(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version)
+    }
+
     /// Returns the kind of failure.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
@@ -157,25 +156,19 @@ impl OpsError {
             | Self::NotKept { .. }
             | Self::Name(NameError::Missing { .. })
             | Self::Client(ClientError::NoDaemon) => ErrorKind::Missing,
-            Self::CursorLost => ErrorKind::Impossible,
+            Self::Output(error) => kind_of(error.kind()),
             Self::Launch(error) if error.is_usage() => ErrorKind::Usage,
             Self::Tmux(error) | Self::Typing(TypingError::Tmux(error)) if error.is_missing() => {
                 ErrorKind::Missing
             }
-            Self::Client(ClientError::Refused(refusal)) => match refusal.kind {
-                RefusalKind::Failed | RefusalKind::Version => ErrorKind::Failed,
-                RefusalKind::Usage => ErrorKind::Usage,
-                RefusalKind::Missing => ErrorKind::Missing,
-            },
+            Self::Client(ClientError::Refused(refusal)) => kind_of(refusal.kind),
             Self::Name(NameError::Ambiguous { .. })
             | Self::Feed(_)
             | Self::Folder { .. }
-            | Self::NoPane(_)
             | Self::OtherServer(_)
             | Self::NoDirectory { .. }
             | Self::Directory { .. }
             | Self::Runtime { .. }
-            | Self::Cursor(_)
             | Self::Archive(_)
             | Self::Config(_)
             | Self::Rule(_)
@@ -219,17 +212,16 @@ impl OpsError {
                 return refusal.hint.clone();
             }
             Self::Client(error) if is_other_version(error) => STOP_OLDER_DAEMON,
-            Self::CursorLost => "without --since, `tmux-task logs` prints what is left",
+            Self::Output(OutputError::Tmux(error)) => tmux_hint(error)?,
+            Self::Output(error) => error.hint()?,
             Self::Start(_) => {
                 "`tmux-task daemon` in the foreground shows what keeps it from starting"
             }
             Self::Usage(_)
             | Self::Feed(_)
             | Self::Folder { .. }
-            | Self::NoPane(_)
             | Self::Directory { .. }
             | Self::Runtime { .. }
-            | Self::Cursor(_)
             | Self::NotKept { .. }
             | Self::Archive(_)
             | Self::Config(_)
@@ -239,6 +231,15 @@ impl OpsError {
             | Self::Program(_) => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+fn kind_of(kind: RefusalKind) -> ErrorKind {
+    match kind {
+        RefusalKind::Failed | RefusalKind::Version => ErrorKind::Failed,
+        RefusalKind::Usage => ErrorKind::Usage,
+        RefusalKind::Missing => ErrorKind::Missing,
+        RefusalKind::Impossible => ErrorKind::Impossible,
     }
 }
 

@@ -14,11 +14,11 @@ use crate::tmux;
 use crate::wire::{ExplainedState, Explanation, Request, Response};
 
 /// Returns the daemon's explanation; without a daemon, that of a single look.
-pub(crate) async fn explain(session: &Session, name: &str) -> Result<Explanation, OpsError> {
+pub(crate) async fn explain(session: &mut Session, name: &str) -> Result<Explanation, OpsError> {
     let request = Request::Explain {
         task: name.to_owned(),
     };
-    match session.ask(&request).await? {
+    match session.ask_by_name(&request).await? {
         Some(Response::Explained(explanation)) => Ok(*explanation),
         Some(_) => Err(ClientError::Unexpected.into()),
         None => {

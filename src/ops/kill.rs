@@ -21,7 +21,7 @@ pub(crate) struct SessionToKill {
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
-    session: &Session,
+    session: &mut Session,
     names: Vec<String>,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::Kill {
@@ -62,7 +62,7 @@ pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, 
 
 /// Ends the session.
 pub(crate) async fn kill_all(
-    session: &Session,
+    session: &mut Session,
     target: &SessionToKill,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::KillAll {
@@ -77,7 +77,7 @@ pub(crate) async fn kill_all(
 }
 
 /// Removes ended tasks.
-pub(crate) async fn prune(session: &Session) -> Result<Vec<EndedTask>, OpsError> {
+pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsError> {
     if let Some(pruned) = ask(session, &Request::Prune).await? {
         return Ok(pruned);
     }
@@ -101,8 +101,8 @@ pub(crate) async fn prune(session: &Session) -> Result<Vec<EndedTask>, OpsError>
 }
 
 /// Sends a request to the daemon; `None` when none runs.
-async fn ask(session: &Session, request: &Request) -> Result<Option<Vec<EndedTask>>, OpsError> {
-    match session.ask(request).await? {
+async fn ask(session: &mut Session, request: &Request) -> Result<Option<Vec<EndedTask>>, OpsError> {
+    match session.ask_by_name(request).await? {
         None => Ok(None),
         Some(Response::Ended { tasks }) => Ok(Some(tasks)),
         Some(_) => Err(ClientError::Unexpected.into()),

@@ -5,21 +5,33 @@ use super::session::Session;
 use crate::client::ClientError;
 use crate::model::{Snapshot, StatusCounts, WindowId};
 use crate::prompt;
-use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine};
+use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine, TaskFields};
 
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
 /// has none.
-pub(crate) async fn list(session: &Session) -> Result<LsView, OpsError> {
-    match session.ask(&Request::List).await? {
+pub(crate) async fn list(session: &mut Session) -> Result<LsView, OpsError> {
+    match session.ask_by_name(&Request::List).await? {
         Some(Response::List(view)) => Ok(view),
         Some(_) => Err(ClientError::Unexpected.into()),
         None => Ok(unsupervised(session.look().await?)),
     }
 }
 
+/// Returns the task of this name or window id.
+pub(crate) async fn find(session: &mut Session, name: &str) -> Result<TaskFields, OpsError> {
+    let request = Request::Find {
+        task: name.to_owned(),
+    };
+    match session.ask_by_name(&request).await? {
+        Some(Response::Found(found)) => Ok(found.task),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        None => Ok(TaskFields::from(&*session.task(name).await?)),
+    }
+}
+
 /// Counts the tasks.
-pub(crate) async fn count(session: &Session) -> Result<StatusCounts, OpsError> {
-    match session.ask(&Request::Count).await? {
+pub(crate) async fn count(session: &mut Session) -> Result<StatusCounts, OpsError> {
+    match session.ask_by_name(&Request::Count).await? {
         Some(Response::Counted(counts)) => Ok(counts.into()),
         Some(_) => Err(ClientError::Unexpected.into()),
         None => Ok(counts_of(&unsupervised(session.look().await?))),

@@ -31,8 +31,8 @@ pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Sur
 pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
 pub(crate) use explain::explain;
 pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
-pub(crate) use list::{count, list};
-pub(crate) use logs::{Log, earlier_log, follow_log, present_log};
+pub(crate) use list::{count, find, list};
+pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
 pub(crate) use pending::owners_with_pending_follow_ups;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;

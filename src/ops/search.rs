@@ -1,52 +1,37 @@
 //! Finds a pattern in the output of tasks.
 
-use std::sync::Arc;
-
 use super::error::OpsError;
 use super::session::Session;
-use crate::model::Task;
-use crate::terminal::{Line, Pattern};
-use crate::tmux::{self, Style};
+use crate::client::ClientError;
+use crate::daemon::search_task;
+use crate::terminal::Pattern;
+use crate::wire::{Request, Response, SearchMatch, SearchRequest};
 
-/// A line that matches.
-#[derive(Debug)]
-pub(crate) struct Match {
-    pub(crate) task: Arc<Task>,
-    /// The line number in the pane's contents, from 1.
-    pub(crate) line_number: usize,
-    pub(crate) line: String,
-}
-
-/// Returns the matching lines of the task of this name, or of all tasks.
+/// Returns the lines of tasks' output that match. `pattern` is that of the request.
 pub(crate) async fn search(
-    session: &Session,
-    name: Option<&str>,
+    session: &mut Session,
+    request: SearchRequest,
     pattern: &Pattern,
-) -> Result<Vec<Match>, OpsError> {
-    let tasks = match name {
-        Some(name) => vec![session.task(name).await?],
-        None => {
-            let look = session.look().await?;
-            if !look.exists {
-                return Err(session.missing());
-            }
-            look.tasks.into_values().collect()
-        }
-    };
-    let mut found = Vec::new();
-    for task in &tasks {
-        let Some(pane) = task.pane else { continue };
-        let log = tmux::read_log(&mut session.connection(), pane, Style::Plain).await?;
-        for (index, line) in log.lines.into_iter().enumerate() {
-            let runs = [(line.len(), 1)];
-            if pattern.find(&Line::new(&line, &runs, true), 0).is_some() {
-                found.push(Match {
-                    task: Arc::clone(task),
-                    line_number: index + 1,
-                    line,
-                });
-            }
-        }
+) -> Result<Vec<SearchMatch>, OpsError> {
+    match session.ask_by_name(&Request::Search(request.clone())).await {
+        Ok(Some(Response::Matches { matches })) => return Ok(matches),
+        Ok(None) => {}
+        Ok(Some(_)) => return Err(ClientError::Unexpected.into()),
+        // tmux has the output as well.
+        Err(error) if error.is_unknown_request() => {}
+        Err(error) => return Err(error),
     }
-    Ok(found)
+    let look = session.look().await?;
+    if !look.exists {
+        return Err(session.missing());
+    }
+    let tasks = match &request.task {
+        Some(name) => vec![look.find_task(name)?],
+        None => look.tasks.values().collect(),
+    };
+    let mut matches = Vec::new();
+    for task in tasks {
+        matches.extend(search_task(&mut session.connection(), task, pattern).await?);
+    }
+    Ok(matches)
 }

@@ -8,19 +8,23 @@ use crate::daemon::type_into_task;
 use crate::wire::{Request, Response, SendRequest};
 
 /// Types into a task.
-pub(crate) async fn send(session: &Session, request: SendRequest) -> Result<(), OpsError> {
-    // An answer can be typed without a daemon that hangs, but only a daemon knows the prompt.
-    if session.is_daemon_silent && request.if_prompt.is_none() {
-        return send_directly(session, request).await;
-    }
-    let Some(mut daemon) = session.daemon().await? else {
-        return send_directly(session, request).await;
-    };
+pub(crate) async fn send(session: &mut Session, request: SendRequest) -> Result<(), OpsError> {
     // Sent once only: input that may have been typed must not be typed again.
-    match daemon.ask(&Request::Send(request)).await {
-        Ok(Response::Done) => Ok(()),
-        Ok(_) => Err(ClientError::Unexpected.into()),
-        Err(error) => Err(error.into()),
+    let sent = session
+        .ask_by_name_once(&Request::Send(request.clone()))
+        .await?;
+    match sent {
+        Some(Response::Done) => Ok(()),
+        Some(_) => Err(ClientError::Unexpected.into()),
+        // Text can be typed without a daemon that hangs, but only a daemon knows the prompt.
+        None if session.is_daemon_silent && request.if_prompt.is_some() => {
+            match session.ask_by_name(&Request::Send(request)).await? {
+                Some(Response::Done) => Ok(()),
+                Some(_) => Err(ClientError::Unexpected.into()),
+                None => Err(session.no_daemon()),
+            }
+        }
+        None => send_directly(session, request).await,
     }
 }
 

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::error::OpsError;
 use super::{lookup, session_name};
-use crate::client::{Client, ClientError, Start, connect_or_start};
+use crate::client::{Client, ClientError, NamedAnswer, Start, connect_or_start};
 use crate::clock;
 use crate::daemon::resolve_name;
 use crate::model::{Snapshot, Task, text};
@@ -20,7 +20,7 @@ use crate::paths::{FileLock, Paths, name_in};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target};
-use crate::wire::{Request, Response};
+use crate::wire::{RefusalKind, Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
@@ -28,6 +28,9 @@ const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 /// How long a daemon or tmux may take to say which session is meant. What is found on the disk
 /// needs neither, and any other request will time out again and report which one does not answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The maximum length of a displayed name, in characters.
+const MAX_NAME: usize = 4096;
 
 /// How long to wait before tmux is asked again how a run ended: without an attached client, nothing
 /// reports that tmux has collected it.
@@ -59,6 +62,17 @@ pub(crate) struct Session {
     pub(super) daemon_version: Option<String>,
     /// Whether a daemon exists and did not answer in time.
     pub(crate) is_daemon_silent: bool,
+    /// Whether the name is resolved.
+    is_settled: bool,
+    /// The daemon's socket, for whoever checks that the daemon answers.
+    socket: Arc<Mutex<PathBuf>>,
+}
+
+/// Whether a request may be sent again if its answer did not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeatable {
+    Yes,
+    No,
 }
 
 impl Session {
@@ -89,6 +103,7 @@ impl Session {
         };
         let server = Server::locate(&choice.server, &lookup)?;
         let paths = Paths::locate(server.socket(), &name, &lookup)?;
+        let socket = Arc::new(Mutex::new(paths.socket()));
         Ok(Self {
             name,
             server,
@@ -97,12 +112,15 @@ impl Session {
             client: RefCell::default(),
             daemon_version: None,
             is_daemon_silent: false,
+            is_settled: false,
+            socket,
         })
     }
 
     /// Resolves the name. The daemon knows it; without one tmux is asked once: the session may have
     /// been renamed.
     pub(crate) async fn settle(&mut self) -> Result<(), OpsError> {
+        self.is_settled = true;
         match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let socket = self.paths.socket();
@@ -148,8 +166,7 @@ impl Session {
             return Ok(());
         };
         self.daemon_version = found.version;
-        let is_same = |name: &String| *name == text::one_line(self.name.as_bytes(), 4096);
-        if found.name.as_ref().is_some_and(is_same) {
+        if found.name.as_ref().is_some_and(|name| self.is_named(name)) {
             return Ok(());
         }
         if let Some(other) = found.elsewhere {
@@ -164,7 +181,14 @@ impl Session {
     /// Uses the files of the session that is asked for like this.
     pub(crate) fn use_files_of(&mut self, asked: &str) -> Result<(), OpsError> {
         self.paths = Paths::locate(self.server.socket(), asked, &lookup)?;
+        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        *socket = self.paths.socket();
         Ok(())
+    }
+
+    /// Returns the daemon's socket. It changes if the session turns out to have other files.
+    pub(crate) fn daemon_socket(&self) -> Arc<Mutex<PathBuf>> {
+        Arc::clone(&self.socket)
     }
 
     /// Connects to the daemon; `None` when none runs.
@@ -209,6 +233,84 @@ impl Session {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// The same for a request with the session's name, which is resolved with it if it is not yet.
+    pub(crate) async fn ask_by_name(
+        &mut self,
+        request: &Request,
+    ) -> Result<Option<Response>, OpsError> {
+        match self.ask_first(request, Repeatable::Yes).await? {
+            Some(response) => Ok(Some(response)),
+            None => self.ask(request).await,
+        }
+    }
+
+    /// The same for a request that must not be repeated.
+    pub(crate) async fn ask_by_name_once(
+        &mut self,
+        request: &Request,
+    ) -> Result<Option<Response>, OpsError> {
+        if let Some(response) = self.ask_first(request, Repeatable::No).await? {
+            return Ok(Some(response));
+        }
+        if self.is_daemon_silent {
+            return Ok(None);
+        }
+        match self.daemon().await? {
+            Some(mut daemon) => Ok(Some(daemon.ask(request).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Sends a request that also resolves the session's name; `None` if the name is resolved and the
+    /// request is still to be sent, if there is a daemon.
+    async fn ask_first(
+        &mut self,
+        request: &Request,
+        repeatable: Repeatable,
+    ) -> Result<Option<Response>, OpsError> {
+        while !self.is_settled {
+            let Ok(mut daemon) = Client::connect(&self.paths.socket()).await else {
+                self.settle().await?;
+                break;
+            };
+            if daemon.pid().is_some_and(process::is_stopped) {
+                self.is_settled = true;
+                self.is_daemon_silent = true;
+                break;
+            }
+            let name = text::one_line(self.name.as_bytes(), MAX_NAME);
+            match daemon.ask_session(name, request).await {
+                Ok(NamedAnswer::Answered(name, response)) => {
+                    self.is_settled = true;
+                    if let Some(name) = name.filter(|name| !self.is_named(name)) {
+                        self.name = name;
+                    }
+                    self.client.replace(Some(daemon));
+                    return Ok(Some(response));
+                }
+                Ok(NamedAnswer::Elsewhere(asked)) if self.paths.asked != asked => {
+                    self.use_files_of(&asked)?;
+                }
+                // It was stopping when it was found.
+                Err(ClientError::Left) if repeatable == Repeatable::Yes => {}
+                // An older daemon does not know such requests, and has done nothing.
+                Err(ClientError::Refused(refusal))
+                    if matches!(refusal.kind, RefusalKind::Version | RefusalKind::Usage) =>
+                {
+                    self.settle().await?;
+                }
+                Ok(NamedAnswer::Elsewhere(_)) => self.settle().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether this is how the session's name is displayed.
+    fn is_named(&self, name: &str) -> bool {
+        name == text::one_line(self.name.as_bytes(), MAX_NAME)
     }
 
     /// Returns how to start a daemon for this session in the background.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::error::OpsError;
+use super::list::find;
 use super::lookup;
 use super::session::Session;
 use crate::client::{Client, ClientError};
@@ -16,17 +17,10 @@ pub(crate) const CHANNEL: &str = "channel";
 /// Returns a daemon to wait with, and the window of the task of this name. If the task does not
 /// exist, no daemon is started.
 pub(crate) async fn find_to_wait(
-    session: &Session,
+    session: &mut Session,
     name: &str,
 ) -> Result<(Client, String), OpsError> {
-    let find = Request::Find {
-        task: name.to_owned(),
-    };
-    let window = match session.ask(&find).await? {
-        Some(Response::Found(found)) => found.task.window_id,
-        Some(_) => return Err(ClientError::Unexpected.into()),
-        None => session.task(name).await?.window.to_string(),
-    };
+    let window = find(session, name).await?.window_id;
     let daemon = session.daemon_or_start().await?;
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
 }

@@ -7,10 +7,14 @@ use std::time::Duration;
 use super::effect::{Effect, LookOrder, Scope};
 use super::input::{AskId, Outcome};
 use super::machine::Session;
-use super::queue_items::{AfterLook, Command};
+use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
 use crate::model::{GoneReason, Level, Now, Task, WindowId};
-use crate::wire::{EndedTask, Refusal, RefusalKind, Response, RunRequest, SendRequest};
+use crate::terminal::Pattern;
+use crate::wire::{
+    EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch, SearchRequest,
+    SendRequest,
+};
 
 /// The maximum time between a launch and the wait that the launching command begins.
 const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
@@ -103,7 +107,12 @@ impl Session {
     }
 
     /// Processes the result of a command.
-    pub(super) fn command_done(&mut self, command: Command, outcome: Result<Outcome, String>) {
+    pub(super) fn command_done(
+        &mut self,
+        command: Command,
+        outcome: Result<Outcome, String>,
+        now: Now,
+    ) {
         match (command, outcome) {
             (Command::Archive(_) | Command::Answer(..), _) => {}
             (Command::Kill(ask, tasks, reason), Ok(Outcome::Killed(killed, done))) => {
@@ -139,6 +148,19 @@ impl Session {
                 Command::Launch(ask, _) | Command::Type(ask, ..),
                 Ok(Outcome::Answered(response, _)),
             ) => self.effects.push(Effect::Answer(ask, *response)),
+            (Command::ReadLog(ask, ..), Ok(Outcome::Answered(response, _))) => {
+                self.effects.push(Effect::Answer(ask, *response));
+            }
+            (Command::Search(search), outcome) => self.searched(*search, outcome),
+            (Command::Resolve(ask, session, request), Ok(Outcome::Whereabouts(found))) => {
+                match found.elsewhere {
+                    Some(asked) if found.name.as_ref() != Some(&session) => {
+                        let elsewhere = Response::Elsewhere { asked };
+                        self.effects.push(Effect::Answer(ask, elsewhere));
+                    }
+                    Some(_) | None => self.respond(ask, *request, now),
+                }
+            }
             (Command::Whereabouts(ask), Ok(Outcome::Whereabouts(whereabouts))) => {
                 self.effects
                     .push(Effect::Answer(ask, Response::Whereabouts(whereabouts)));
@@ -149,6 +171,8 @@ impl Session {
                 | Command::Kill(ask, ..)
                 | Command::KillSession(ask, _)
                 | Command::Prune(ask, _)
+                | Command::ReadLog(ask, ..)
+                | Command::Resolve(ask, ..)
                 | Command::Whereabouts(ask),
                 failed,
             ) => {
@@ -158,6 +182,92 @@ impl Session {
                 self.refuse(ask, RefusalKind::Failed, message);
             }
         }
+    }
+
+    /// Answers a request that named its session, or resolves the name: the session may have been
+    /// renamed, and its name given to another one.
+    pub(super) fn respond_to(
+        &mut self,
+        ask: AskId,
+        session: String,
+        request: Box<Request>,
+        now: Now,
+    ) {
+        if self.link.session_name.as_ref() == Some(&session) {
+            self.respond(ask, *request, now);
+        } else {
+            let resolve = Command::Resolve(ask, session, request);
+            self.jobs.push_command(resolve);
+        }
+    }
+
+    /// Begins a search, in the task of this name or in all tasks.
+    pub(super) fn search(&mut self, ask: AskId, request: &SearchRequest) {
+        let SearchRequest {
+            task,
+            pattern,
+            regex,
+            ignore_case,
+        } = request;
+        let pattern = match Pattern::parse(pattern, *regex, *ignore_case) {
+            Ok(pattern) => Arc::new(pattern),
+            Err(error) => return self.refuse(ask, RefusalKind::Usage, error.to_string()),
+        };
+        let tasks = match task {
+            Some(name) => self.find_task(name).map(|task| vec![task]),
+            None => self.existing_tasks(),
+        };
+        let mut rest = match tasks {
+            Ok(tasks) => tasks,
+            Err(refusal) => {
+                let refused = Response::Refused(refusal);
+                return self.effects.push(Effect::Answer(ask, refused));
+            }
+        };
+        rest.reverse();
+        self.search_next(ask, pattern, rest, Vec::new());
+    }
+
+    /// Searches the last of these tasks, or answers.
+    fn search_next(
+        &mut self,
+        ask: AskId,
+        pattern: Arc<Pattern>,
+        mut rest: Vec<Arc<Task>>,
+        matches: Vec<SearchMatch>,
+    ) {
+        let Some(task) = rest.pop() else {
+            let matches = Response::Matches { matches };
+            return self.effects.push(Effect::Answer(ask, matches));
+        };
+        self.jobs.push_command(Command::Search(Box::new(Search {
+            ask,
+            pattern,
+            task,
+            rest,
+            matches,
+        })));
+    }
+
+    /// Goes on with the next task of a search.
+    fn searched(&mut self, search: Search, outcome: Result<Outcome, String>) {
+        let Search {
+            ask,
+            pattern,
+            task,
+            rest,
+            mut matches,
+        } = search;
+        match outcome {
+            Ok(Outcome::Matches(found)) => matches.extend(found),
+            // Its window was closed meanwhile.
+            Err(error) if self.task(task.window).is_none() => {
+                tracing::debug!(error, window = %task.window, "not searched");
+            }
+            Ok(_) => tracing::error!("a search brought something else"),
+            Err(error) => return self.refuse(ask, RefusalKind::Failed, error),
+        }
+        self.search_next(ask, pattern, rest, matches);
     }
 
     /// Continues after a look.

@@ -8,7 +8,8 @@ use crate::model::{
     Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
     TaskBoard, WindowId,
 };
-use crate::wire::{Checkpoint, Explanation, Response, RunRequest, SendRequest};
+use crate::terminal::Pattern;
+use crate::wire::{Checkpoint, Explanation, LogRequest, Response, RunRequest, SendRequest};
 
 use super::wait_entry::Entry;
 
@@ -77,6 +78,10 @@ pub(crate) enum Job {
     },
     /// Read the screen of a pane and this many rows above it, without following it.
     ReadEnd(PaneId, usize),
+    /// Read the output of a task's present run.
+    ReadLog(Arc<Task>, LogRequest),
+    /// Search the output of a task's present run.
+    Search(Arc<Task>, Arc<Pattern>),
     /// Wait until all output of followed panes has arrived.
     Drain,
     /// Start a task, or run it again in its slot.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::{Bookmark, Level, Now, PaneId, Seq, SessionLife, Snapshot, WindowId};
 use crate::terminal::PaneOutput;
-use crate::wire::{Checkpoint, Request, Response, Whereabouts};
+use crate::wire::{Checkpoint, Request, Response, SearchMatch, Whereabouts};
 
 use super::wait_entry::Entry;
 
@@ -100,6 +100,8 @@ pub(crate) enum Outcome {
     Whereabouts(Whereabouts),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
+    /// The lines of a task's output that match.
+    Matches(Vec<SearchMatch>),
     /// Notices to be recorded, with their levels.
     Notices(Vec<(Level, String)>),
     /// Done, without a result.

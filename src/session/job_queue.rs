@@ -310,7 +310,11 @@ fn next_command(command: Command) -> Next {
             )
         }
         Command::Cleanup(_) => Job::Cleanup,
-        Command::Whereabouts(_) => Job::Whereabouts,
+        Command::Whereabouts(_) | Command::Resolve(..) => Job::Whereabouts,
+        Command::ReadLog(_, task, request) => Job::ReadLog(Arc::clone(task), request.clone()),
+        Command::Search(search) => {
+            Job::Search(Arc::clone(&search.task), Arc::clone(&search.pattern))
+        }
         Command::Archive(task) => Job::Archive(Arc::clone(task)),
         Command::Answer(ask, response) => return Next::Answer(*ask, response.clone()),
     };

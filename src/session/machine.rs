@@ -212,6 +212,12 @@ impl Session {
         &self.session_name
     }
 
+    /// Returns the name that it had in the last look; `None` while it is missing.
+    #[must_use]
+    pub(crate) fn present_name(&self) -> Option<&str> {
+        self.link.session_name.as_deref()
+    }
+
     /// Returns what keeps it from working now, if anything.
     #[must_use]
     pub(crate) fn problem(&self) -> Option<&str> {
@@ -330,7 +336,7 @@ impl Session {
                 self.followed = None;
                 self.pane_read(read, outcome, now);
             }
-            Purpose::Command(command) => self.command_done(command, outcome),
+            Purpose::Command(command) => self.command_done(command, outcome, now),
             Purpose::Drain | Purpose::Archive => {}
             Purpose::Chore => {
                 if let Ok(Outcome::Notices(notices)) = outcome {

@@ -34,9 +34,9 @@ mod wait_result;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh};
 pub(crate) use input::{AskId, Change, Coverage, Input, LinkState, Look, Outcome, StoreState};
-pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};
 pub(crate) use names::{is_list_needed, owners_of_names};

@@ -59,7 +59,10 @@ mod tests {
         );
         assert_eq!(owners(&[("renamed", life(1))]), (renamed, None));
         // It has been given its name back.
-        assert_eq!(owners(&[("work", life(1))]), (Some("work".to_owned()), None));
+        assert_eq!(
+            owners(&[("work", life(1))]),
+            (Some("work".to_owned()), None)
+        );
         assert_eq!(owners(&[("work", life(2))]), (None, Some(2)));
     }
 }

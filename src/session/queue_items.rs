@@ -7,7 +7,10 @@ use super::input::AskId;
 use super::listeners::EndedWait;
 use super::wait_entry::Entry;
 use crate::model::{GoneReason, PaneId, Task};
-use crate::wire::{Explanation, Request, Response, RunRequest, SendRequest};
+use crate::terminal::Pattern;
+use crate::wire::{
+    Explanation, LogRequest, Request, Response, RunRequest, SearchMatch, SendRequest,
+};
 
 /// Steps that come before everything else, in order.
 #[derive(Debug)]
@@ -61,10 +64,27 @@ pub(super) enum Command {
     Prune(AskId, Vec<Arc<Task>>),
     Cleanup(AskId),
     Whereabouts(AskId),
+    /// Resolve the name of a request whose session had another name in the last look.
+    Resolve(AskId, String, Box<Request>),
+    /// Read the output of a task's run.
+    ReadLog(AskId, Arc<Task>, LogRequest),
+    Search(Box<Search>),
     /// Archive the output of this run before the next command.
     Archive(Arc<Task>),
     /// Everything before it is done.
     Answer(AskId, Response),
+}
+
+/// A search in the output of tasks, one after the other.
+#[derive(Debug)]
+pub(super) struct Search {
+    pub(super) ask: AskId,
+    pub(super) pattern: Arc<Pattern>,
+    /// The task to search next.
+    pub(super) task: Arc<Task>,
+    /// Those after it, in reverse order.
+    pub(super) rest: Vec<Arc<Task>>,
+    pub(super) matches: Vec<SearchMatch>,
 }
 
 /// The read of a pane that is followed from there on.

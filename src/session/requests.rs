@@ -20,8 +20,20 @@ const NO_SESSION_HINT: &str =
 impl Session {
     /// Processes a request. It is answered after a look at what it is about.
     pub(super) fn ask(&mut self, ask: AskId, request: Request) {
+        match self.order_for(ask, &request) {
+            Some(order) => self.order_then(order, AfterLook::Answer(ask, request)),
+            None => {
+                let message = "this is not for the session".to_owned();
+                self.refuse(ask, RefusalKind::Usage, message);
+            }
+        }
+    }
+
+    /// Returns the look that a request needs; `None` for requests that do not concern the session.
+    fn order_for(&mut self, ask: AskId, request: &Request) -> Option<LookOrder> {
         let of = |window: &String| LookOrder::of(window.parse::<WindowId>());
-        let order = match &request {
+        Some(match request {
+            Request::To { request, .. } => return self.order_for(ask, request),
             Request::Whereabouts | Request::Count | Request::Find { .. } => barrier([]),
             Request::Kill { .. } => barrier([]),
             Request::List => self.order_for_list(),
@@ -48,21 +60,23 @@ impl Session {
                 of(window)
             }
             Request::Cursor { window } => of(window),
+            Request::Log(log) => barrier(self.windows_named(&log.task)),
+            Request::Search(search) => {
+                let name = search.task.as_ref();
+                barrier(name.map_or_else(Vec::new, |name| self.windows_named(name)))
+            }
             Request::Status
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
             | Request::MakeRoom { .. }
-            | Request::RemoveConsumer { .. } => {
-                let message = "this is not for the session".to_owned();
-                return self.refuse(ask, RefusalKind::Usage, message);
-            }
-        };
-        self.order_then(order, AfterLook::Answer(ask, request));
+            | Request::RemoveConsumer { .. } => return None,
+        })
     }
 
     pub(super) fn respond(&mut self, ask: AskId, request: Request, now: Now) {
         match request {
+            Request::To { session, request } => self.respond_to(ask, session, request, now),
             Request::Whereabouts => self.jobs.push_command(Command::Whereabouts(ask)),
             Request::List => {
                 let view = self.view(now);
@@ -125,6 +139,14 @@ impl Session {
             Request::Wait(request) => self.begin_wait(ask, &request, now),
             Request::Follow { window, raw } => self.begin_reader(ask, &window, raw),
             Request::Cursor { window } => self.read_cursor(ask, &window),
+            Request::Log(request) => match self.find_task(&request.task) {
+                Ok(task) => self.jobs.push_command(Command::ReadLog(ask, task, request)),
+                Err(refusal) => {
+                    let refused = Response::Refused(refusal);
+                    self.effects.push(Effect::Answer(ask, refused));
+                }
+            },
+            Request::Search(request) => self.search(ask, &request),
             Request::Explain { task } => {
                 let explained = self.find_task(&task).map(|task| self.explain(&task, now));
                 let response = match explained {
@@ -154,9 +176,7 @@ impl Session {
     /// Returns the task of this name or window id, as of the last look.
     pub(super) fn find_task(&self, name: &str) -> Result<Arc<Task>, Refusal> {
         let Some(look) = self.engine.before().filter(|look| look.exists) else {
-            let message = format!("no session `{}`", self.session_name);
-            let missing = Refusal::new(RefusalKind::Missing, message);
-            return Err(missing.with_hint(NO_SESSION_HINT));
+            return Err(self.missing());
         };
         match look.find_task(name) {
             Ok(task) => Ok(Arc::clone(task)),
@@ -168,6 +188,17 @@ impl Session {
                 Err(Refusal::new(kind, error.to_string()).with_hint(error.hint()))
             }
         }
+    }
+
+    /// Returns all tasks of the last look, if the session exists.
+    pub(super) fn existing_tasks(&self) -> Result<Vec<Arc<Task>>, Refusal> {
+        let exists = self.engine.before().is_some_and(|look| look.exists);
+        exists.then(|| self.tasks()).ok_or_else(|| self.missing())
+    }
+
+    fn missing(&self) -> Refusal {
+        let message = format!("no session `{}`", self.session_name);
+        Refusal::new(RefusalKind::Missing, message).with_hint(NO_SESSION_HINT)
     }
 
     /// Returns the look for a list. With few windows: everything. With many: everything reported,

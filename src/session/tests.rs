@@ -6,7 +6,10 @@ use crate::engine::{Engine, Memory, Settings};
 use crate::model::test_notation::snapshot;
 use crate::model::{Body, Now, PaneId};
 use crate::terminal::PaneOutput;
-use crate::wire::{ConditionFields, Request, Response, RunRequest, WaitRequest};
+use crate::wire::{
+    ConditionFields, Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest,
+    TypedInput, WaitRequest, Whereabouts,
+};
 
 const PANE: PaneId = PaneId(1);
 
@@ -94,6 +97,13 @@ impl Driver {
                 }
                 Effect::Answer(ask, Response::Refused(refusal)) => {
                     format!("refuse {}: {}", ask.0, refusal.message)
+                }
+                Effect::Answer(ask, Response::Matches { matches }) => {
+                    let lines = matches.iter().map(|found| found.line.as_str());
+                    format!("answer {} {}", ask.0, lines.collect::<Vec<_>>().join(" "))
+                }
+                Effect::Answer(ask, Response::Elsewhere { asked }) => {
+                    format!("answer {} elsewhere: {asked}", ask.0)
                 }
                 Effect::Answer(ask, _) => format!("answer {}", ask.0),
                 Effect::Begun(ask) => format!("begun {}", ask.0),
@@ -277,6 +287,8 @@ fn describe(job: &Job) -> String {
         Job::Kill(windows) => format!("kill {windows:?}"),
         Job::Archive(task) => format!("archive {}", task.window),
         Job::Type(task, ..) => format!("type {}", task.window),
+        Job::ReadLog(task, _) => format!("read log of {}", task.window),
+        Job::Search(task, _) => format!("search {}", task.window),
         Job::KillSession
         | Job::Prune(_)
         | Job::Cleanup
@@ -823,6 +835,98 @@ fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
     driver.now = driver.now.after(Duration::from_millis(1));
     driver.input(Input::Due);
     driver.did(&["look Sure @2"]);
+}
+
+#[test]
+fn looks_go_between_the_tasks_of_a_search() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8; @3#1 c running pid=9";
+    let mut driver = Driver::new(shown);
+    driver.ask(Request::Search(SearchRequest {
+        task: None,
+        pattern: "x".to_owned(),
+        regex: false,
+        ignore_case: false,
+    }));
+    driver.did(&["look Reported barrier"]);
+    driver.outcome(Outcome::Looked(None));
+    driver.did(&["search @1"]);
+    let found = |line: &str| {
+        Outcome::Matches(vec![SearchMatch {
+            window_id: String::new(),
+            window_name: String::new(),
+            run: None,
+            line_number: 1,
+            line: line.to_owned(),
+        }])
+    };
+    driver.input(Input::Changed(Change::Windows));
+    driver.outcome(found("one"));
+    driver.did(&["look Reported"]);
+    driver.look_at(
+        Coverage::Reported,
+        "life 1; @1#1 a running pid=7; @3#1 c running pid=9",
+    );
+    driver.take();
+    // A window that was closed meanwhile has no lines.
+    assert!(driver.job.take().is_some());
+    driver.input(Input::Done(Err("can't find pane: %2".to_owned())));
+    driver.did(&["search @3"]);
+    driver.outcome(found("three"));
+    driver.did(&["answer 1 one three"]);
+    // A task that still exists was not searched: the answer would not be complete.
+    driver.ask(Request::Search(SearchRequest {
+        task: Some("a".to_owned()),
+        pattern: "x".to_owned(),
+        regex: false,
+        ignore_case: false,
+    }));
+    driver.outcome(Outcome::Looked(None));
+    driver.take();
+    assert!(driver.job.take().is_some());
+    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
+    driver.did(&["refuse 2: tmux does not answer"]);
+}
+
+#[test]
+fn a_request_that_names_another_session_does_nothing() {
+    let shown = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(shown);
+    let ask = |driver: &mut Driver, session: &str| {
+        driver.ask(Request::To {
+            session: session.to_owned(),
+            request: Box::new(Request::Send(SendRequest {
+                task: "a".to_owned(),
+                input: TypedInput::Text("x".to_owned()),
+                enter: true,
+                if_prompt: None,
+            })),
+        });
+        driver.outcome(Outcome::Looked(None));
+        driver.take()
+    };
+    let whereabouts = |name: &str, elsewhere: Option<&str>| {
+        Outcome::Whereabouts(Whereabouts {
+            name: Some(name.to_owned()),
+            elsewhere: elsewhere.map(str::to_owned),
+            version: None,
+        })
+    };
+    assert_eq!(
+        ask(&mut driver, "work"),
+        ["look Reported barrier", "type @1"]
+    );
+    driver.outcome(Outcome::Answered(Box::new(Response::Done), None));
+    driver.did(&["answer 1"]);
+    assert_eq!(
+        ask(&mut driver, "former"),
+        ["look Reported barrier", "Whereabouts"]
+    );
+    driver.outcome(whereabouts("work", Some("other")));
+    driver.did(&["answer 2 elsewhere: other"]);
+    // The former name of this session, which no other one has.
+    ask(&mut driver, "former");
+    driver.outcome(whereabouts("work", None));
+    driver.did(&["type @1"]);
 }
 
 #[test]

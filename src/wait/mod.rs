@@ -8,7 +8,7 @@ mod cursor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, locate};
+pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 
 use crate::model::{Exit, Now, Prompt, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};

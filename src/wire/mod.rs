@@ -9,6 +9,7 @@ mod consumer;
 mod doctor;
 mod explain;
 mod listing;
+mod output;
 mod protocol;
 mod record;
 mod saved;
@@ -29,6 +30,7 @@ pub use consumer::{
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use listing::{LsTask, LsView, TaskStateName};
+pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_request, request_line};
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,

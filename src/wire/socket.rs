@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, EventFields, EventType, Explanation, Kind,
-    LaunchedRun, LsTask, LsView, RecordBody, RunRequest, SendRequest, TaskCounts, WaitRequest,
-    WaitResult,
+    LaunchedRun, LogRequest, LsTask, LsView, RecordBody, RunRequest, SearchMatch, SearchRequest,
+    SendRequest, TaskCounts, TaskLog, WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -16,6 +16,14 @@ use crate::model::{Millis, Seq};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
+    /// A request to the daemon of the session that has this name. If that is another session by now,
+    /// the answer is [`Response::Elsewhere`], and nothing is done.
+    To {
+        /// The session's name.
+        session: String,
+        /// The request.
+        request: Box<Request>,
+    },
     /// Which session the daemon supervises.
     Whereabouts,
     /// The daemon's status.
@@ -70,6 +78,10 @@ pub enum Request {
         /// The window's id.
         window: String,
     },
+    /// The output of a task's present run.
+    Log(LogRequest),
+    /// The lines of tasks' output that match a pattern.
+    Search(SearchRequest),
     /// A task's output from here on, line by line, until its run ends.
     Follow {
         /// The window's id.
@@ -179,6 +191,18 @@ impl After {
 pub enum Response {
     /// The request was carried out.
     Done,
+    /// The answer to [`Request::To`].
+    From {
+        /// The session's present name; `None` when the session is missing.
+        session: Option<String>,
+        /// The answer.
+        response: Box<Response>,
+    },
+    /// The name in [`Request::To`] belongs to another session.
+    Elsewhere {
+        /// How that session is asked for.
+        asked: String,
+    },
     /// The session.
     Whereabouts(Whereabouts),
     /// The daemon's status.
@@ -202,6 +226,13 @@ pub enum Response {
     Cursor {
         /// For `--since`.
         cursor: String,
+    },
+    /// The output of a run.
+    Log(TaskLog),
+    /// The lines that match.
+    Matches {
+        /// The lines, by window and line number.
+        matches: Vec<SearchMatch>,
     },
     /// The tasks that were ended or removed.
     Ended {
@@ -283,6 +314,8 @@ pub enum RefusalKind {
     Usage,
     /// No such session or task.
     Missing,
+    /// It is no longer available.
+    Impossible,
     /// The client's version differs from the daemon's.
     Version,
 }

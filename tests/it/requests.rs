@@ -61,6 +61,20 @@ fn commands_beside_a_daemon_start_no_tmux() {
     let mut secret = world.command(World::program());
     secret.args(["send", "first", "--secret"]);
     Output::with_input(secret, "hunter2\n").ok();
+    let log = world.task(["logs", "first", "--json"]);
+    let log: Value = serde_json::from_str(log.ok()).unwrap();
+    let cursor = log["cursor"].as_str().unwrap();
+    world.task(["logs", "first", "--raw", "-n", "3"]).ok();
+    world.task(["logs", "first", "--since", cursor]).ok();
+    assert_eq!(
+        world
+            .task(["search", "^up$", "--regex"])
+            .ok()
+            .lines()
+            .count(),
+        1
+    );
+    assert_eq!(world.task(["search", "nowhere", "first"]).code, 1);
     world.task(["kill", "api"]).ok();
     world.task(["prune"]).ok();
 
@@ -68,6 +82,82 @@ fn commands_beside_a_daemon_start_no_tmux() {
     assert_eq!(ran, "", "a command ran tmux");
     let shown = world.tmux(["capture-pane", "-p", "-t", "=work:first"]);
     assert!(shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn a_command_is_one_request() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_LOG", "debug");
+    world.run("api", "echo up; exec sleep 1000");
+    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
+    let requests = || -> Vec<String> {
+        let text = std::fs::read_to_string(&log).unwrap();
+        let named = text.lines().filter_map(|line| line.split_once(" request="));
+        let name = |(_, name): (&str, &str)| name.trim_matches('"').to_owned();
+        named.map(name).collect()
+    };
+    let n_before = requests().len();
+    for command in [
+        &["ls"][..],
+        &["status"],
+        &["explain", "api"],
+        &["send", "api", "x"],
+        &["logs", "api"],
+        &["search", "up"],
+        &["kill", "api"],
+        &["prune"],
+    ] {
+        world.task(command).ok();
+    }
+    assert_eq!(
+        requests()[n_before..],
+        [
+            "list", "count", "explain", "send", "log", "search", "kill", "prune"
+        ]
+    );
+}
+
+#[test]
+fn logs_and_search_mean_the_same_with_and_without_a_daemon() {
+    let mut world = World::new();
+    world.run("api", "echo one; echo two; exec sleep 1000");
+    world.run("other", "echo two; exec sleep 1000");
+    world.until_shows("=work:api", "two");
+    world.until_shows("=work:other", "two");
+    let mut cursors = Vec::new();
+    for is_supervised in [true, false] {
+        if !is_supervised {
+            world.task(["daemon", "stop"]).ok();
+            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        }
+        assert_eq!(world.task(["logs", "api"]).ok(), "one\ntwo\n");
+        let log = world.task(["logs", "api", "--json"]);
+        let log: Value = serde_json::from_str(log.ok()).unwrap();
+        assert_eq!(log["lines"], serde_json::json!(["one", "two"]));
+        let cursor = log["cursor"].as_str().unwrap().to_owned();
+        assert_eq!(world.task(["logs", "api", "--since", &cursor]).ok(), "");
+        world.task(["logs", "other", "--since", &cursor]).fails(
+            1,
+            "tmux-task: logs: the cursor is of another task or of another life of the session",
+        );
+        assert_eq!(world.task(["logs", "api", "--since", "c1.x"]).code, 2);
+        let missing = "no task `nope` in session `work`\nhint: `tmux-task ls` lists them";
+        world
+            .task(["logs", "nope"])
+            .fails(3, &format!("tmux-task: logs: {missing}"));
+        let found = world.task(["search", "two", "--json"]);
+        let found: Value = serde_json::from_str(found.ok()).unwrap();
+        let found = found.as_array().unwrap().iter();
+        let found: Vec<_> = found
+            .map(|found| (found["windowName"].as_str(), found["lineNumber"].as_u64()))
+            .collect();
+        assert_eq!(found, [(Some("api"), Some(2)), (Some("other"), Some(1))]);
+        world
+            .task(["search", "two", "nope"])
+            .fails(3, &format!("tmux-task: search: {missing}"));
+        cursors.push(cursor);
+    }
+    assert_eq!(cursors[0], cursors[1]);
 }
 
 #[test]

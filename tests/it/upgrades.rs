@@ -115,7 +115,7 @@ fn serve(
                 "whereabouts" => whereabouts.clone(),
                 "makeRoom" => makes_room.clone(),
                 "run" => json!({"answer": "unattached"}),
-                "list" => json!({"answer": "refused", "kind": "version",
+                "list" | "to" => json!({"answer": "refused", "kind": "version",
                                  "message": "the daemon of this session is version 999.0.0",
                                  "hint": "update this program: the daemon is newer"}),
                 _ => json!({"answer": "done"}),

@@ -1,0 +1,156 @@
+//! The output of a task's present run: read whole, from a cursor on, or searched.
+
+use crate::model::{SessionLife, Task};
+use crate::terminal::{Line, Pattern};
+use crate::tmux::{self, Connection, History, Style, TmuxError};
+use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
+use crate::wire::{LogRequest, Refusal, RefusalKind, SearchMatch, TaskLog};
+
+/// Why a task's output cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    /// The task has no pane.
+    #[error("{0} has no pane")]
+    NoPane(String),
+    /// The text is not a cursor.
+    #[error(transparent)]
+    NoCursor(#[from] CursorError),
+    /// The cursor does not belong to this run.
+    #[error("{0}")]
+    OtherCursor(String),
+    /// The output behind the cursor is no longer in the history.
+    #[error("what the cursor pointed at is no longer in the task's history")]
+    CursorLost,
+    /// tmux.
+    #[error(transparent)]
+    Tmux(#[from] TmuxError),
+}
+
+impl OutputError {
+    /// Returns the kind of failure.
+    #[must_use]
+    pub(crate) fn kind(&self) -> RefusalKind {
+        match self {
+            Self::NoCursor(_) => RefusalKind::Usage,
+            Self::CursorLost => RefusalKind::Impossible,
+            Self::Tmux(error) if error.is_missing() => RefusalKind::Missing,
+            Self::NoPane(_) | Self::OtherCursor(_) | Self::Tmux(_) => RefusalKind::Failed,
+        }
+    }
+
+    /// Returns what the user can do about it.
+    #[must_use]
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::CursorLost => Some("without --since, `tmux-task logs` prints what is left"),
+            Self::NoPane(_) | Self::NoCursor(_) | Self::OtherCursor(_) | Self::Tmux(_) => None,
+        }
+    }
+
+    /// Returns it as an answer to a request.
+    pub(super) fn refusal(&self) -> Refusal {
+        let refusal = Refusal::new(self.kind(), self.to_string());
+        match self.hint() {
+            Some(hint) => refusal.with_hint(hint),
+            None => refusal,
+        }
+    }
+}
+
+/// Reads the output of a task's present run.
+///
+/// # Errors
+///
+/// When it cannot be read, or not from the cursor on.
+pub(crate) async fn read_task_log(
+    connection: &mut Connection<'_>,
+    life: &SessionLife,
+    task: &Task,
+    request: &LogRequest,
+) -> Result<TaskLog, OutputError> {
+    let pane = task.pane;
+    let pane = pane.ok_or_else(|| OutputError::NoPane(task.name.clone()))?;
+    let run = task.run.unwrap_or(1);
+    let (lines, end) = match &request.since {
+        None => {
+            let style = if request.raw {
+                Style::Raw
+            } else {
+                Style::Plain
+            };
+            let log = tmux::read_log(connection, pane, style).await?;
+            (log.lines, log.end)
+        }
+        Some(text) => {
+            let cursor: Cursor = text.parse()?;
+            check(&cursor, life, task, run)?;
+            let output = tmux::read_output(connection, pane, History::Whole).await?;
+            let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
+            let AnchorPosition::At(row) = located else {
+                return Err(OutputError::CursorLost);
+            };
+            (output.lines_from(row, cursor.anchor.column), output)
+        }
+    };
+    let (column, _) = end.cursor;
+    let cursor = Cursor {
+        life: Cursor::life_of(life),
+        window: task.window,
+        run,
+        anchor: Anchor::at(&end.rows, end.first_row(), end.cursor_row(), column),
+    };
+    Ok(TaskLog {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+        run: task.run,
+        lines,
+        cursor: Some(cursor.to_string()),
+    })
+}
+
+/// Checks that a cursor is of this run.
+fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(), OutputError> {
+    if cursor.window != task.window || cursor.life != Cursor::life_of(life) {
+        let why = "the cursor is of another task or of another life of the session";
+        return Err(OutputError::OtherCursor(why.to_owned()));
+    }
+    if cursor.run != run {
+        let why = format!(
+            "the cursor is of run {}, the task is at run {run}",
+            cursor.run
+        );
+        return Err(OutputError::OtherCursor(why));
+    }
+    Ok(())
+}
+
+/// Returns the lines of a task's output that match; none if the task has no pane.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn search_task(
+    connection: &mut Connection<'_>,
+    task: &Task,
+    pattern: &Pattern,
+) -> Result<Vec<SearchMatch>, TmuxError> {
+    let Some(pane) = task.pane else {
+        return Ok(Vec::new());
+    };
+    let log = tmux::read_log(connection, pane, Style::Plain).await?;
+    let is_match = |line: &String| {
+        let runs = [(line.len(), 1)];
+        pattern.find(&Line::new(line, &runs, true), 0).is_some()
+    };
+    let lines = log.lines.into_iter().enumerate();
+    let found = lines.filter(|(_, line)| is_match(line));
+    Ok(found
+        .map(|(index, line)| SearchMatch {
+            window_id: task.window.to_string(),
+            window_name: task.name.clone(),
+            run: task.run,
+            line_number: index + 1,
+            line,
+        })
+        .collect())
+}
