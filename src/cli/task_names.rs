@@ -28,7 +28,7 @@ fn names(choice: &SessionChoice) -> Option<Vec<CompletionCandidate>> {
         let list = async {
             let mut session = Session::named(choice).ok()?;
             session.settle().await.ok()?;
-            ops::list(&session).await.ok()
+            ops::list(&mut session).await.ok()
         };
         tokio::time::timeout(LIMIT, list).await.ok()?
     });
