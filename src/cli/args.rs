@@ -364,9 +364,10 @@ pub(crate) struct Feed {
     /// Only notices and follow-ups for this owner, CLIENT:ID, and for everyone; events of all
     #[arg(long, value_name = "ID")]
     pub(crate) owner: Option<String>,
-    /// How to print a record
-    #[arg(long, value_enum, default_value_t = FeedFormat::Json)]
-    pub(crate) format: FeedFormat,
+    /// How to print a record [default: json; text on a terminal, where each event is printed once
+    /// unless --kind says what to print]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<FeedFormat>,
 }
 
 /// Reading as a consumer.

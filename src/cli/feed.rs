@@ -1,6 +1,7 @@
 //! `feed`: prints stored and live records.
 
 use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,20 +14,33 @@ use crate::clock;
 use crate::feed::{self, FeedError, Line, Sequence, WholeLines};
 use crate::model::{Millis, Seq};
 use crate::ops::Session;
-use crate::wire::{After, Filter, ReaderStart, RecordBody, parse_rfc3339};
+use crate::wire::{self, After, Filter, ReaderStart, RecordBody, parse_rfc3339};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let session = context.session("feed").await?;
+    // A consumer is a program, also if its output is shown.
+    let is_for_user =
+        args.format.is_none() && args.consume.consumer.is_none() && io::stdout().is_terminal();
+    let format = args.format.unwrap_or(if is_for_user {
+        FeedFormat::Text
+    } else {
+        FeedFormat::Json
+    });
+    let mut kinds: Vec<wire::Kind> = args.kind.into_iter().map(Into::into).collect();
+    if is_for_user && kinds.is_empty() {
+        // A notice or a follow-up says again what events have said.
+        kinds.push(wire::Kind::Event);
+    }
     let filter = Filter::new(
-        args.kind.into_iter().map(Into::into).collect(),
+        kinds,
         args.types.into_iter().map(Into::into).collect(),
         args.task,
     )
     .for_owner(args.owner);
     if args.consume.consumer.is_some() {
-        consume::follow(context, &session, args.consume, filter, args.format).await
+        consume::follow(context, &session, args.consume, filter, format).await
     } else if args.follow {
-        follow(context, &session, args.after, filter, args.format).await
+        follow(context, &session, args.after, filter, format).await
     } else {
         // It is on the disk.
         context.limit.lift();
@@ -34,7 +48,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
             n_records: args.lines.unwrap_or(usize::MAX),
             since: args.since.map(earliest),
         };
-        print_kept(&session, args.after.as_ref(), filter, &last, args.format)
+        print_kept(&session, args.after.as_ref(), filter, &last, format)
     }
 }
 

@@ -640,3 +640,28 @@ fn a_stream_whose_reader_leaves_ends_at_once() {
     world.until_true("it leaves", || has_ended(pid(child.id().into())));
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn on_a_terminal_the_feed_is_text_and_has_each_event_once() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.run("web", "exit 3");
+    world.until_delivered("exited", "web");
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let program = World::program().display();
+    let feed = format!("env -u TMUX '{program}' -S '{socket}' -s work feed; exec cat");
+    world.tmux(["-L", "terminal", "new-session", "-d", "-x", "120", &feed]);
+    let shown = || world.tmux(["-L", "terminal", "capture-pane", "-p"]);
+    world.until_true("the end is shown", || {
+        shown().contains("exited with code 3")
+    });
+    let text = shown();
+    let words = |event: &str| text.matches(event).count();
+    assert_eq!(
+        words("#1 event started: tmux task @1 (api) started"),
+        1,
+        "{text}"
+    );
+    assert_eq!(words("(web) exited with code 3"), 1, "{text}");
+    world.tmux(["-L", "terminal", "kill-server"]);
+}
