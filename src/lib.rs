@@ -31,6 +31,7 @@ pub mod prompt;
 pub mod protocol;
 pub(crate) mod route;
 pub(crate) mod session;
+pub(crate) mod sink;
 pub(crate) mod store;
 pub(crate) mod terminal;
 pub mod tmux;

@@ -229,7 +229,11 @@ impl Deliveries {
                     Incoming::Status { active, .. } => n_active = Some(active),
                     Incoming::CaughtUp => is_caught_up = true,
                     Incoming::Notice { .. } => {}
-                    Incoming::Replaced | Incoming::Left => return Ok(()),
+                    Incoming::Replaced => return Ok(()),
+                    Incoming::Left => {
+                        self.presence.leave();
+                        return Ok(());
+                    }
                 },
                 () = sleep_until(look_at), if is_caught_up && self.earlier.is_some() => {
                     if !self.sort_out_earlier().await {

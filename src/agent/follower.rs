@@ -21,6 +21,10 @@ use crate::wire::{
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(10);
 
+/// How long to wait for another daemon before leaving with one: a command that starts a daemon may
+/// count on this process.
+const LEAVES_AFTER: Duration = Duration::from_secs(3);
+
 /// A new consumer gets the follow-ups of its own tasks that were recorded within this time before
 /// it: a task may have been started before its conversation was followed.
 const EARLIER: Millis = 3_600_000;
@@ -66,8 +70,10 @@ pub(crate) struct Follower {
     retry: Duration,
     retry_at: Option<Instant>,
     has_begun: bool,
-    /// Whether to end with the present stream.
+    /// Whether to end with the daemon.
     leaves_with_daemon: bool,
+    /// When the last stream ended; `None` while there is one.
+    lost_at: Option<Instant>,
     /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
 }
@@ -106,6 +112,7 @@ impl Follower {
             retry_at: None,
             has_begun: false,
             leaves_with_daemon: false,
+            lost_at: None,
             skips_everybody: false,
         }
     }
@@ -117,8 +124,8 @@ impl Follower {
         self
     }
 
-    /// Sets whether the end of the present stream is the follower's end too. Otherwise it starts a
-    /// daemon again.
+    /// Sets whether the end of the daemon is the follower's end too, unless another one is there soon.
+    /// Otherwise the follower starts one.
     pub(crate) fn leave_with_daemon(&mut self, leaves: bool) {
         self.leaves_with_daemon = leaves;
     }
@@ -147,7 +154,6 @@ impl Follower {
                         return Ok(incoming);
                     }
                 }
-                Ok(None) | Err(_) if self.leaves_with_daemon => return Ok(Incoming::Left),
                 // The daemon has ended or cannot be reached.
                 Ok(None) | Err(_) => self.try_later(),
             }
@@ -180,11 +186,16 @@ impl Follower {
             Ok(began) => {
                 self.retry = FIRST_RETRY;
                 self.retry_at = None;
+                self.lost_at = None;
                 self.has_begun = true;
                 Ok(Some(began))
             }
             Err(Unavailable::Now(error)) if self.has_begun => {
                 tracing::debug!(%error, "cannot read the feed now");
+                let is_over = |lost_at: Instant| lost_at.elapsed() >= LEAVES_AFTER;
+                if self.leaves_with_daemon && self.lost_at.is_some_and(is_over) {
+                    return Ok(Some(Incoming::Left));
+                }
                 self.try_later();
                 Ok(None)
             }
@@ -194,12 +205,17 @@ impl Follower {
 
     fn try_later(&mut self) {
         self.stream = None;
+        self.lost_at.get_or_insert_with(Instant::now);
         self.retry_at = Some(Instant::now() + self.retry);
         self.retry = (self.retry * 2).min(LONGEST_RETRY);
     }
 
     async fn begin(&mut self) -> Result<Incoming, Unavailable> {
-        let daemon = self.session.daemon_or_start().await;
+        let daemon = if self.leaves_with_daemon {
+            self.session.daemon().await
+        } else {
+            self.session.daemon_or_start().await
+        };
         let daemon = daemon.map_err(Unavailable::Now)?;
         let mut client = daemon.ok_or_else(|| Unavailable::Now(self.session.no_daemon()))?;
         let known = client.ask(&Request::Consumers).await;

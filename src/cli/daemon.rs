@@ -17,7 +17,7 @@ use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
 use crate::model::owner_of_environment;
 use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
-use crate::wire::{DaemonStatus, Filter, ReaderStart};
+use crate::wire::{ConsumerStatus, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus};
 
 /// How long a daemon that was asked to stop may take.
 const STOPPED_WITHIN: Duration = Duration::from_secs(9);
@@ -245,13 +245,35 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
         ),
         format!("log      {}", status.log),
     ];
-    let consumers = status.consumers.iter().map(consumer::status_line);
+    let is_sink = |one: &&ConsumerStatus| one.name.starts_with(SINK_PREFIX);
+    let consumers = status.consumers.iter().filter(|one| !is_sink(one));
+    let consumers = consumers.map(consumer::status_line);
+    let sinks = status.sinks.iter().map(sink_line);
     problems
         .chain(lines)
         .chain(kept)
         .chain(consumers)
+        .chain(sinks)
         .chain(rest)
         .collect()
+}
+
+/// Returns what a sink does: `sink log (exec): 3 delivered, 0 behind`.
+fn sink_line(sink: &SinkStatus) -> String {
+    let SinkStatus {
+        name,
+        kind,
+        delivered,
+        lag,
+        ..
+    } = sink;
+    let error = sink.error.as_ref().map(|why| {
+        let now = crate::clock::now().wall;
+        let ago = ls::age(now - sink.error_at.unwrap_or(now));
+        format!(", failed {ago} ago: {why}")
+    });
+    let error = error.unwrap_or_default();
+    format!("sink {name} ({kind}): {delivered} delivered, {lag} behind{error}")
 }
 
 /// Returns what the feed holds: `records 501 to 1200, 12.3 MiB in 3 files`.

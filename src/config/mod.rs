@@ -12,9 +12,11 @@ mod file;
 mod parse;
 mod quantity;
 mod settings;
+mod sinks;
 mod value;
 
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use settings::{Config, LogsConfig, NoticeSink};
+pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use super::parse::quotable;
 use super::parse_duration;
 use super::quantity::{parse_days, parse_size};
+use super::sinks::{SinkConfig, sinks as read_sinks};
 use super::value::{list, number, text};
 use crate::model::environment::is_name_pattern;
 use crate::model::{PromptKind, ShellDelivery};
@@ -37,6 +38,9 @@ pub(crate) struct Config {
     pub feed: FeedConfig,
     /// How follow-ups are delivered to agents: table `agents`.
     pub agents: AgentsConfig,
+    /// What gets the feed's records: tables `sink`.
+    #[serde(rename = "sink", deserialize_with = "read_sinks")]
+    pub sinks: Vec<SinkConfig>,
     /// How the events of shells are delivered: key `shells`.
     #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
@@ -214,6 +218,7 @@ impl Default for Config {
             logs: LogsConfig::default(),
             agents: AgentsConfig::default(),
             feed: FeedConfig::default(),
+            sinks: Vec::new(),
             shells: ShellDelivery::Notice,
             clean_after: CLEAN_AFTER,
         }

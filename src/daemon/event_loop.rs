@@ -17,6 +17,7 @@ use super::notices::DesktopNotices;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::service_manager::ServiceManager;
 use super::signals::StopRequest;
+use super::sinks::Sinks;
 use super::succession::{self, Usage};
 use crate::clock::now;
 use crate::engine;
@@ -41,6 +42,8 @@ pub(super) struct EventLoop {
     recorder: FeedPublisher,
     archiver: Arc<Archiver>,
     desktop: DesktopNotices,
+    /// The sinks, once they run.
+    sinks: Option<Arc<Sinks>>,
     service_manager: Option<ServiceManager>,
     /// When the service manager gets the next sign of life; `None` when it expects none.
     alive_at: Option<Instant>,
@@ -104,6 +107,7 @@ impl EventLoop {
             recorder,
             archiver,
             desktop: DesktopNotices::new(&options.config),
+            sinks: None,
             service_manager: options.service_manager.clone(),
             alive_at: options
                 .service_manager
@@ -120,6 +124,11 @@ impl EventLoop {
             stopping: StopRequest::new(),
             is_leaving: false,
         }
+    }
+
+    /// Shows these sinks in the status, and stops them at the end.
+    pub(super) fn has_sinks(&mut self, sinks: Option<Arc<Sinks>>) {
+        self.sinks = sinks;
     }
 
     pub(super) fn stopping(&self) -> &StopRequest {
@@ -422,6 +431,8 @@ impl EventLoop {
         let tasks = self.session.status().unwrap_or_default();
         let counts = self.session.counts();
         let files = self.recorder.live().files();
+        let consumers = self.recorder.live().consumer_list().consumers;
+        let sinks = self.sinks.as_ref();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -438,7 +449,8 @@ impl EventLoop {
             log: self.paths.log().display().to_string(),
             problems: self.problems(),
             readers: self.n_readers(),
-            consumers: self.recorder.live().consumer_list().consumers,
+            sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
+            consumers,
             waits: self.session.n_waits(),
             looks: counts.looks,
             found_late: counts.found_late,

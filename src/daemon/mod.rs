@@ -27,6 +27,7 @@ mod server_idle;
 mod service_manager;
 mod session_link;
 mod signals;
+mod sinks;
 mod stale_sessions;
 mod stdout;
 mod streams;
@@ -71,6 +72,7 @@ use ownership::Claim;
 use run_archiver::RunArchiver;
 use session_link::SessionLink;
 use signals::{Signals, StopRequest};
+use sinks::Sinks;
 use streams::Streams;
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
@@ -278,6 +280,9 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let link = Link::start(&options, link, runs, user_rules).map_err(DaemonError::Thread)?;
     let mut events = EventLoop::new(&options, session, link, recorder, archiver);
     let mut tasks = JoinSet::new();
+    let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
+    let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
+    events.has_sinks(sinks.clone());
     let streams = Streams::new(live, readers.handle());
 
     let mut locks = Some(locks);
@@ -331,7 +336,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let locks = presence.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
-        () = leave(events, asked, tasks, &marks, &consumers) => {}
+        () = leave(events, asked, tasks, sinks, &marks, &consumers) => {}
         () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
     }
     drop(locks);
@@ -375,6 +380,7 @@ async fn leave(
     events: EventLoop,
     asked: mpsc::Receiver<Ask>,
     mut tasks: JoinSet<()>,
+    sinks: Option<Arc<Sinks>>,
     marks: &ReadMarks,
     consumers: &Consumers,
 ) {
@@ -382,6 +388,9 @@ async fn leave(
     // Connections that wait for another request are closed.
     drop(asked);
     events.close(PATIENCE, FAREWELL, deadline).await;
+    if let Some(sinks) = &sinks {
+        sinks.stop();
+    }
     let drained = async {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {

@@ -127,6 +127,7 @@ impl Holdings {
         let is_read = read.is_some_and(|read| read.seq >= last)
             || consumers
                 .iter()
+                .filter(|consumer| !consumer.is_sink())
                 .any(|consumer| consumer.read_in(&self.epoch) >= last);
         let is_acknowledged = consumers
             .iter()

@@ -15,7 +15,7 @@ use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
 use crate::model::{Seq, TaskBoard};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, ReaderStart, Refusal, RefusalKind,
-    VERSION,
+    SINK_PREFIX, VERSION,
 };
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
@@ -147,7 +147,22 @@ impl Live {
         request: ConsumeRequest,
         pid: Option<u32>,
     ) -> Result<(Subscription, Arc<Lease>), Refusal> {
-        let last_seq = self.extent().last_seq;
+        self.consume_from(request, pid, self.extent().last_seq)
+            .await
+    }
+
+    /// As [`Live::consume`], where a new consumer that starts at the present end starts after
+    /// `last_seq` instead.
+    ///
+    /// # Errors
+    ///
+    /// As [`Live::consume`].
+    pub(crate) async fn consume_from(
+        &self,
+        request: ConsumeRequest,
+        pid: Option<u32>,
+        last_seq: Seq,
+    ) -> Result<(Subscription, Arc<Lease>), Refusal> {
         let lease = self.consumers.lease(&request, pid, last_seq).await?;
         let lease = Arc::new(lease);
         let start = ReaderStart::After(After {
@@ -156,6 +171,10 @@ impl Live {
         });
         let mut subscription = self.subscribe(&start, request.filter)?;
         subscription.consumer = Some(Arc::clone(&lease));
+        if request.name.starts_with(SINK_PREFIX) {
+            // Nobody has read what a sink passes on.
+            subscription.reading = Arc::new(Readers::default()).begin();
+        }
         Ok((subscription, lease))
     }
 

@@ -33,11 +33,20 @@ impl ReaderThread {
     ///
     /// When it cannot be created.
     pub(crate) fn start() -> io::Result<Self> {
+        Self::named("readers")
+    }
+
+    /// Starts a thread for readers of one kind, with a name of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be created.
+    pub(crate) fn named(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         thread::Builder::new()
-            .name("readers".to_owned())
+            .name(name.to_owned())
             .spawn(move || {
                 // An error means that the other end was dropped, which is its purpose.
                 drop(runtime.block_on(stopped));

@@ -8,6 +8,9 @@ use crate::model::{Millis, Seq};
 /// The longest name of a consumer.
 const NAME_CHARS: usize = 120;
 
+/// The beginning of the names of consumers that are sinks.
+pub const SINK_PREFIX: &str = "sink:";
+
 /// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
 /// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
 ///
@@ -87,6 +90,12 @@ impl SavedConsumer {
         } else {
             0
         }
+    }
+
+    /// Whether it is a sink, which passes records on and reads none.
+    #[must_use]
+    pub fn is_sink(&self) -> bool {
+        self.name.starts_with(SINK_PREFIX)
     }
 
     /// Returns the record up to which the consumer has read every follow-up of the feed with this

@@ -24,7 +24,7 @@ pub use command::{
     LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts, TypedInput,
 };
 pub use consumer::{
-    Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SavedConsumer,
+    Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,
     check_consumer_name,
 };
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
@@ -41,7 +41,7 @@ pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
     After, Counters, DaemonStatus, EndedTask, Filter, ReaderStart, Refusal, RefusalKind, Request,
-    Response, Whereabouts,
+    Response, SinkStatus, Whereabouts,
 };
 use task::OWNER_CHARS;
 pub use task::TaskFields;

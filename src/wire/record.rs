@@ -135,6 +135,16 @@ pub enum EventType {
 }
 
 impl EventType {
+    /// All types.
+    pub const ALL: [Self; 6] = [
+        Self::Started,
+        Self::Exited,
+        Self::Notify,
+        Self::Input,
+        Self::InputResolved,
+        Self::Disappeared,
+    ];
+
     /// Returns the name used on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -385,6 +385,9 @@ pub struct DaemonStatus {
     /// The consumers of the feed, by name; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumers: Vec<ConsumerStatus>,
+    /// The sinks of the configuration; absent when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sinks: Vec<SinkStatus>,
     /// How many waits are in progress.
     #[serde(default)]
     pub waits: usize,
@@ -404,6 +407,28 @@ pub struct DaemonStatus {
     /// Running, silent for a long time, and with no evidence on whether they wait.
     #[serde(default, skip_serializing_if = "super::record::is_none_of_them")]
     pub stalled: usize,
+}
+
+/// A sink as `daemon status` shows it. Its consumer is named `sink:NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SinkStatus {
+    /// The sink's name.
+    pub name: String,
+    /// `exec` or `webhook`.
+    pub kind: String,
+    /// The sequence number of the last record that was delivered or left out; 0 for none.
+    pub cursor: Seq,
+    /// How many records the feed has after it.
+    pub lag: Seq,
+    /// How many records were delivered since the daemon started.
+    pub delivered: u64,
+    /// How many attempts failed since then.
+    pub failed: u64,
+    /// Why the last attempt failed; null when it succeeded or there was none.
+    pub error: Option<String>,
+    /// When that was, in milliseconds since 1970.
+    pub error_at: Option<Millis>,
 }
 
 /// Which durable records a reader gets. Empty lists match everything.

@@ -155,15 +155,14 @@ impl Fixture {
     #[track_caller]
     fn until_acknowledged(&self) {
         self.world.until_true("the message is acknowledged", || {
-            let last = self
-                .world
-                .records_of(&["--kind", "followUp"])
-                .pop()
-                .unwrap();
+            let follow_ups = self.world.records_of(&["--kind", "followUp"]);
             let status = self.world.daemon_status();
-            status["consumers"].as_array().unwrap().iter().any(|one| {
-                one["name"] == format!("codex:{THREAD}")
-                    && one["cursor"].as_u64() >= last["seq"].as_u64()
+            let mut consumers = status["consumers"].as_array().into_iter().flatten();
+            follow_ups.last().is_some_and(|last| {
+                consumers.any(|one| {
+                    one["name"] == format!("codex:{THREAD}")
+                        && one["cursor"].as_u64() >= last["seq"].as_u64()
+                })
             })
         });
     }

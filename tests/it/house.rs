@@ -36,7 +36,8 @@ const FLOORS: [(&str, &[&str]); 12] = [
     (
         "edges",
         &[
-            "tmux", "process", "feed", "archive", "notice", "client", "config", "paths", "clock",
+            "tmux", "process", "feed", "archive", "notice", "sink", "client", "config", "paths",
+            "clock",
         ],
     ),
     ("store", &["store"]),

@@ -58,6 +58,7 @@ mod session;
 mod shell_setup;
 mod shells;
 mod silence;
+mod sinks;
 #[cfg(target_os = "linux")]
 mod slow_disk;
 mod socket;

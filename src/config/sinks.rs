@@ -1,0 +1,413 @@
+//! Sinks: programs and addresses that get the feed's records. Table `sink`, any number of times.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::parse::quotable;
+use super::parse_duration;
+use super::value::{list, text};
+use crate::model::Level;
+
+/// The maximum length of a sink's name.
+const NAME_CHARS: usize = 40;
+
+/// How long a delivery may take, by default and at most.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// A sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SinkConfig {
+    /// Its name, which no other sink has: key `name`.
+    pub name: String,
+    /// What gets the records: one of the keys `exec`, `shell` and `webhook`.
+    pub target: SinkTarget,
+    /// Which records it gets.
+    pub filter: SinkFilter,
+    /// How long a delivery may take: key `timeout`.
+    pub timeout: Duration,
+}
+
+/// What gets the records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SinkTarget {
+    /// A program with its arguments, started for each record: key `exec`.
+    Exec(Vec<String>),
+    /// An address to which each record is posted.
+    #[cfg(feature = "webhook")]
+    Webhook {
+        /// The address: key `webhook`.
+        url: String,
+        /// The file with the key of the signature: key `secret-file`.
+        secret_file: Option<PathBuf>,
+        /// The file with the certificates that the peer's must be signed by, instead of the usual
+        /// ones: key `ca-file`.
+        ca_file: Option<PathBuf>,
+    },
+}
+
+/// Which records a sink gets. Empty lists match everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SinkFilter {
+    /// Names of kinds, as in the feed: key `kinds`.
+    pub kinds: Vec<&'static str>,
+    /// Names of types of events, as in the feed: key `types`.
+    pub types: Vec<&'static str>,
+    /// Names or window ids of tasks: key `tasks`.
+    pub tasks: Vec<String>,
+    /// Owners, or prefixes ending in `*`: key `owners`.
+    pub owners: Vec<String>,
+    /// The lowest level: key `level`.
+    pub level: Option<Level>,
+}
+
+/// The answer to the key `webhook` of a program without them.
+const WITHOUT_WEBHOOKS: &str = "this program was built without webhooks";
+
+const KINDS: [&str; 3] = ["event", "notice", "followUp"];
+
+const TYPES: [&str; 6] = [
+    "started",
+    "exited",
+    "notify",
+    "input",
+    "inputResolved",
+    "disappeared",
+];
+
+/// A table `sink` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
+struct Table {
+    #[serde(default, deserialize_with = "name")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "words")]
+    exec: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "line")]
+    shell: Option<String>,
+    #[serde(default, deserialize_with = "address")]
+    webhook: Option<String>,
+    #[serde(default, deserialize_with = "file")]
+    secret_file: Option<PathBuf>,
+    #[serde(default, deserialize_with = "file")]
+    ca_file: Option<PathBuf>,
+    #[serde(default = "usual_timeout", deserialize_with = "timeout")]
+    timeout: Duration,
+    #[serde(default, deserialize_with = "kinds")]
+    kinds: Vec<&'static str>,
+    #[serde(default, deserialize_with = "types")]
+    types: Vec<&'static str>,
+    #[serde(default, deserialize_with = "tasks")]
+    tasks: Vec<String>,
+    #[serde(default, deserialize_with = "owners")]
+    owners: Vec<String>,
+    #[serde(default, deserialize_with = "level")]
+    level: Option<Level>,
+}
+
+impl TryFrom<Table> for SinkConfig {
+    type Error = String;
+
+    fn try_from(table: Table) -> Result<Self, String> {
+        let Some(name) = table.name else {
+            return Err("a sink needs a `name`".to_owned());
+        };
+        let has_file = table.secret_file.is_some() || table.ca_file.is_some();
+        if has_file && table.webhook.is_none() {
+            return Err(format!(
+                "sink `{name}`: only a `webhook` has a `secret-file` or a `ca-file`"
+            ));
+        }
+        let target = match (table.exec, table.shell, table.webhook) {
+            (Some(words), None, None) => SinkTarget::Exec(words),
+            (None, Some(line), None) => {
+                SinkTarget::Exec(vec!["sh".to_owned(), "-c".to_owned(), line])
+            }
+            #[cfg(not(feature = "webhook"))]
+            (None, None, Some(_)) => return Err(WITHOUT_WEBHOOKS.to_owned()),
+            #[cfg(feature = "webhook")]
+            (None, None, Some(url)) => SinkTarget::Webhook {
+                url,
+                secret_file: table.secret_file,
+                ca_file: table.ca_file,
+            },
+            (None, None, None) | (Some(_), _, _) | (_, Some(_), _) => {
+                return Err(format!(
+                    "sink `{name}` needs one of `exec`, `shell` and `webhook`"
+                ));
+            }
+        };
+        Ok(Self {
+            name,
+            target,
+            filter: SinkFilter {
+                kinds: table.kinds,
+                types: table.types,
+                tasks: table.tasks,
+                owners: table.owners,
+                level: table.level,
+            },
+            timeout: table.timeout,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for SinkConfig {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let table = Table::deserialize(from)?;
+        Self::try_from(table).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Reads the tables; no two have one name.
+pub(super) fn sinks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SinkConfig>, D::Error> {
+    let sinks = Vec::<SinkConfig>::deserialize(from)?;
+    for (n, sink) in sinks.iter().enumerate() {
+        if sinks[..n].iter().any(|other| other.name == sink.name) {
+            let why = format!("two sinks are named `{}`", sink.name);
+            return Err(serde::de::Error::custom(why));
+        }
+    }
+    Ok(sinks)
+}
+
+fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text(from, "a name", |name| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.len() <= NAME_CHARS
+            && name.chars().all(is_plain);
+        is_name.then(|| Some(name.to_owned())).ok_or_else(|| {
+            let name = quotable(name);
+            format!("`{name}` is not 1 to {NAME_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit")
+        })
+    })
+}
+
+fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    let words: Vec<String> = list(from, "a list of a program and its arguments", |word| {
+        is_usable(word).map(|()| word.to_owned())
+    })?;
+    if words.first().is_none_or(String::is_empty) {
+        return Err(serde::de::Error::custom("no program is named"));
+    }
+    Ok(Some(words))
+}
+
+fn line<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text(from, "a line for `sh`", |line| {
+        is_usable(line)?;
+        if line.trim().is_empty() {
+            return Err("the line is empty".to_owned());
+        }
+        Ok(Some(line.to_owned()))
+    })
+}
+
+/// An argument of a program cannot have this character.
+fn is_usable(word: &str) -> Result<(), String> {
+    if word.contains('\0') {
+        return Err("an argument cannot have a NUL character".to_owned());
+    }
+    Ok(())
+}
+
+fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text(from, "an address", |url| {
+        if cfg!(not(feature = "webhook")) {
+            return Err(WITHOUT_WEBHOOKS.to_owned());
+        }
+        let rest = url
+            .strip_prefix("https://")
+            .or_else(|| url.strip_prefix("http://"));
+        let is_plain = |c: char| c.is_ascii_graphic();
+        rest.filter(|rest| {
+            rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
+                && url.chars().all(is_plain)
+        })
+        .map(|_| Some(url.to_owned()))
+        .ok_or_else(|| {
+            let url = quotable(url);
+            format!("`{url}` is not an address that starts with https:// or http://")
+        })
+    })
+}
+
+fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    text(from, "a path", |path| {
+        let path = PathBuf::from(path);
+        if path.is_absolute() {
+            return Ok(Some(path));
+        }
+        let path = quotable(&path.to_string_lossy());
+        Err(format!("`{path}` is not an absolute path"))
+    })
+}
+
+fn usual_timeout() -> Duration {
+    TIMEOUT
+}
+
+fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text(from, "a duration like \"30s\"", |text| {
+        parse_duration(text)
+            .filter(|time| !time.is_zero() && *time <= LONGEST_TIMEOUT)
+            .ok_or_else(|| {
+                let text = quotable(text);
+                format!("`{text}` is not a duration like 30s or 2m, up to 1h")
+            })
+    })
+}
+
+fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
+    known(from, "a list of kinds of records", &KINDS)
+}
+
+fn types<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'static str>, D::Error> {
+    known(from, "a list of types of events", &TYPES)
+}
+
+fn known<'de, D: Deserializer<'de>>(
+    from: D,
+    expected: &str,
+    words: &[&'static str],
+) -> Result<Vec<&'static str>, D::Error> {
+    list(from, expected, |text| {
+        let found = words.iter().find(|word| **word == text);
+        found.copied().ok_or_else(|| {
+            let (text, words) = (quotable(text), words.join(", "));
+            format!("does not know \"{text}\"; allowed are {words}")
+        })
+    })
+}
+
+fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    list(from, "a list of names of tasks", |text| Ok(text.to_owned()))
+}
+
+fn owners<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    list(from, "a list of owners", |text| Ok(text.to_owned()))
+}
+
+fn level<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Level>, D::Error> {
+    text(from, "\"info\" or \"warning\"", |text| match text {
+        "info" => Ok(Some(Level::Info)),
+        "warning" => Ok(Some(Level::Warning)),
+        _ => Err(format!("`{}` is not `info` or `warning`", quotable(text))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::parse::parse;
+
+    fn of(text: &str) -> Vec<SinkConfig> {
+        parse(Path::new("c.toml"), text)
+            .expect("this is a good file")
+            .sinks
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: &str) {
+        let error = parse(Path::new("c.toml"), text).expect_err("this is a bad file");
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_sink_is_a_program_or_an_address_with_a_filter() {
+        assert_eq!(of(""), []);
+        let sinks = of("[[sink]]\nname = 'log'\nexec = ['/bin/tee', '-a', 'x y']\n\
+            [[sink]]\nname = 'sh'\nshell = 'cat > f'\ntimeout = '2m'\n\
+            kinds = ['followUp']\ntypes = ['exited']\ntasks = ['api']\nowners = ['pi:*']\nlevel = 'warning'\n");
+        let words =
+            |words: &[&str]| SinkTarget::Exec(words.iter().map(|&word| word.to_owned()).collect());
+        assert_eq!(sinks[0].target, words(&["/bin/tee", "-a", "x y"]));
+        assert_eq!((sinks[0].name.as_str(), sinks[0].timeout), ("log", TIMEOUT));
+        assert_eq!(sinks[0].filter, SinkFilter::default());
+        assert_eq!(sinks[1].target, words(&["sh", "-c", "cat > f"]));
+        assert_eq!(sinks[1].timeout, Duration::from_secs(120));
+        let filter = SinkFilter {
+            kinds: vec!["followUp"],
+            types: vec!["exited"],
+            tasks: vec!["api".to_owned()],
+            owners: vec!["pi:*".to_owned()],
+            level: Some(Level::Warning),
+        };
+        assert_eq!(sinks[1].filter, filter);
+    }
+
+    #[cfg(feature = "webhook")]
+    #[test]
+    fn an_address_may_have_a_key() {
+        let sinks =
+            of("[[sink]]\nname = 'w'\nwebhook = 'https://a.example/x'\nsecret-file = '/k'\n");
+        let (url, secret_file) = ("https://a.example/x".to_owned(), Some("/k".into()));
+        let target = SinkTarget::Webhook {
+            url,
+            secret_file,
+            ca_file: None,
+        };
+        assert_eq!(sinks[0].target, target);
+        for url in ["ftp://x", "https://", "http:// x", "x"] {
+            check_error(
+                &format!("[[sink]]\nname = 'w'\nwebhook = '{url}'\n"),
+                &format!(
+                    "c.toml:3: `sink.webhook`: `{url}` is not an address that starts with https:// or http://"
+                ),
+            );
+        }
+        check_error(
+            "[[sink]]\nname = 'w'\nwebhook = 'https://x'\nsecret-file = 'k'\n",
+            "c.toml:4: `sink.secret-file`: `k` is not an absolute path",
+        );
+    }
+
+    #[test]
+    fn what_is_no_sink_is_one_clear_line() {
+        check_error(
+            "[[sink]]\nexec = ['x']\n",
+            "c.toml:1: `sink`: a sink needs a `name`",
+        );
+        check_error(
+            "\n[[sink]]\nname = 'a'\n",
+            "c.toml:2: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = ['x']\nshell = 'x'\n",
+            "c.toml:1: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = ['x']\n[[sink]]\nname = 'a'\nexec = ['y']\n",
+            "c.toml:1: `sink`: two sinks are named `a`",
+        );
+        check_error(
+            "[[sink]]\nname = 'a b'\nexec = ['x']\n",
+            "c.toml:2: `sink.name`: `a b` is not 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = 'x'\n",
+            "c.toml:3: `sink.exec` must be a list of a program and its arguments, found a string",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = []\n",
+            "c.toml:3: `sink.exec`: no program is named",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = ['x']\nkinds = ['followup']\n",
+            "c.toml:4: `sink.kinds` does not know \"followup\"; allowed are event, notice, followUp",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = ['x']\nlevl = 'info'\n",
+            "c.toml:4: unknown key `sink.levl`; did you mean `level`?",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = ['x']\nlevel = 'high'\n",
+            "c.toml:4: `sink.level`: `high` is not `info` or `warning`",
+        );
+    }
+}

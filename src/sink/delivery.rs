@@ -1,0 +1,141 @@
+//! A record on its way to a sink.
+
+use crate::wire::{DurableRecord, EventFields, LevelName, RecordBody};
+
+/// The longest text in a variable, in bytes: the kernel limits each.
+const MAX_TEXT: usize = 16 << 10;
+
+/// A record, and what programs want to know without parsing it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// `EPOCH:SEQ`.
+    pub(crate) id: String,
+    /// The record as in the feed, one line without its end.
+    pub(crate) line: String,
+    /// Variables for programs, without `TMUX_TASK_`.
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+impl Delivery {
+    /// Returns the delivery of this record to the sink of this name. `line` is the record as in the
+    /// feed.
+    pub(crate) fn new(sink: &str, record: &DurableRecord, line: &str) -> Self {
+        let id = format!("{}:{}", record.epoch, record.seq);
+        let (kind, level, owner, text, events) = match &record.body {
+            RecordBody::Event(fields) => {
+                let owner = fields.task.owner.as_deref();
+                let text = fields.prompt.as_deref().unwrap_or_default();
+                (
+                    "event",
+                    fields.level,
+                    owner,
+                    text,
+                    std::slice::from_ref(&**fields),
+                )
+            }
+            RecordBody::Notice {
+                level, text, owner, ..
+            } => ("notice", *level, owner.as_deref(), text.as_str(), &[][..]),
+            RecordBody::FollowUp {
+                level,
+                message,
+                owner,
+                ..
+            } => {
+                let events = &message.details.events[..];
+                (
+                    "followUp",
+                    *level,
+                    owner.as_deref(),
+                    message.content.as_str(),
+                    events,
+                )
+            }
+        };
+        let level = match level {
+            LevelName::Info => "info",
+            LevelName::Warning => "warning",
+        };
+        let variables = vec![
+            ("SINK", sink.to_owned()),
+            ("SESSION", record.session_name.clone()),
+            ("RECORD", id.clone()),
+            ("KIND", kind.to_owned()),
+            ("LEVEL", level.to_owned()),
+            ("TYPES", each(events, |event| event.event_type.name())),
+            ("TASKS", each(events, |event| &event.task.window_name)),
+            ("FOR_OWNER", owner.unwrap_or_default().to_owned()),
+            ("TEXT", bounded(text)),
+        ];
+        Self {
+            id,
+            line: line.to_owned(),
+            variables,
+        }
+    }
+}
+
+/// Returns the different words of these events, in their order, with blanks between them.
+fn each<'a>(events: &'a [EventFields], word: impl Fn(&'a EventFields) -> &'a str) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for event in events {
+        let word = word(event);
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    bounded(&words.join(" "))
+}
+
+fn bounded(text: &str) -> String {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    // A variable cannot have this character.
+    text[..end].replace('\0', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: &str = r#"{"v":1,"seq":7,"epoch":"e1","time":"2026-01-01T00:00:00.000Z","sessionName":"work",
+        "kind":"event","type":"input","level":"warning","prompt":"Proceed?",
+        "task":{"windowId":"@1","windowName":"api","owner":"pi:1"}}"#;
+
+    #[test]
+    fn programs_need_not_parse_the_record() {
+        let record = serde_json::from_str(EVENT).unwrap();
+        let delivery = Delivery::new("log", &record, EVENT);
+        assert_eq!(
+            (delivery.id.as_str(), delivery.line.as_str()),
+            ("e1:7", EVENT)
+        );
+        let of = |name: &str| {
+            let found = delivery.variables.iter().find(|(known, _)| *known == name);
+            found.unwrap().1.clone()
+        };
+        for (name, value) in [
+            ("SINK", "log"),
+            ("SESSION", "work"),
+            ("RECORD", "e1:7"),
+            ("KIND", "event"),
+            ("LEVEL", "warning"),
+            ("TYPES", "input"),
+            ("TASKS", "api"),
+            ("FOR_OWNER", "pi:1"),
+            ("TEXT", "Proceed?"),
+        ] {
+            assert_eq!(of(name), value, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_bounded() {
+        let text = "ä".repeat(MAX_TEXT);
+        let cut = bounded(&text);
+        assert!(cut.len() <= MAX_TEXT && text.starts_with(&cut));
+        assert_eq!(bounded("a\0b"), "ab");
+    }
+}

@@ -1,0 +1,151 @@
+//! An address to which each record is posted.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use super::signature::Key;
+use super::{Delivery, SinkError};
+use crate::files;
+use crate::model::Millis;
+
+/// The longest key, in bytes.
+const MAX_KEY: u64 = 4096;
+
+/// The longest file of certificates, in bytes.
+const MAX_CERTIFICATES: u64 = 1 << 20;
+
+/// An address. Redirects are not followed.
+///
+/// Its files are read for each record, so that what replaces them applies at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Webhook {
+    /// The address.
+    pub(crate) url: String,
+    /// The file with the key of the signature.
+    pub(crate) secret_file: Option<PathBuf>,
+    /// The file with the certificates that the peer's must be signed by, instead of those that the
+    /// program has.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// How long a delivery may take.
+    pub(crate) timeout: Duration,
+}
+
+impl Webhook {
+    /// Posts the record. The peer has it if its answer is a success.
+    pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), SinkError> {
+        let seconds = now / 1000;
+        let body = delivery.line.clone();
+        let mut request = self
+            .agent()?
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("webhook-id", &delivery.id)
+            .header("webhook-timestamp", seconds.to_string());
+        if let Some(path) = &self.secret_file {
+            let key = read_key(path).map_err(|why| SinkError::File {
+                path: path.clone(),
+                why,
+            })?;
+            let signature = key.sign(&delivery.id, seconds, body.as_bytes());
+            request = request.header("webhook-signature", signature);
+        }
+        let sent = spawn_blocking(move || request.send(body)).await;
+        let answer = sent
+            .map_err(|error| SinkError::Unreachable(error.to_string()))?
+            .map_err(|error| SinkError::Unreachable(error.to_string()))?;
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        Err(SinkError::Status(answer.status().as_u16()))
+    }
+
+    /// Returns what posts one record. Connections are not kept: between two records the peer may close
+    /// them.
+    fn agent(&self) -> Result<Agent, SinkError> {
+        let mut config = Agent::config_builder()
+            .timeout_global(Some(self.timeout))
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .user_agent(concat!("tmux-task/", env!("CARGO_PKG_VERSION")));
+        if let Some(path) = &self.ca_file {
+            let certificates = read_certificates(path).map_err(|why| SinkError::File {
+                path: path.clone(),
+                why,
+            })?;
+            let roots = RootCerts::new_with_certs(&certificates);
+            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        }
+        Ok(config.build().new_agent())
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
+    let mut pem = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_CERTIFICATES).read_to_end(&mut pem));
+    read.map_err(|error| error.to_string())?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err("it has no certificate".to_owned());
+    }
+    Ok(certificates)
+}
+
+/// Reads a key from a file that only its user can read.
+fn read_key(path: &Path) -> Result<Key, String> {
+    let read = || -> io::Result<(u32, Vec<u8>)> {
+        let file = files::open(path)?;
+        let mode = file.metadata()?.permissions().mode();
+        let mut contents = Vec::new();
+        file.take(MAX_KEY).read_to_end(&mut contents)?;
+        Ok((mode, contents))
+    };
+    let (mode, contents) = read().map_err(|error| error.to_string())?;
+    if mode & 0o077 != 0 {
+        let mode = mode & 0o7777;
+        return Err(format!(
+            "other users can read it (mode {mode:04o}); `chmod 600` closes it"
+        ));
+    }
+    Key::parse(&contents).map_err(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        fs::write(&path, "sixteen bytes or more").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let Err(why) = read_key(&path) else {
+            panic!("it was used");
+        };
+        assert_eq!(
+            why,
+            "other users can read it (mode 0644); `chmod 600` closes it"
+        );
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(read_key(&path).is_ok());
+        let Err(why) = read_certificates(&path) else {
+            panic!("it was used");
+        };
+        assert_eq!(why, "it has no certificate");
+    }
+}

@@ -1,0 +1,227 @@
+//! Sinks: programs and addresses that get the feed's records.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::World;
+
+fn configure(world: &World, text: &str) {
+    let folder = world.path("conf/tmux-task");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), text).unwrap();
+}
+
+/// What `daemon status` says of this sink.
+fn sink(world: &World, name: &str) -> Value {
+    let status = world.daemon_status();
+    let sinks = status["sinks"].as_array().unwrap();
+    sinks
+        .iter()
+        .find(|one| one["name"] == name)
+        .unwrap()
+        .clone()
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn a_program_gets_each_record_until_it_takes_it() {
+    let world = World::new();
+    let (out, taken) = (world.path("out"), world.path("taken"));
+    // It takes nothing before the file is there.
+    let script = world.script(
+        "sink",
+        &format!(
+            "#!/bin/sh\nread -r record\n\
+             echo \"$1 $TMUX_TASK_RECORD $TMUX_TASK_KIND $TMUX_TASK_LEVEL $TMUX_TASK_TASKS $SECRET\" >>'{}'\n\
+             test -e '{}' || {{ echo 'not now' >&2; exit 9; }}\n",
+            out.display(),
+            taken.display()
+        ),
+    );
+    let script = script.display();
+    configure(
+        &world,
+        &format!(
+            "notices = []\n\
+             [[sink]]\nname = 'late'\nexec = ['{script}', 'a $(b)']\nkinds = ['followUp']\n\
+             [[sink]]\nname = 'broken'\nexec = ['/no/such/program']\n\
+             [[sink]]\nname = 'all'\nshell = 'cat >>{}'\ntasks = ['one', 'two']\nkinds = ['event']\ntypes = ['exited']\n",
+            world.path("all").display()
+        ),
+    );
+    let mut run = world.command(World::program());
+    // Who starts the daemon keeps their secrets.
+    run.args(["run", "one", "--", "exit 3"])
+        .env("SECRET", "secret");
+    crate::support::Output::of(run).ok();
+    world.until_true("the sink has refused", || {
+        sink(&world, "late")["failed"].as_u64() > Some(0)
+    });
+    // A broken sink holds no other up.
+    world.until_true("the other sink has the end", || {
+        lines(&world.path("all")).len() == 1
+    });
+    let late = sink(&world, "late");
+    assert_eq!(late["error"], "exit status: 9: not now");
+    assert!(late["lag"].as_u64() > Some(0), "{late}");
+    let broken = sink(&world, "broken");
+    assert!(
+        broken["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("could not start `/no/such/program`")
+    );
+    let shown = world.task(["daemon", "status"]);
+    assert!(
+        shown.ok().contains("sink late (exec): 0 delivered, "),
+        "{shown}"
+    );
+    assert!(
+        shown.ok().contains(": exit status: 9: not now\n"),
+        "{shown}"
+    );
+    // The next daemon goes on where this one was.
+    world.task(["daemon", "stop"]).ok();
+    fs::write(&taken, "").unwrap();
+    world.task(["run", "two", "--", "exit 4"]).ok();
+    world.until_true("the sink has both", || {
+        sink(&world, "late")["delivered"] == 2
+    });
+    let got = lines(&out);
+    let first = got.first().unwrap();
+    assert!(
+        first.starts_with("a $(b) ") && first.ends_with(" followUp warning one "),
+        "{got:?}"
+    );
+    assert!(
+        got.last().unwrap().ends_with(" followUp warning two "),
+        "{got:?}"
+    );
+    world.until_true("the other sink has both", || {
+        lines(&world.path("all")).len() == 2
+    });
+    for (line, code) in lines(&world.path("all")).iter().zip([3, 4]) {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(record["type"], "exited");
+        assert_eq!(record["task"]["exitCode"], code, "{record}");
+    }
+}
+
+#[cfg(feature = "webhook")]
+mod webhook {
+    use std::collections::BTreeMap;
+    use std::fs::Permissions;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use ring::hmac;
+
+    use super::*;
+    use crate::support::DEADLINE;
+
+    const KEY: &str = "a key that only this test has";
+
+    struct Request {
+        line: String,
+        headers: BTreeMap<String, String>,
+        body: String,
+    }
+
+    /// Reads a request and answers it with this status.
+    fn answer(stream: TcpStream, status: u16) -> Option<Request> {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
+        let mut headers = BTreeMap::new();
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).unwrap();
+            let Some((name, value)) = header.trim().split_once(": ") else {
+                break;
+            };
+            headers.insert(name.to_lowercase(), value.to_owned());
+        }
+        let mut body = vec![0; headers["content-length"].parse().unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\nlocation: /other\r\n\r\n"
+        );
+        reader.get_mut().write_all(answer.as_bytes()).unwrap();
+        let body = String::from_utf8(body).unwrap();
+        Some(Request {
+            line,
+            headers,
+            body,
+        })
+    }
+
+    #[test]
+    fn an_address_gets_signed_records_until_it_takes_them() {
+        let world = World::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (requests, got) = mpsc::channel();
+        thread::spawn(move || {
+            // What is no success is no receipt, and a redirect is not followed.
+            let mut statuses = [302, 204].into_iter();
+            for stream in listener.incoming() {
+                let status = statuses.next().unwrap_or(200);
+                if let Some(request) = answer(stream.unwrap(), status) {
+                    requests.send(request).unwrap_or_default();
+                }
+            }
+        });
+        let key = world.path("key");
+        fs::write(&key, format!("{KEY}\n")).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        configure(
+            &world,
+            &format!(
+                "notices = []\n[[sink]]\nname = 'w'\nwebhook = 'http://{address}/hook?a=1'\n\
+                 secret-file = '{}'\nkinds = ['followUp']\nlevel = 'warning'\n",
+                key.display()
+            ),
+        );
+        world.task(["run", "fine", "--wait", "--", "true"]).ok();
+        world.task(["run", "one", "--", "exit 3"]).ok();
+        let refused = got.recv_timeout(DEADLINE).unwrap();
+        world.until_true("the sink knows", || {
+            sink(&world, "w")["error"] == "the answer was 302"
+        });
+        let request = got.recv_timeout(DEADLINE).unwrap();
+        world.until_true("the sink has delivered", || {
+            sink(&world, "w")["delivered"] == 1
+        });
+        assert_eq!(sink(&world, "w")["error"], Value::Null);
+        assert_eq!(request.line, "POST /hook?a=1 HTTP/1.1\r\n");
+        assert_eq!(request.body, refused.body);
+        let record: Value = serde_json::from_str(&request.body).unwrap();
+        assert_eq!(record["kind"], "followUp");
+        assert!(
+            record["message"]["content"]
+                .as_str()
+                .unwrap()
+                .contains("(one) exited with code 3")
+        );
+        let header = |name: &str| request.headers[name].as_str();
+        assert_eq!(header("content-type"), "application/json");
+        let id = format!("{}:{}", record["epoch"].as_str().unwrap(), record["seq"]);
+        assert_eq!(header("webhook-id"), id);
+        let signed = format!("{id}.{}.{}", header("webhook-timestamp"), request.body);
+        let signature = header("webhook-signature").strip_prefix("v1,").unwrap();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, KEY.as_bytes());
+        let signature = STANDARD.decode(signature).unwrap();
+        hmac::verify(&key, signed.as_bytes(), &signature).unwrap();
+    }
+}
