@@ -34,6 +34,6 @@ pub(crate) mod session;
 pub(crate) mod sink;
 pub(crate) mod store;
 pub(crate) mod terminal;
-pub mod tmux;
+pub(crate) mod tmux;
 pub(crate) mod wait;
 pub mod wire;

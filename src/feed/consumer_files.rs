@@ -80,7 +80,7 @@ fn parse(bytes: &[u8], name: &str) -> Result<SavedConsumer, String> {
 }
 
 /// Replaces a consumer's file in one step and writes it to the disk. Creates the folder if it is
-/// missing. The file is durable after [`sync_consumers`].
+/// missing. The file is durable after `sync_consumers`.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
 /// # Errors
 ///
 /// When it cannot be removed.
-pub fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
+pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
     match fs::remove_file(folder.join(name)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
@@ -117,7 +117,7 @@ pub fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// When the disk refuses. A missing folder is fine.
-pub fn sync_consumers(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
     match files::sync_folder(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),

@@ -178,7 +178,7 @@ pub(super) fn find_tail(feed: &Path, n_bytes: u64) -> io::Result<Place> {
 /// # Errors
 ///
 /// When the feed cannot be read.
-pub fn before_tail(path: &Path, n_bytes: u64) -> Result<Option<Seq>, FeedError> {
+pub(crate) fn before_tail(path: &Path, n_bytes: u64) -> Result<Option<Seq>, FeedError> {
     let place = find_tail(path, n_bytes).map_err(FeedError::reading(path))?;
     Ok(place.frame.map(|frame| frame.seq))
 }

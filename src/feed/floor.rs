@@ -36,7 +36,7 @@ fn path(feed: &Path) -> PathBuf {
 
 /// Returns the first record that the feed keeps: 1 if nothing was removed.
 #[must_use]
-pub fn first_kept(feed: &Path) -> Seq {
+pub(crate) fn first_kept(feed: &Path) -> Seq {
     load(feed).map_or(1, |floor| floor.first_seq)
 }
 
@@ -83,7 +83,7 @@ fn load(feed: &Path) -> Option<Floor> {
 ///
 /// When the disk refuses. If the records are not kept any more, their files are removed by the next
 /// call.
-pub fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<()> {
+pub(crate) fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<()> {
     let floor = Floor {
         v: VERSION,
         epoch: epoch.to_owned(),
@@ -103,7 +103,7 @@ pub fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<()> {
 /// # Errors
 ///
 /// When a file cannot be removed.
-pub fn finish_removal(feed: &Path, epoch: &str) -> io::Result<()> {
+pub(crate) fn finish_removal(feed: &Path, epoch: &str) -> io::Result<()> {
     match load(feed) {
         Some(floor) if floor.epoch == epoch => remove_files(feed, floor.first_seq),
         Some(_) => fs::remove_file(path(feed)),

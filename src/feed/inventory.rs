@@ -17,7 +17,7 @@ use crate::model::{Millis, Seq};
 /// # Errors
 ///
 /// When the folder cannot be read. A missing one has no segments.
-pub fn closed_segments(feed: &Path) -> io::Result<Vec<Segment>> {
+pub(crate) fn closed_segments(feed: &Path) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for first in closed_firsts(feed)? {
         match fs::symlink_metadata(segment_path(feed, first)) {
@@ -39,7 +39,7 @@ pub fn closed_segments(feed: &Path) -> io::Result<Vec<Segment>> {
 /// # Errors
 ///
 /// When they cannot be read. Missing files are empty.
-pub fn feed_files(feed: &Path, last_seq: Seq) -> io::Result<FeedFiles> {
+pub(crate) fn feed_files(feed: &Path, last_seq: Seq) -> io::Result<FeedFiles> {
     let closed = closed_segments(feed)?;
     let mut files = FeedFiles {
         closed,
@@ -56,7 +56,7 @@ pub fn feed_files(feed: &Path, last_seq: Seq) -> io::Result<FeedFiles> {
 
 /// Whether the feed at `feed` has any file.
 #[must_use]
-pub fn has_files(feed: &Path) -> bool {
+pub(crate) fn has_files(feed: &Path) -> bool {
     feed.exists() || closed_firsts(feed).is_ok_and(|firsts| !firsts.is_empty())
 }
 

@@ -25,21 +25,25 @@ mod saved;
 mod segments;
 mod whole_lines;
 
-pub use consumer_files::{load_consumers, remove_consumer, store_consumer, sync_consumers};
-pub use find::before_tail;
-pub use floor::{finish_removal, first_kept, remove_before};
-pub use frame::Frame;
-pub use inventory::{closed_segments, feed_files, has_files};
+pub use consumer_files::{load_consumers, store_consumer};
 pub use journal::{FeedError, Journal};
 pub use pending::PendingEvents;
 pub use read::{Line, Sequence, UnknownRecord};
-pub use reader::{FeedEnd, Reader};
-pub use readers::{Holdings, LastRead, holdings, last_read, note_read};
 pub use recover::{FeedState, RecordedLook, recover};
-pub use retention::{FeedFiles, Holder, Retention, Segment};
-pub use saved::{DamagedSnapshot, load_saved, store_saved};
+pub use retention::{FeedFiles, Retention, Segment};
+pub use saved::{DamagedSnapshot, load_saved};
 pub use segments::FileId;
 pub use whole_lines::{End, WholeLines};
+
+pub(crate) use consumer_files::{remove_consumer, sync_consumers};
+pub(crate) use find::before_tail;
+pub(crate) use floor::{finish_removal, first_kept, remove_before};
+pub(crate) use frame::Frame;
+pub(crate) use inventory::{closed_segments, feed_files, has_files};
+pub(crate) use reader::{FeedEnd, Reader};
+pub(crate) use readers::{Holdings, LastRead, holdings, last_read, note_read};
+pub(crate) use retention::Holder;
+pub(crate) use saved::store_saved;
 
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ pub struct FeedEnd {
 
 /// Reads a feed from some position on, through its closed segments.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     feed: PathBuf,
     /// The file that is being read, by the sequence number of its first record.
     segment: Seq,
@@ -39,7 +39,7 @@ pub struct Reader {
 impl Reader {
     /// Returns a reader that starts at this end.
     #[must_use]
-    pub fn at_end(feed: &Path, end: &FeedEnd) -> Self {
+    pub(crate) fn at_end(feed: &Path, end: &FeedEnd) -> Self {
         Self {
             feed: feed.to_owned(),
             segment: end.segment,
@@ -52,7 +52,7 @@ impl Reader {
     /// Returns a reader that starts shortly before the record `after`; at the start of the feed
     /// where that cannot be found. `end` is the feed's present end.
     #[must_use]
-    pub fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Self {
+    pub(crate) fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Self {
         let mut reader = Self {
             feed: feed.to_owned(),
             segment: 0,
@@ -96,7 +96,7 @@ impl Reader {
     /// # Errors
     ///
     /// When the feed cannot be read.
-    pub fn next(&mut self, end: &FeedEnd) -> Result<Option<Line>, FeedError> {
+    pub(crate) fn next(&mut self, end: &FeedEnd) -> Result<Option<Line>, FeedError> {
         let bytes = self.next_bytes(end);
         let bytes = bytes.map_err(FeedError::reading(&self.feed))?;
         Ok(bytes.map(|bytes| Line::parse(&bytes)))

@@ -16,7 +16,7 @@ use crate::wire::{DurableRecord, EventType, RecordBody, SavedConsumer, parse_rfc
 
 /// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastRead {
+pub(crate) struct LastRead {
     /// The feed's epoch.
     pub epoch: String,
     /// The sequence number of the last follow-up that was read; 0 for none.
@@ -31,7 +31,7 @@ pub struct LastRead {
 /// # Errors
 ///
 /// When the file cannot be written.
-pub fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
+pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
     let before = last_read(path).filter(|before| before.epoch == epoch);
     let seq = before.map_or(seq, |before| before.seq.max(seq));
     let fresh = path.with_extension(format!("new-{}", std::process::id()));
@@ -40,7 +40,7 @@ pub fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
 
 /// Returns what was stored last; `None` when the feed was never read.
 #[must_use]
-pub fn last_read(path: &Path) -> Option<LastRead> {
+pub(crate) fn last_read(path: &Path) -> Option<LastRead> {
     let at = fs::symlink_metadata(path).ok()?.modified().ok()?;
     // If the file cannot be parsed, its time is still known.
     let text = files::read(path).unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn last_read(path: &Path) -> Option<LastRead> {
 
 /// What a feed contains for other programs than its daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Holdings {
+pub(crate) struct Holdings {
     /// The feed's epoch; empty when it has no record.
     pub epoch: String,
     /// The sequence number of the last follow-up.
@@ -71,7 +71,7 @@ pub struct Holdings {
 /// # Errors
 ///
 /// When the feed cannot be read.
-pub fn holdings(path: &Path) -> Result<Holdings, FeedError> {
+pub(crate) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
     read_holdings(path).map_err(FeedError::reading(path))
 }
 
@@ -119,7 +119,7 @@ impl Holdings {
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
     #[must_use]
-    pub fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
+    pub(crate) fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
         let Some(last) = self.last_follow_up else {
             return false;
         };

@@ -67,7 +67,7 @@ struct FileVersion {
 /// # Errors
 ///
 /// When it cannot be written; the old one stays.
-pub fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
+pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     // One write: with the file itself, the serializer would make a system call for every token.
     let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
     bytes.push(b'\n');

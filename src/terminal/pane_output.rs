@@ -4,7 +4,7 @@ use super::row::{columns_of, split_at_column};
 
 /// The rows of a pane's history and screen, with its dimensions and state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaneOutput {
+pub(crate) struct PaneOutput {
     /// History, as far as requested, and screen: one string per row, wrapped as on the screen,
     /// including blank rows at the end.
     pub rows: Vec<String>,
@@ -30,14 +30,14 @@ pub struct PaneOutput {
 impl PaneOutput {
     /// Returns the rows of the screen.
     #[must_use]
-    pub fn screen(&self) -> &[String] {
+    pub(crate) fn screen(&self) -> &[String] {
         &self.rows[self.rows.len().saturating_sub(self.height)..]
     }
 
     /// Returns the lines from this row and column on, with wrapped rows joined: a row that fills
     /// its width continues in the next one. Blank lines at the end are omitted.
     #[must_use]
-    pub fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
+    pub(crate) fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         let mut goes_on = false;
         for (index, text) in self.rows.iter().enumerate().skip(row) {
@@ -57,13 +57,13 @@ impl PaneOutput {
 
     /// Returns the row of the cursor, counted from the top of the history.
     #[must_use]
-    pub fn cursor_row(&self) -> usize {
+    pub(crate) fn cursor_row(&self) -> usize {
         self.history + self.cursor.1
     }
 
     /// Returns the number of the first of [`PaneOutput::rows`], counted from the top of the history.
     #[must_use]
-    pub fn first_row(&self) -> usize {
+    pub(crate) fn first_row(&self) -> usize {
         (self.history + self.height).saturating_sub(self.rows.len())
     }
 }

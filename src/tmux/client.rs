@@ -17,7 +17,7 @@ use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
 ///
 /// Dropping it detaches it in the background.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     control: ControlClient,
     /// Items received while an answer was awaited, for [`Client::next_notice`]. Bounded by what
     /// tmux sends within [`TIME_LIMIT`].
@@ -40,7 +40,7 @@ const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
 
 /// An item that a client received. They are in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReceivedItem {
+pub(crate) enum ReceivedItem {
     /// A notification.
     Notice(Notice),
     /// The position of the answer to a line of commands: earlier items arrived before it.
@@ -63,7 +63,11 @@ impl Server {
     /// # Errors
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
-    pub async fn attach(&self, session: SessionId, output: Output) -> Result<Client, TmuxError> {
+    pub(crate) async fn attach(
+        &self,
+        session: SessionId,
+        output: Output,
+    ) -> Result<Client, TmuxError> {
         let mut client = Client {
             control: self.attach_control(session, output)?,
             received: VecDeque::new(),
@@ -105,7 +109,7 @@ impl Client {
     /// [`TmuxError::Closed`] when the connection is closed, [`TmuxError::TimedOut`] when there is
     /// no answer in time. After either the client cannot be used any more; neither after the future
     /// was dropped. A command that failed is a frame that is not `ok`.
-    pub async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+    pub(crate) async fn call(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         if self.life == ConnectionState::Lost {
             return Err(TmuxError::Closed);
         }
@@ -178,7 +182,7 @@ impl Client {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn next_notice(&mut self) -> Result<Notice, TmuxError> {
+    pub(crate) async fn next_notice(&mut self) -> Result<Notice, TmuxError> {
         while let Some(received) = self.received.pop_front() {
             match received {
                 ReceivedItem::Notice(notice) => return Ok(notice),
@@ -196,7 +200,7 @@ impl Client {
 
     /// Receives what has arrived by now, without waiting, for [`Client::take_received`]; of a flood
     /// only a part.
-    pub async fn catch_up(&mut self) {
+    pub(crate) async fn catch_up(&mut self) {
         for _ in 0..AT_ONCE {
             if self.life != ConnectionState::Usable {
                 return;
@@ -224,7 +228,7 @@ impl Client {
     }
 
     /// Returns the items received up to the last answer, in order, without waiting.
-    pub fn take_received(&mut self) -> VecDeque<ReceivedItem> {
+    pub(crate) fn take_received(&mut self) -> VecDeque<ReceivedItem> {
         std::mem::take(&mut self.received)
     }
 
@@ -234,7 +238,7 @@ impl Client {
     /// # Errors
     ///
     /// When tmux is gone.
-    pub async fn set_max_lag(&mut self, secs: u32) -> Result<(), TmuxError> {
+    pub(crate) async fn set_max_lag(&mut self, secs: u32) -> Result<(), TmuxError> {
         let flags = format!("pause-after={secs}");
         let set = Command::new("refresh-client").args(["-f", &flags]);
         self.say(&[set]).await
@@ -246,7 +250,7 @@ impl Client {
     /// # Errors
     ///
     /// When tmux is gone.
-    pub async fn pause_panes(
+    pub(crate) async fn pause_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
     ) -> Result<(), TmuxError> {
@@ -259,7 +263,7 @@ impl Client {
     /// # Errors
     ///
     /// When tmux is gone.
-    pub async fn continue_panes(
+    pub(crate) async fn continue_panes(
         &mut self,
         panes: impl IntoIterator<Item = PaneId>,
     ) -> Result<(), TmuxError> {
@@ -274,7 +278,7 @@ impl Client {
     /// # Errors
     ///
     /// When tmux is gone.
-    pub async fn flush(&mut self) -> Result<(), TmuxError> {
+    pub(crate) async fn flush(&mut self) -> Result<(), TmuxError> {
         let empty = Command::new("display-message").args(["-p", ""]);
         self.say(&[empty]).await
     }
@@ -284,32 +288,32 @@ impl Client {
     /// # Errors
     ///
     /// When tmux does not answer in time or is gone.
-    pub async fn sync(&mut self) -> Result<(), TmuxError> {
+    pub(crate) async fn sync(&mut self) -> Result<(), TmuxError> {
         let mark = Command::new("display-message").args(["-p", ""]);
         self.call(&[mark]).await.map(drop)
     }
 
     /// Returns the client's pid.
     #[must_use]
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.control.pid()
     }
 
     /// Returns how many bytes tmux has sent to it.
     #[must_use]
-    pub fn n_bytes(&self) -> u64 {
+    pub(crate) fn n_bytes(&self) -> u64 {
         self.control.n_bytes()
     }
 
     /// Detaches and waits until the client has ended.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         self.control.close().await;
     }
 }
 
 /// A way to send commands to a server.
 #[derive(Debug)]
-pub enum Connection<'a> {
+pub(crate) enum Connection<'a> {
     /// Through an attached client, without starting a process.
     Attached(&'a mut Client),
     /// Through a new client for each line.
@@ -322,7 +326,7 @@ impl Connection<'_> {
     /// # Errors
     ///
     /// When no answer came.
-    pub async fn frames(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+    pub(crate) async fn frames(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         match self {
             Self::Attached(client) => client.call(commands).await,
             Self::OneShot(server) => server.one_shot(commands).await,
@@ -334,7 +338,7 @@ impl Connection<'_> {
     /// # Errors
     ///
     /// When no answer came or one of the commands failed; the rest of the line did not run then.
-    pub async fn run(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+    pub(crate) async fn run(&mut self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         let frames = self.frames(commands).await?;
         all_ok(commands, frames)
     }

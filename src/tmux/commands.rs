@@ -10,11 +10,11 @@ use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
 
 /// The session option with the last notice, for status lines that display it.
-pub const NOTICE_OPTION: &str = "@tmux_task_notice";
+pub(crate) const NOTICE_OPTION: &str = "@tmux_task_notice";
 
 /// A client of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientRow {
+pub(crate) struct ClientRow {
     /// Its name in tmux, usually a terminal's path.
     pub name: String,
     /// Whether it is a program in control mode and not a terminal.
@@ -23,7 +23,7 @@ pub struct ClientRow {
 
 /// A session of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedSession {
+pub(crate) struct ListedSession {
     /// Its id.
     pub id: SessionId,
     /// When it was created, in seconds since 1970.
@@ -47,7 +47,7 @@ pub struct ListedSession {
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn kill_window(
+pub(crate) async fn kill_window(
     connection: &mut Connection<'_>,
     window: WindowId,
 ) -> Result<bool, TmuxError> {
@@ -69,7 +69,7 @@ pub async fn kill_window(
 /// # Errors
 ///
 /// When there is no server.
-pub async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError> {
+pub(crate) async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError> {
     let wait = Command::new("wait-for").args(["--", channel]);
     server.run_until_done(wait).await
 }
@@ -79,7 +79,7 @@ pub async fn wait_for(server: &Server, channel: &str) -> Result<bool, TmuxError>
 /// # Errors
 ///
 /// When there is no server.
-pub async fn signal_channel(
+pub(crate) async fn signal_channel(
     connection: &mut Connection<'_>,
     channel: &str,
 ) -> Result<(), TmuxError> {
@@ -92,7 +92,7 @@ pub async fn signal_channel(
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn kill_session(
+pub(crate) async fn kill_session(
     connection: &mut Connection<'_>,
     session: SessionId,
 ) -> Result<(), TmuxError> {
@@ -109,7 +109,7 @@ pub async fn kill_session(
 /// # Errors
 ///
 /// When the session is missing or tmux fails.
-pub async fn list_clients(
+pub(crate) async fn list_clients(
     connection: &mut Connection<'_>,
     session: SessionId,
 ) -> Result<Vec<ClientRow>, TmuxError> {
@@ -132,7 +132,7 @@ pub async fn list_clients(
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn list_sessions(
+pub(crate) async fn list_sessions(
     connection: &mut Connection<'_>,
 ) -> Result<Vec<ListedSession>, TmuxError> {
     // `=` removes control characters, so that no text can form rows or fields.
@@ -190,7 +190,7 @@ fn read_session(line: &str) -> Option<ListedSession> {
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn where_is(
+pub(crate) async fn where_is(
     connection: &mut Connection<'_>,
     windows: &[WindowId],
 ) -> Result<BTreeMap<WindowId, SessionId>, TmuxError> {
@@ -215,7 +215,7 @@ pub async fn where_is(
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn existing_panes(
+pub(crate) async fn existing_panes(
     connection: &mut Connection<'_>,
     panes: &BTreeSet<PaneId>,
 ) -> Result<BTreeSet<PaneId>, TmuxError> {
@@ -236,7 +236,7 @@ pub async fn existing_panes(
 /// # Errors
 ///
 /// When the session is missing or tmux fails.
-pub async fn set_session_option(
+pub(crate) async fn set_session_option(
     connection: &mut Connection<'_>,
     session: SessionId,
     name: &str,
@@ -261,7 +261,7 @@ pub async fn set_session_option(
 /// # Errors
 ///
 /// When the session is missing or tmux fails.
-pub async fn show_notice(
+pub(crate) async fn show_notice(
     connection: &mut Connection<'_>,
     session: SessionId,
     notice: &str,

@@ -39,7 +39,7 @@ pub(super) struct ControlClient {
 
 /// What a control client receives of the output of the session's panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+pub(crate) enum Output {
     /// Nothing.
     None,
     /// Notifications that a pane has printed. tmux pauses a pane that prints faster than it can

@@ -6,7 +6,7 @@ use super::version::Version;
 
 /// Why tmux did not carry out a command.
 #[derive(Debug, thiserror::Error)]
-pub enum TmuxError {
+pub(crate) enum TmuxError {
     /// The program does not exist or may not be executed.
     #[error("could not start `{}`", .program.display())]
     ProgramMissing {
@@ -86,7 +86,7 @@ pub enum TmuxError {
 impl TmuxError {
     /// Whether the error only means that the session or its whole server is missing.
     #[must_use]
-    pub fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         match self {
             Self::NoServer { .. } | Self::NoSuchSession { .. } => true,
             Self::ProgramMissing { .. }

@@ -16,7 +16,7 @@ pub(super) const LONGEST_WAIT: u32 = 10;
 
 /// A closed gate. Dropping it opens it.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     path: PathBuf,
     /// Open for reading as well, so that opening and writing never block on the task.
     pipe: File,
@@ -28,7 +28,7 @@ impl Gate {
     /// # Errors
     ///
     /// When the folder cannot be written to.
-    pub fn close(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn close(folder: &Path) -> io::Result<Self> {
         let path = folder.join(format!("{PREFIX}{}", std::process::id()));
         // Left by a process that had our pid.
         match std::fs::remove_file(&path) {
@@ -46,7 +46,7 @@ impl Gate {
 
     /// Returns the path of its pipe.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -9,7 +9,7 @@ use crate::protocol::{Command, Frame};
 
 /// What keeps events of a session from being reported at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HookFault {
+pub(crate) enum HookFault {
     /// A hook of ours is not set on the server: it was removed, or replaced by `set-hook` without an
     /// index.
     Missing {
@@ -44,7 +44,7 @@ const MOST_WINDOWS: usize = 200;
 /// # Errors
 ///
 /// When tmux fails, or the session is gone.
-pub async fn check_hooks(
+pub(crate) async fn check_hooks(
     connection: &mut Connection<'_>,
     session: SessionId,
 ) -> Result<Vec<HookFault>, TmuxError> {
@@ -94,7 +94,9 @@ pub async fn check_hooks(
 /// # Errors
 ///
 /// When tmux fails, or there is no server.
-pub async fn server_version(connection: &mut Connection<'_>) -> Result<Option<String>, TmuxError> {
+pub(crate) async fn server_version(
+    connection: &mut Connection<'_>,
+) -> Result<Option<String>, TmuxError> {
     let list = Command::new("list-sessions").args(["-F", "#{version}"]);
     let frames = match connection.run(&[list]).await {
         Err(TmuxError::NoSuchSession { .. }) => return Ok(None),

@@ -36,7 +36,7 @@ pub(super) fn channel(session: &str) -> String {
 
 /// The windows that have called since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Callers {
+pub(crate) enum Callers {
     /// These windows.
     Windows(Vec<WindowId>),
     /// Not all of them are known.
@@ -66,7 +66,7 @@ pub(super) fn forget_callers(target: &str) -> Command {
 ///
 /// Dropping it detaches it, as with [`super::Client`].
 #[derive(Debug)]
-pub struct HookWakeups {
+pub(crate) struct HookWakeups {
     control: ControlClient,
     /// One wait and the mark behind it.
     round: String,
@@ -82,7 +82,7 @@ impl Server {
     /// # Errors
     ///
     /// When the program, the server or the session is missing, or there is no answer in time.
-    pub async fn wait_on(&self, session: SessionId) -> Result<HookWakeups, TmuxError> {
+    pub(crate) async fn wait_on(&self, session: SessionId) -> Result<HookWakeups, TmuxError> {
         let control = self.attach_control(session, Output::None)?;
         let target = format!("{session}:");
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
@@ -126,7 +126,7 @@ impl HookWakeups {
     ///
     /// A call is not lost when the future is dropped: the next one reports it. The rounds are so
     /// short that the pipe takes them completely or not at all.
-    pub async fn woken(&mut self) -> Result<Callers, TmuxError> {
+    pub(crate) async fn woken(&mut self) -> Result<Callers, TmuxError> {
         if self.called.is_none() {
             self.called = Some(self.mark().await?);
             self.queued -= 1;
@@ -142,7 +142,7 @@ impl HookWakeups {
     }
 
     /// Returns the windows that have called by now, without waiting.
-    pub async fn called(&mut self) -> Option<Callers> {
+    pub(crate) async fn called(&mut self) -> Option<Callers> {
         // A closed connection is reported by the next call.
         ready(pin!(self.woken())).await?.ok()
     }
@@ -177,18 +177,18 @@ impl HookWakeups {
 
     /// Returns the client's pid.
     #[must_use]
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.control.pid()
     }
 
     /// Returns how many bytes tmux has sent to it.
     #[must_use]
-    pub fn n_bytes(&self) -> u64 {
+    pub(crate) fn n_bytes(&self) -> u64 {
         self.control.n_bytes()
     }
 
     /// Detaches and waits until the client has ended.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         self.control.close().await;
     }
 }

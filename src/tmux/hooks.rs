@@ -46,7 +46,7 @@ const PROCESS: &str = "@tmux_task_pid";
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn install(
+pub(crate) async fn install(
     connection: &mut Connection<'_>,
     session: SessionId,
     panes: impl IntoIterator<Item = PaneId>,
@@ -108,7 +108,7 @@ pub async fn install(
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn own_clients(
+pub(crate) async fn own_clients(
     connection: &mut Connection<'_>,
     session: SessionId,
     pids: &[u32],
@@ -152,7 +152,7 @@ fn is_control_client(pid: u32) -> bool {
 /// # Errors
 ///
 /// When tmux refuses. A session that is gone is not an error.
-pub async fn forget_deaths(
+pub(crate) async fn forget_deaths(
     connection: &mut Connection<'_>,
     session: SessionId,
     record: &str,
@@ -186,7 +186,7 @@ pub async fn forget_deaths(
 /// # Errors
 ///
 /// When tmux refuses. A server that is gone is not an error.
-pub async fn uninstall(
+pub(crate) async fn uninstall(
     connection: &mut Connection<'_>,
     session: Option<SessionId>,
 ) -> Result<(), TmuxError> {
@@ -244,7 +244,7 @@ fn unmark(session: SessionId, pid: u32) -> Command {
 /// # Errors
 ///
 /// When no answer came.
-pub async fn prepare_windows(
+pub(crate) async fn prepare_windows(
     connection: &mut Connection<'_>,
     windows: &[WindowId],
 ) -> Result<(), TmuxError> {
@@ -266,7 +266,7 @@ pub async fn prepare_windows(
 /// # Errors
 ///
 /// When no answer came.
-pub async fn write_runs(
+pub(crate) async fn write_runs(
     connection: &mut Connection<'_>,
     runs: &[(WindowId, u32)],
 ) -> Result<(), TmuxError> {
@@ -307,7 +307,7 @@ async fn each<const N: usize>(
 }
 
 /// Makes a tmux server collect children that ended: it can lose the signal that reports them.
-pub fn nudge(server_pid: u32) {
+pub(crate) fn nudge(server_pid: u32) {
     if let Some(pid) = process(server_pid)
         && let Err(error) = kill_process(pid, Signal::CHILD)
     {

@@ -25,7 +25,7 @@ const ENDED: &str = "tmux-task-ended";
 
 /// The condition for ending a session, besides that nothing runs in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unless {
+pub(crate) enum Unless {
     /// None: the user has asked for it.
     Active,
     /// A launcher of ours created it, and no terminal is attached.
@@ -38,7 +38,7 @@ pub enum Unless {
 ///
 /// When tmux fails; also [`TmuxError::Closed`] when the connection was attached to the session that
 /// ended. A session that is gone is not an error.
-pub async fn end_idle_session(
+pub(crate) async fn end_idle_session(
     connection: &mut Connection<'_>,
     life: &SessionLife,
     unless: Unless,
@@ -86,7 +86,7 @@ pub async fn end_idle_session(
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn prune_windows(
+pub(crate) async fn prune_windows(
     connection: &mut Connection<'_>,
     windows: &[(WindowId, PaneId)],
 ) -> Result<(), TmuxError> {

@@ -10,7 +10,7 @@ use crate::protocol::{Command, Frame};
 
 /// What to type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyInput {
+pub(crate) enum KeyInput {
     /// This text, character by character.
     Text(String),
     /// These keys, by tmux's names.
@@ -19,7 +19,7 @@ pub enum KeyInput {
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TypingResult {
+pub(crate) enum TypingResult {
     /// It was typed.
     Typed,
     /// The pane does not show the expected prompt any more: nothing was typed.
@@ -32,7 +32,7 @@ pub enum TypingResult {
 /// # Errors
 ///
 /// When tmux refuses: the pane is gone or dead.
-pub async fn type_into(
+pub(crate) async fn type_into(
     connection: &mut Connection<'_>,
     pane: PaneId,
     typed: &KeyInput,
@@ -57,7 +57,7 @@ pub async fn type_into(
 /// # Errors
 ///
 /// When tmux refuses; then nothing of the text is left in tmux.
-pub async fn type_secret(
+pub(crate) async fn type_secret(
     server: &Server,
     pane: PaneId,
     text: String,
@@ -112,7 +112,10 @@ fn what_became(frames: &[Frame]) -> TypingResult {
 /// # Errors
 ///
 /// When tmux refuses.
-pub async fn tty_of(connection: &mut Connection<'_>, pane: PaneId) -> Result<String, TmuxError> {
+pub(crate) async fn tty_of(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+) -> Result<String, TmuxError> {
     let ask = Command::new("display-message")
         .args(["-p", "-t", &pane.to_string()])
         .arg("#{pane_tty}");
@@ -130,7 +133,7 @@ fn send(pane: PaneId) -> Command {
 /// Whether this is a key in tmux's notation: a character or a name, with optional modifiers. tmux
 /// itself would type unknown names character by character.
 #[must_use]
-pub fn is_key(key: &str) -> bool {
+pub(crate) fn is_key(key: &str) -> bool {
     const NAMES: &[&str] = &[
         "enter", "escape", "space", "tab", "btab", "bspace", "up", "down", "left", "right", "home",
         "end", "pageup", "ppage", "pgup", "pagedown", "npage", "pgdn", "dc", "delete", "ic",

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A task to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The task session's name.
     pub session: String,
     /// The task's name.
@@ -49,7 +49,7 @@ pub struct Launch {
 /// A launch whose environment was written to a file. Dropping it removes the file, unless
 /// [`PreparedLaunch::hand_over`] has left the file to the task.
 #[derive(Debug)]
-pub struct PreparedLaunch {
+pub(crate) struct PreparedLaunch {
     plan: LaunchPlan,
     file: EnvironmentFile,
 }
@@ -60,7 +60,7 @@ impl Launch {
     /// # Errors
     ///
     /// When the input is refused, or the file cannot be written.
-    pub async fn prepare(&self) -> Result<PreparedLaunch, LaunchError> {
+    pub(crate) async fn prepare(&self) -> Result<PreparedLaunch, LaunchError> {
         check_name(&self.name)?;
         let session = &self.session;
         if session.is_empty() || session.contains(['.', ':', '\0', '\n']) {
@@ -108,12 +108,12 @@ impl Launch {
 impl PreparedLaunch {
     /// Returns the data that tmux needs.
     #[must_use]
-    pub fn plan(&self) -> &LaunchPlan {
+    pub(crate) fn plan(&self) -> &LaunchPlan {
         &self.plan
     }
 
     /// Leaves the environment's file to the task, which was started.
-    pub fn hand_over(self) {
+    pub(crate) fn hand_over(self) {
         self.file.hand_over();
     }
 }
@@ -125,7 +125,7 @@ impl PreparedLaunch {
 ///
 /// When the input is refused, before tmux is touched; when two windows have the name; when tmux
 /// fails.
-pub async fn launch(
+pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
     launch: &Launch,
@@ -139,7 +139,7 @@ pub async fn launch(
 /// # Errors
 ///
 /// As [`launch`].
-pub async fn launch_prepared(
+pub(crate) async fn launch_prepared(
     connection: &mut Connection<'_>,
     server: &Server,
     launch: &Launch,
@@ -182,7 +182,7 @@ pub async fn launch_prepared(
 ///
 /// As [`launch`]. After [`super::TmuxError::Closed`] the task may have been started: see
 /// [`find_launched`].
-pub async fn launch_in(
+pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     plan: &LaunchPlan,
@@ -206,7 +206,7 @@ pub async fn launch_in(
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn find_launched(
+pub(crate) async fn find_launched(
     connection: &mut Connection<'_>,
     plan: &LaunchPlan,
 ) -> Result<Option<NewRun>, LaunchError> {

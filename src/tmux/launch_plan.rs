@@ -11,7 +11,7 @@ pub(super) const ATTEMPTS: usize = 20;
 /// Everything that tmux needs to start a task in an existing session. None of it is secret: the
 /// environment is in a file named by `words`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LaunchPlan {
+pub(crate) struct LaunchPlan {
     /// The task's name.
     pub name: String,
     /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
@@ -32,7 +32,7 @@ pub struct LaunchPlan {
 
 /// What a launch replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PreviousRun {
+pub(crate) enum PreviousRun {
     /// A run that was alive.
     Live,
     /// A window whose run had ended.
@@ -41,7 +41,7 @@ pub enum PreviousRun {
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewRun {
+pub(crate) struct NewRun {
     /// The life of the session.
     pub life: SessionLife,
     /// The task's window.
@@ -56,7 +56,7 @@ pub struct NewRun {
 
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
+pub(crate) enum LaunchError {
     /// The name is not valid for a task.
     #[error(
         "`{0}` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
@@ -125,13 +125,13 @@ pub enum LaunchError {
 impl LaunchError {
     /// Whether the request itself is invalid.
     #[must_use]
-    pub fn is_usage(&self) -> bool {
+    pub(crate) fn is_usage(&self) -> bool {
         matches!(self, Self::Name(_) | Self::Session(_) | Self::Token)
     }
 
     /// Returns what the user can do about it.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Running { .. } => Some("without --if-absent, the live run is replaced"),
             Self::Inherited(_) => Some(
@@ -157,7 +157,7 @@ impl LaunchError {
 /// # Errors
 ///
 /// When it is not; the error contains the rule.
-pub fn check_name(name: &str) -> Result<(), LaunchError> {
+pub(crate) fn check_name(name: &str) -> Result<(), LaunchError> {
     let first = name
         .bytes()
         .next()

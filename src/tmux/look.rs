@@ -25,7 +25,7 @@ const COUNTS_AT_ONCE: usize = 50;
 
 /// The session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// This session, also after a rename.
     Id(SessionId),
     /// A session that [`super::install`] has prepared for this very process: tmux has stored the
@@ -58,7 +58,7 @@ impl Target {
 ///
 /// [`TmuxError::Confused`] when the answer does not fit the question: the caller connects again.
 /// Whatever else keeps an answer from coming.
-pub async fn look(
+pub(crate) async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
     memory: &mut Memory,
@@ -136,7 +136,7 @@ async fn ask(
 
 /// Which windows a session has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionIndex {
+pub(crate) struct SessionIndex {
     /// The life of the session.
     pub life: SessionLife,
     /// Its name.
@@ -146,13 +146,13 @@ pub struct SessionIndex {
 
 impl SessionIndex {
     /// Returns the primary panes of its windows.
-    pub fn panes(&self) -> impl Iterator<Item = PaneId> {
+    pub(crate) fn panes(&self) -> impl Iterator<Item = PaneId> {
         self.windows.values().map(|indexed| indexed.pane)
     }
 
     /// Whether this window has tmux's bell flag.
     #[must_use]
-    pub fn has_bell(&self, window: WindowId) -> bool {
+    pub(crate) fn has_bell(&self, window: WindowId) -> bool {
         self.windows
             .get(&window)
             .is_some_and(|indexed| indexed.bell)
@@ -164,7 +164,7 @@ impl SessionIndex {
 /// # Errors
 ///
 /// As [`look`].
-pub async fn list_index(
+pub(crate) async fn list_index(
     connection: &mut Connection<'_>,
     target: &Target,
 ) -> Result<Option<SessionIndex>, TmuxError> {

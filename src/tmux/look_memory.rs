@@ -21,7 +21,7 @@ const MOST_ROUNDS: usize = 8;
 
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub(crate) enum Extent {
     /// Windows that were reported as changed, in full. If none was, which windows there are.
     Reported,
     /// The same, and a part of a sweep, of one line: it makes sure that some of the other windows
@@ -33,7 +33,7 @@ pub enum Extent {
 
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     captures: Captures,
     /// The session that all this is of.
     life: Option<SessionLife>,
@@ -89,7 +89,7 @@ impl RememberedWindow {
 impl Memory {
     /// Takes note of panes that have printed, of processes that have ended, and of windows that are
     /// new or have changed, so that the next look asks for them in its first line.
-    pub fn expect(
+    pub(crate) fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
         ended: &BTreeSet<u32>,
@@ -101,7 +101,7 @@ impl Memory {
 
     /// Notes processes that tmux has hung up on. Their windows are closed, or have other processes:
     /// the next look lists which windows there are before it asks for these.
-    pub fn doubt(&mut self, hung_up: &BTreeSet<u32>) {
+    pub(crate) fn doubt(&mut self, hung_up: &BTreeSet<u32>) {
         let pid = |known: &RememberedWindow| known.row.pane.as_ref()?.pid;
         let windows = self.windows.iter();
         let of_them = windows.filter(|(_, known)| pid(known).is_some_and(|p| hung_up.contains(&p)));
@@ -110,7 +110,7 @@ impl Memory {
 
     /// Forgets windows that were closed: a line that names them or their panes would fail, and the
     /// look would have to ask again. The next look lists which windows there are.
-    pub fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
+    pub(crate) fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
         for window in windows {
             self.is_list_wanted = true;
             self.moved.remove(window);
@@ -122,7 +122,7 @@ impl Memory {
     }
 
     /// Notes run numbers that were written to the windows' options: a sign does not show them.
-    pub fn note_runs(&mut self, runs: &[(WindowId, u32)]) {
+    pub(crate) fn note_runs(&mut self, runs: &[(WindowId, u32)]) {
         for (window, run) in runs {
             if let Some(known) = self.windows.get_mut(window) {
                 Arc::make_mut(&mut known.row).run = Some(*run);
@@ -131,19 +131,19 @@ impl Memory {
     }
 
     /// Lets the next look list which windows there are: a report did not say which have changed.
-    pub fn want_list(&mut self) {
+    pub(crate) fn want_list(&mut self) {
         self.is_list_wanted = true;
     }
 
     /// Lets the next whole look, or the next sweep, ask for everything: also for what leaves no sign
     /// when it changes, such as an option.
-    pub fn ask_for_all(&mut self) {
+    pub(crate) fn ask_for_all(&mut self) {
         self.is_refresh_wanted = true;
     }
 
     /// Lets the next [`Extent::Part`] begin a sweep: the one that is under way does not include what
     /// was reported since it began.
-    pub fn restart_sweep(&mut self) {
+    pub(crate) fn restart_sweep(&mut self) {
         if let Some(sweep) = self.sweep.take() {
             self.is_refresh_wanted |= sweep.is_refresh;
         }
@@ -151,13 +151,13 @@ impl Memory {
 
     /// Whether a sweep has windows left that a further [`Extent::Part`] is to ask for.
     #[must_use]
-    pub fn is_sweeping(&self) -> bool {
+    pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
     }
 
     /// Whether the last look found everything as the one before it.
     #[must_use]
-    pub fn is_same(&self) -> bool {
+    pub(crate) fn is_same(&self) -> bool {
         self.is_same
     }
 

@@ -36,31 +36,29 @@ mod task_environment;
 mod tests;
 mod version;
 
-pub use client::{Client, Connection, ReceivedItem};
-pub use commands::{
-    ClientRow, ListedSession, NOTICE_OPTION, existing_panes, kill_session, kill_window,
-    list_clients, list_sessions, set_session_option, show_notice, signal_channel, wait_for,
-    where_is,
+pub(crate) use client::{Client, Connection, ReceivedItem};
+pub(crate) use commands::{
+    ListedSession, NOTICE_OPTION, existing_panes, kill_session, kill_window, list_sessions,
+    set_session_option, show_notice, signal_channel, wait_for, where_is,
 };
-pub use control_client::Output;
-pub use error::TmuxError;
-pub use gate::Gate;
-pub use hook_check::{HookFault, check_hooks, server_version};
-pub use hook_wakeups::{Callers, HookWakeups};
-pub use hooks::{
+pub(crate) use control_client::Output;
+pub(crate) use error::TmuxError;
+pub(crate) use gate::Gate;
+pub(crate) use hook_check::{HookFault, check_hooks, server_version};
+pub(crate) use hook_wakeups::{Callers, HookWakeups};
+pub(crate) use hooks::{
     forget_deaths, install, nudge, own_clients, prepare_windows, uninstall, write_runs,
 };
-pub use idle::{Unless, end_idle_session, prune_windows};
-pub use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
-pub use launch::{Launch, PreparedLaunch, find_launched, launch, launch_in, launch_prepared};
-pub use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
-pub use look::{SessionIndex, Target, list_index, look};
-pub use look_memory::{Extent, Memory};
-pub use output::{History, Log, Style, UnsentOutput, follow_output, read_log, read_output};
-pub use ownership::{Mark, MarkedSession, claim, list_marks};
-pub use probe::Probe;
-pub use script::CommandWords;
-pub use server::{Server, ServerChoice};
-pub use shown::{PromptPlace, ShownPrompt};
-pub use task_environment::{TaskEnvironment, take_beyond_shells};
-pub use version::Version;
+pub(crate) use idle::{Unless, end_idle_session, prune_windows};
+pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
+pub(crate) use launch::{Launch, find_launched, launch, launch_in};
+pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
+pub(crate) use look::{SessionIndex, Target, list_index, look};
+pub(crate) use look_memory::{Extent, Memory};
+pub(crate) use output::{History, Style, UnsentOutput, follow_output, read_log, read_output};
+pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
+pub(crate) use probe::Probe;
+pub(crate) use script::CommandWords;
+pub(crate) use server::{Server, ServerChoice};
+pub(crate) use shown::{PromptPlace, ShownPrompt};
+pub(crate) use task_environment::{TaskEnvironment, take_beyond_shells};

@@ -67,7 +67,7 @@ impl Server {
     ///
     /// When the future is dropped, the client is terminated. Its commands may have been carried
     /// out.
-    pub async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
+    pub(crate) async fn one_shot(&self, commands: &[Command]) -> Result<Vec<Frame>, TmuxError> {
         self.ask(commands, CommandInput::for_length(commands)).await
     }
 
@@ -90,7 +90,7 @@ impl Server {
     /// # Errors
     ///
     /// As [`Server::one_shot`].
-    pub async fn one_shot_with(
+    pub(crate) async fn one_shot_with(
         &self,
         commands: &[Command],
         given: String,

@@ -18,7 +18,7 @@ fn shape_format() -> String {
 
 /// How much of the history to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History {
+pub(crate) enum History {
     /// All of it.
     Whole,
     /// Its last row only.
@@ -29,7 +29,7 @@ pub enum History {
 
 /// What happens to output that tmux has not sent yet when the pane is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnsentOutput {
+pub(crate) enum UnsentOutput {
     /// It arrives before the answer.
     Kept,
     /// tmux discards it, so that a pane that prints faster than its output is read does not delay
@@ -43,7 +43,7 @@ pub enum UnsentOutput {
 /// # Errors
 ///
 /// When the pane is missing or tmux fails.
-pub async fn read_output(
+pub(crate) async fn read_output(
     connection: &mut Connection<'_>,
     pane: PaneId,
     history: History,
@@ -59,7 +59,7 @@ pub async fn read_output(
 /// # Errors
 ///
 /// When the pane is missing or tmux fails.
-pub async fn follow_output(
+pub(crate) async fn follow_output(
     client: &mut Client,
     pane: PaneId,
     history: History,
@@ -100,7 +100,7 @@ fn read_frames(frames: &[Frame]) -> Result<PaneOutput, TmuxError> {
 
 /// Whether a log includes escape sequences for colours and attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// Sanitised text only.
     Plain,
     /// With escape sequences.
@@ -109,7 +109,7 @@ pub enum Style {
 
 /// A pane's output for reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
+pub(crate) struct Log {
     /// History and screen with wrapped rows joined, without the blank rows at the end and without
     /// tmux's banner of a dead pane.
     pub lines: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Log {
 /// # Errors
 ///
 /// When the pane is missing or tmux fails.
-pub async fn read_log(
+pub(crate) async fn read_log(
     connection: &mut Connection<'_>,
     pane: PaneId,
     style: Style,

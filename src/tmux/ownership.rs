@@ -9,7 +9,7 @@ use crate::protocol::{Command, Frame, control_line};
 
 /// A daemon's mark on its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// Its pid.
     pub pid: u32,
     /// The name that it was asked for. The session may have been renamed since.
@@ -18,7 +18,7 @@ pub struct Mark {
 
 /// A session with the mark of its daemon, which may have been killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MarkedSession {
+pub(crate) struct MarkedSession {
     /// The life of the session.
     pub life: SessionLife,
     /// Its name.
@@ -32,7 +32,9 @@ pub struct MarkedSession {
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<MarkedSession>, TmuxError> {
+pub(crate) async fn list_marks(
+    connection: &mut Connection<'_>,
+) -> Result<Vec<MarkedSession>, TmuxError> {
     let format = row_format(&[
         "#{pid}",
         "#{start_time}",
@@ -77,7 +79,7 @@ pub async fn list_marks(connection: &mut Connection<'_>) -> Result<Vec<MarkedSes
 /// # Errors
 ///
 /// When tmux fails.
-pub async fn claim(
+pub(crate) async fn claim(
     connection: &mut Connection<'_>,
     session: SessionId,
     before: Option<&Mark>,

@@ -13,7 +13,7 @@ use crate::protocol::Command;
 
 /// The state of a tmux server's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probe {
+pub(crate) enum Probe {
     /// A server listens.
     Listening,
     /// A server has the socket but accepts no more connections: it is stopped or hangs.
@@ -29,7 +29,7 @@ impl Server {
     /// connections until its queue is full, and then a plain connect would block until it
     /// continues.
     #[must_use]
-    pub fn probe(&self) -> Probe {
+    pub(crate) fn probe(&self) -> Probe {
         match self.try_connect() {
             Ok(_) | Err(Errno::INPROGRESS) => Probe::Listening,
             Err(Errno::AGAIN) => Probe::Stuck,
@@ -40,7 +40,7 @@ impl Server {
 
     /// Returns the pid of the server that listens, if there is one and the kernel reports it.
     #[must_use]
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         let connection = self.try_connect().ok()?;
         let server = rustix::net::sockopt::socket_peercred(&connection).ok()?;
         u32::try_from(server.pid.as_raw_nonzero().get()).ok()
@@ -48,7 +48,7 @@ impl Server {
 
     /// Sends the server a request that it can always answer. Returns whether an answer came in
     /// time, or nothing listens.
-    pub async fn answers(&self, within: Duration) -> bool {
+    pub(crate) async fn answers(&self, within: Duration) -> bool {
         let command = Command::new("display-message").args(["-p", ""]);
         match self.probe() {
             Probe::Absent => return true,

@@ -34,7 +34,7 @@ set --"#;
 
 /// The command of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CommandWords {
+pub(crate) enum CommandWords {
     /// One shell line.
     Line(OsString),
     /// A program and its arguments, each kept as one word.
@@ -44,7 +44,7 @@ pub enum CommandWords {
 impl CommandWords {
     /// Returns the words that followed `--`: one is a shell line, several are an argv.
     #[must_use]
-    pub fn from_words(words: Vec<OsString>) -> Self {
+    pub(crate) fn from_words(words: Vec<OsString>) -> Self {
         match <[OsString; 1]>::try_from(words) {
             Ok([line]) => Self::Line(line),
             Err(words) => Self::Argv(words),
@@ -53,7 +53,7 @@ impl CommandWords {
 
     /// Returns the command for display: one line, blanks folded, words quoted where necessary.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let line = match self {
             Self::Line(line) => line.to_string_lossy().into_owned(),
             Self::Argv(words) => {

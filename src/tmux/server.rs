@@ -14,7 +14,7 @@ use crate::model::environment::reaches_tmux_server;
 
 /// The user's choice of program and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ServerChoice {
+pub(crate) struct ServerChoice {
     /// `-L`.
     pub socket_name: Option<OsString>,
     /// `-S`, which overrides `-L`.
@@ -25,7 +25,7 @@ pub struct ServerChoice {
 
 /// A tmux server, running or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub(crate) struct Server {
     program: PathBuf,
     /// Absolute, and without symbolic links where they can be resolved: our own state depends on
     /// it.
@@ -41,7 +41,7 @@ impl Server {
     ///
     /// [`TmuxError::NotASocket`] when the path is a file of another kind, which tmux would delete.
     /// When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
-    pub fn locate(
+    pub(crate) fn locate(
         choice: &ServerChoice,
         env: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, TmuxError> {
@@ -73,14 +73,14 @@ impl Server {
 
     /// Returns the server's socket, an absolute path.
     #[must_use]
-    pub fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// Returns the same server with a limit on descriptors for the clients that it starts, for a
     /// process whose own limit was raised.
     #[must_use]
-    pub fn with_descriptors(&self, descriptors: Option<u64>) -> Self {
+    pub(crate) fn with_descriptors(&self, descriptors: Option<u64>) -> Self {
         Self {
             descriptors,
             ..self.clone()
@@ -89,7 +89,7 @@ impl Server {
 
     /// Returns the tmux program.
     #[must_use]
-    pub fn program(&self) -> &Path {
+    pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
@@ -102,7 +102,7 @@ impl Server {
     /// # Cancel safety
     ///
     /// When the future is dropped, the program is killed.
-    pub async fn version(&self) -> Result<Version, TmuxError> {
+    pub(crate) async fn version(&self) -> Result<Version, TmuxError> {
         let mut process = self.process();
         process.arg("-V").stdin(Stdio::null()).kill_on_drop(true);
         let output = process
@@ -117,7 +117,7 @@ impl Server {
     /// # Errors
     ///
     /// When the program cannot be run or is too old.
-    pub async fn check_version(&self) -> Result<Version, TmuxError> {
+    pub(crate) async fn check_version(&self) -> Result<Version, TmuxError> {
         let version = self.version().await?;
         if version.is_supported() {
             Ok(version)
@@ -132,7 +132,7 @@ impl Server {
     /// # Errors
     ///
     /// [`TmuxError::NoFolder`] when a server cannot be started because the folder is missing.
-    pub fn create_socket_folder(&self) -> Result<(), TmuxError> {
+    pub(crate) fn create_socket_folder(&self) -> Result<(), TmuxError> {
         let Some(folder) = self.socket.parent().filter(|folder| !folder.exists()) else {
             return Ok(());
         };

@@ -20,7 +20,7 @@ const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alter
 
 /// The prompt as the screen showed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownPrompt {
+pub(crate) struct ShownPrompt {
     pane: PaneId,
     /// The value of [`SHAPE`].
     shape: String,
@@ -35,7 +35,7 @@ pub struct ShownPrompt {
 
 /// The position of a prompt that was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PromptPlace<'a> {
+pub(crate) struct PromptPlace<'a> {
     /// The text of the row that asks.
     pub line: &'a str,
     /// How many rows it is below the cursor's row; negative above it.
@@ -50,7 +50,7 @@ impl ShownPrompt {
     /// # Errors
     ///
     /// When tmux refuses.
-    pub async fn see(
+    pub(crate) async fn see(
         connection: &mut Connection<'_>,
         pane: PaneId,
         place: PromptPlace<'_>,

@@ -58,7 +58,7 @@ const OF_BASH: [&str; 24] = [
 
 /// The environment of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskEnvironment {
+pub(crate) struct TaskEnvironment {
     variables: Vec<(OsString, OsString)>,
     /// Whether it is added to tmux's own environment.
     is_on_top_of_tmux: bool,
@@ -70,7 +70,7 @@ pub struct TaskEnvironment {
 impl TaskEnvironment {
     /// Returns the caller's environment without the withheld variables.
     #[must_use]
-    pub fn of_caller(
+    pub(crate) fn of_caller(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         withheld: WithheldVariables,
     ) -> Self {
@@ -89,7 +89,7 @@ impl TaskEnvironment {
 
     /// Returns tmux's environment.
     #[must_use]
-    pub fn of_tmux(withheld: WithheldVariables) -> Self {
+    pub(crate) fn of_tmux(withheld: WithheldVariables) -> Self {
         Self {
             variables: Vec::new(),
             is_on_top_of_tmux: true,
@@ -102,7 +102,7 @@ impl TaskEnvironment {
     /// `PROGRAM set-environment FILE -- COMMAND...`, and is this program. Without it, and on top of
     /// tmux's environment, these variables are omitted.
     #[must_use]
-    pub fn set_by(mut self, program: PathBuf) -> Self {
+    pub(crate) fn set_by(mut self, program: PathBuf) -> Self {
         self.setter = Some(program);
         self
     }
@@ -127,7 +127,7 @@ impl TaskEnvironment {
 
     /// Returns it with these variables set, even if they are withheld by name.
     #[must_use]
-    pub fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(crate) fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
         for (name, value) in given {
             self.variables.retain(|(known, _)| known != name.as_str());
             self.variables.push((name.into(), value.into()));
@@ -263,7 +263,7 @@ impl Drop for EnvironmentFile {
 /// # Errors
 ///
 /// When the file cannot be read.
-pub fn take_beyond_shells(file: &Path) -> io::Result<Vec<(OsString, OsString)>> {
+pub(crate) fn take_beyond_shells(file: &Path) -> io::Result<Vec<(OsString, OsString)>> {
     let text = fs::read(file)?;
     let removed = fs::remove_file(file);
     tracing::debug!(?removed, "an environment was read");

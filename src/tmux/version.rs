@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A version of tmux, as printed by `tmux -V`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub(crate) struct Version {
     /// The text without the leading `tmux`.
     text: String,
     /// Major and minor number; `None` for `master` and other versions without a number.
@@ -15,7 +15,7 @@ pub struct Version {
 impl Version {
     /// Reads the output of `tmux -V`.
     #[must_use]
-    pub fn parse(output: &str) -> Self {
+    pub(crate) fn parse(output: &str) -> Self {
         let text = output.trim();
         let text = text.strip_prefix("tmux").unwrap_or(text).trim();
         let openbsd = text.starts_with("openbsd-");
@@ -31,14 +31,14 @@ impl Version {
 
     /// Whether the output contained a version at all.
     #[must_use]
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         !self.text.is_empty()
     }
 
     /// Whether it is supported. 3.2 is the first with the required flags of `attach-session`. A
     /// version without a number was built from newer source.
     #[must_use]
-    pub fn is_supported(&self) -> bool {
+    pub(crate) fn is_supported(&self) -> bool {
         match self.number {
             // OpenBSD counts its own releases; 6.8 contains what became 3.2.
             Some(number) if self.openbsd => number >= (6, 8),

@@ -183,7 +183,9 @@ async fn lists_and_ends() {
         .map(|s| (s.name.as_str(), s.root.as_deref()))
         .collect();
     assert_eq!(actual, [("S 1", Some("/ab")), ("keep", None)]);
-    let clients = list_clients(&mut connection, SessionId(0)).await.unwrap();
+    let clients = commands::list_clients(&mut connection, SessionId(0))
+        .await
+        .unwrap();
     assert!(clients.len() == 1 && clients[0].is_control, "{clients:?}");
     let found = where_is(&mut connection, &[WindowId(1), WindowId(9)])
         .await

@@ -86,7 +86,7 @@ pub(crate) fn measure(
     let clients: Vec<Vec<u32>> = watchers.iter().map(|w| usage::children(w.pid())).collect();
     let read = || -> Vec<[Duration; 3]> {
         let one = |((paths, watcher), clients): ((&&Paths, &Watcher), &Vec<u32>)| match who {
-            Who::Daemon => [
+            Who::Daemon | Who::Listener => [
                 usage::on_cpu(watcher.pid()),
                 clients.iter().map(|client| usage::on_cpu(*client)).sum(),
                 usage::on_cpu(paths.server),
@@ -231,6 +231,92 @@ pub(crate) fn quiet(effort: Effort) {
         both(three_hundred) / both(twenty),
         three_hundred.resident_mb / twenty.resident_mb,
     );
+}
+
+/// What 300 tasks cost that have ended and whose windows are kept, beside 300 that run.
+pub(crate) fn dead(effort: Effort) {
+    heading("300 dead windows: processor time by the second, everything quiet");
+    let ended = World::new();
+    ended.tmux(&["set-option", "-gw", "remain-on-exit", "on"]);
+    ended.add_session(SESSION, 1);
+    let mut driver = ended.driver();
+    for n in 1..300 {
+        driver.new_window(SESSION, &format!("ended-{n}"), &["true"]);
+    }
+    driver.leave();
+    let alive = Paths::new(300, 0);
+    let mut places = [Paths::of(ended, 300), alive];
+    let [settle, time] = effort.pick([14, 20], [14, 60]).map(Duration::from_secs);
+    thread::sleep(Duration::from_secs(3));
+    measure_alone(&mut places, time.min(Duration::from_secs(20)));
+    let all: Vec<&Paths> = places.iter().collect();
+    let start = |paths: &&Paths| Watcher::ready(Who::Daemon, &paths.world, SESSION);
+    let watchers: Vec<Watcher> = all.iter().map(start).collect();
+    thread::sleep(settle);
+    let costs = measure(Who::Daemon, &all, &watchers, time);
+    let mut table = Table::new(&[
+        "300 windows",
+        "processes/s",
+        "daemon ms/s",
+        "its clients",
+        "tmux above own",
+        "tmux own",
+        "resident MB",
+    ]);
+    for ((name, paths), cost) in ["dead", "alive"].iter().zip(&places).zip(&costs) {
+        table.row([
+            (*name).to_owned(),
+            format!("{:.2}", cost.processes),
+            format!("{:.3}", cost.watcher),
+            format!("{:.3}", cost.clients),
+            format!("{:.3}", cost.server),
+            format!("{:.3}", paths.alone),
+            format!("{:.1}", cost.resident_mb),
+        ]);
+    }
+    table.print();
+    println!(
+        "\nMeasured over {} s, {} s after the start.",
+        time.as_secs(),
+        settle.as_secs()
+    );
+}
+
+/// What it costs to be told of output that nobody follows, beside a bare control client.
+pub(crate) fn listening(effort: Effort) {
+    heading("Listening to five tasks that print 100 lines a second each, which nobody follows");
+    let mut places: Vec<Paths> = [6, 100].map(|n| Paths::new(n, CHATTY)).into();
+    let [settle, time] = effort.pick([4, 10], [14, 30]).map(Duration::from_secs);
+    thread::sleep(Duration::from_secs(3));
+    measure_alone(&mut places, time.min(Duration::from_secs(20)));
+    let mut table = Table::new(&[
+        "windows",
+        "who",
+        "itself ms/s",
+        "its clients",
+        "tmux above own",
+        "sum",
+    ]);
+    for paths in &places {
+        for (who, name) in [
+            (Who::Daemon, "daemon"),
+            (Who::Listener, "tmux -C, pause-after=0"),
+        ] {
+            let watcher = [Watcher::ready(who, &paths.world, SESSION)];
+            thread::sleep(settle);
+            let cost = measure(who, &[paths], &watcher, time).remove(0);
+            table.row([
+                paths.windows.to_string(),
+                name.to_owned(),
+                format!("{:.3}", cost.watcher),
+                format!("{:.3}", cost.clients),
+                format!("{:.3}", cost.server),
+                format!("{:.3}", cost.watcher + cost.clients + cost.server),
+            ]);
+        }
+    }
+    table.print();
+    println!("\nMeasured over {} s, one after the other.", time.as_secs());
 }
 
 pub(crate) fn chatty(effort: Effort) {

@@ -223,7 +223,7 @@ impl Lane<'_> {
     fn told(&self, event: &str, window: &str) -> Option<Heard> {
         let limit = match self.who {
             Who::Daemon | Who::Poller => LIMIT,
-            Who::Floor => FLOOR_LIMIT,
+            Who::Floor | Who::Listener => FLOOR_LIMIT,
         };
         self.watcher
             .wait(limit, |heard| heard.is_event(event, window))
@@ -238,7 +238,7 @@ impl Lane<'_> {
     /// Lets it be quiet, for a time that has nothing to do with anybody's rhythm.
     fn pause(&mut self) {
         let longest = match self.who {
-            Who::Daemon | Who::Floor => 250,
+            Who::Daemon | Who::Floor | Who::Listener => 250,
             Who::Poller => 2000,
         };
         let golden = 0.618_033_988_75;

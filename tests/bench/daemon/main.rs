@@ -17,6 +17,7 @@ mod figures;
 mod floor;
 mod idle;
 mod latency;
+mod listener;
 mod namespace;
 mod poller;
 mod rapid;
@@ -47,12 +48,14 @@ impl Effort {
 
 type Section = (&'static str, fn(Effort));
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 11] = [
     ("latency", latency::run),
     ("rapid", rapid::run),
     ("idle", idle::quiet),
     ("evidence", evidence::run),
+    ("dead", idle::dead),
     ("chatty", idle::chatty),
+    ("listening", idle::listening),
     ("twenty", idle::twenty),
     ("begin", begin::run),
     ("commands", commands::run),
@@ -68,6 +71,7 @@ fn main() {
         [task::DEAF_PART, name] => return task::obey(name),
         [poller::PART, session] => return poller::run(session),
         [floor::PART, session] => return floor::run(session),
+        [listener::PART, session] => return listener::run(session),
         _ => {}
     }
     let mut effort = Effort::Full;

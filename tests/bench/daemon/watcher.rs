@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::world::World;
-use super::{floor, poller};
+use super::{floor, listener, poller};
 
 /// Who.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum Who {
     Poller,
     /// A bare control client: the least that any watcher takes.
     Floor,
+    /// A bare control client that is told of output and does nothing with it.
+    Listener,
 }
 
 /// A line that was read.
@@ -68,9 +70,10 @@ impl Watcher {
                 command.args(["--session", session, "daemon", "--stdout"]);
                 command
             }
-            Who::Poller | Who::Floor => {
+            Who::Poller | Who::Floor | Who::Listener => {
                 let part = match who {
                     Who::Floor => floor::PART,
+                    Who::Listener => listener::PART,
                     Who::Daemon | Who::Poller => poller::PART,
                 };
                 let mut command = world.program(std::env::current_exe().unwrap());
