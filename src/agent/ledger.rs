@@ -46,7 +46,14 @@ pub(super) struct Ledger {
     path: PathBuf,
     contents: Contents,
     /// Held until this is dropped or the process ends.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        // A child that another thread is starting may have the file open for a moment longer.
+        self.lock.unlock().unwrap_or_default();
+    }
 }
 
 impl Ledger {
@@ -69,7 +76,7 @@ impl Ledger {
         Ok(Some(Self {
             path,
             contents,
-            _lock: lock,
+            lock,
         }))
     }
 
