@@ -79,7 +79,7 @@ namespace=(unshare --net --pid --fork --mount-proc --kill-child)
 failed=0
 for name in "${names[@]}"; do
     if "${namespace[@]}" -- env -i PATH="$PATH" LANG=C.UTF-8 \
-        python3 "$root/tests/clients/run.py" "$name" "$program" "$clients"; then
+        python3 -B "$root/tests/clients/run.py" "$name" "$program" "$clients"; then
         echo "ok $name"
     else
         echo "FAILED $name"

@@ -101,7 +101,7 @@ fn a_listener_of_another_user_is_not_spoken_to() {
         let listens = scope.spawn(|| {
             let other = Uid::from_raw(OTHER_UID);
             set_thread_res_uid(other, other, other).unwrap();
-            listen(&forger, 8).unwrap();
+            listen(&forger, 128).unwrap();
         });
         listens.join().unwrap();
     });
