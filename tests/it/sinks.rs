@@ -223,5 +223,12 @@ mod webhook {
         let key = hmac::Key::new(hmac::HMAC_SHA256, KEY.as_bytes());
         let signature = STANDARD.decode(signature).unwrap();
         hmac::verify(&key, signed.as_bytes(), &signature).unwrap();
+        // Neither the key nor the address is shown to anybody.
+        let log = fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
+        let shown = format!("{log}{}", world.task(["daemon", "status"]).ok());
+        assert!(shown.contains("the answer was 302"), "{shown}");
+        for secret in [KEY, "/hook"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
     }
 }
