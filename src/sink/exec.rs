@@ -179,7 +179,13 @@ mod tests {
         let line = "read -r r && test \"$r\" = '{\"seq\":1}' && test \"$TMUX_TASK_KIND\" = event";
         run(line, minute).await.unwrap();
         // It need not read, and what it leaves behind is not waited for.
-        run("sleep 60 & true", minute).await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let left = format!(
+            "while test -e '{}'; do sleep 0.1; done & true",
+            dir.path().display()
+        );
+        run(&left, minute).await.unwrap();
+        drop(dir);
         check(
             run("echo a >&2; echo b >&2; exit 3", minute).await,
             "exit status: 3: b",
