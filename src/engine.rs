@@ -15,8 +15,11 @@ use crate::route::{Reach, reach};
 
 mod gathering;
 
-use gathering::Gathering;
+use gathering::{ExpectedReader, Gathering};
 pub use gathering::{ExpectedWait, ReturnCause, WaitReturn};
+
+/// By how much a reader of events may be later than their delivery would be without it.
+const READER_GRACE: Duration = Duration::from_millis(500);
 
 /// The engine's delays, and how shells are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,8 @@ pub struct Engine {
     tried: Option<Seq>,
     /// Commands that are about to wait. Each is dropped after a while.
     expected_waits: Vec<ExpectedWait>,
+    /// Commands that read events for their owner. Each is dropped after a while.
+    expected_readers: Vec<ExpectedReader>,
     last_seq: Seq,
     /// The counts that were last published; `None` until the first look.
     counts: Option<StatusCounts>,
@@ -109,6 +114,7 @@ impl Engine {
             gatherings: owed.into_iter().collect(),
             tried: None,
             expected_waits: Vec::new(),
+            expected_readers: Vec::new(),
             last_seq: memory.last_seq,
             counts: None,
         }
@@ -234,6 +240,23 @@ impl Engine {
         }
     }
 
+    /// Notes that a command reads events for this owner until then, and will say which it has read.
+    /// Gathered events of the owner's tasks wait for it, for half a second at most.
+    pub fn expect_reader(&mut self, owner: String, until: Instant, now: Now) {
+        self.expected_readers
+            .retain(|other| other.until > now.mono && other.owner != owner);
+        self.expected_readers.push(ExpectedReader { owner, until });
+    }
+
+    /// Notes that an owner has read these events: those of its tasks that are still gathered are
+    /// delivered as a notice. No reader is expected any more.
+    pub fn note_seen(&mut self, owner: &str, events: &[Seq]) {
+        self.expected_readers.retain(|other| other.owner != owner);
+        for gathering in &mut self.gatherings {
+            gathering.note_seen(owner, events);
+        }
+    }
+
     /// Returns when [`Engine::deliver_due`] has something to do; `None` also while the gathered
     /// events are not on the disk ([`Engine::tried`]).
     #[must_use]
@@ -243,13 +266,18 @@ impl Engine {
     }
 
     /// Returns when a gathering is due, unless a command is about to return with some of its
-    /// events.
+    /// events or to say that their owner has read them.
     fn due(&self, gathering: &Gathering) -> Instant {
         let expected = self.expected_waits.iter();
         let held_until = expected
             .filter(|expected| gathering.concerns(expected))
             .map(|expected| expected.until);
+        let readers = self.expected_readers.iter();
+        let read_until = readers
+            .filter(|reader| gathering.is_of(&reader.owner))
+            .map(|reader| reader.until.min(gathering.due + READER_GRACE));
         held_until
+            .chain(read_until)
             .chain([gathering.due])
             .max()
             .unwrap_or(gathering.due)

@@ -21,6 +21,8 @@ pub mod engine;
 pub mod feed;
 pub(crate) mod files;
 pub(crate) mod input_episodes;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub mod model;
 pub mod notice;
 pub mod observe;

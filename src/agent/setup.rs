@@ -53,7 +53,7 @@ const PI: [AdapterFile; 3] = [
     ("README.md", include_str!("../../hooks/pi/README.md")),
 ];
 
-const CLAUDE: [AdapterFile; 4] = [
+const CLAUDE: [AdapterFile; 5] = [
     (
         ".claude-plugin/plugin.json",
         include_str!("../../hooks/claude-code/.claude-plugin/plugin.json"),
@@ -65,6 +65,10 @@ const CLAUDE: [AdapterFile; 4] = [
     (
         "hooks/hooks.json",
         include_str!("../../hooks/claude-code/hooks/hooks.json"),
+    ),
+    (
+        ".mcp.json",
+        include_str!("../../hooks/claude-code/.mcp.json"),
     ),
     (
         "skills/tmux-task/SKILL.md",

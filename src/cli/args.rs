@@ -94,6 +94,9 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Show or install the adapter that wakes an agent when its tasks need it
     Init(Init),
+    /// Serve MCP on standard input and output: tasks as tools for a model
+    #[cfg(feature = "mcp")]
+    Mcp(Mcp),
     /// Print how an agent uses tasks: one page to give to a model
     Guide,
     /// Print the script that lets a shell complete commands, options and the names of tasks
@@ -154,6 +157,14 @@ pub(crate) struct Man {
     /// Write the pages of all commands to this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// Offer only the tools that change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Debug, Args)]

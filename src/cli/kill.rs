@@ -6,12 +6,13 @@ use super::args::{Json, Kill, KillAll, Prune};
 use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::{confirm, output, prune_state};
-use crate::ops;
+use crate::ops::{self, Caller};
 use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
     let mut session = context.given("kill")?;
-    let ended = ops::kill(&mut session, args.names).await.or_fail("kill")?;
+    let ended = ops::kill(&mut session, Caller::of_environment(), args.names).await;
+    let ended = ended.or_fail("kill")?;
     report("killed", &ended, args.json)
 }
 

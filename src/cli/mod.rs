@@ -21,6 +21,8 @@ mod liveness;
 mod logs;
 mod ls;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod output;
 mod prune_state;
 mod replay;
@@ -123,6 +125,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Man(args) => man::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Agent(args) => agent::run(context, args).await,
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::run(context, &args).await,
         Command::SetEnvironment(args) => set_environment::run(args),
         Command::Replay(args) => {
             context.limit.lift();

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::ops::{self, LaunchWait, OlderDaemon, RunOptions, StartedRun};
+use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, StartedRun};
 use crate::wire::ReplacedRun;
 
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
@@ -20,6 +20,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         env: args.env,
         command: args.command,
         only_if_absent: args.if_absent,
+        owner: Caller::of_environment().owner,
         wait: match (args.wait, args.until.as_slice()) {
             (_, [_, ..]) => LaunchWait::Text,
             (true, []) => LaunchWait::End,

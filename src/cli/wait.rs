@@ -12,7 +12,7 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::client::Client;
-use crate::ops::{self, Session};
+use crate::ops::{self, Caller, Session};
 use crate::wire::{ConditionFields, OutcomeName, PromptKindName, WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
@@ -143,6 +143,10 @@ pub(super) async fn ask(
     begun: impl FnOnce(),
 ) -> Result<WaitResult, Failure> {
     let mut interrupts = context::interrupts(what)?;
+    let request = WaitRequest {
+        owner: Caller::of_environment().owner,
+        ..request
+    };
     tokio::select! {
         result = ops::wait(daemon, request, begun) => result.or_fail(what),
         _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),

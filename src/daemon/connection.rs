@@ -155,6 +155,8 @@ pub(super) async fn serve(
             | Request::Cursor { .. }
             | Request::Log(_)
             | Request::Search(_)
+            | Request::Reads { .. }
+            | Request::Seen { .. }
             | Request::Explain { .. }
             | Request::MakeRoom { .. }
             | Request::Stop { cleanup: true }) => {
@@ -188,6 +190,8 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Wait(_)
         | Request::Follow { .. }
         | Request::Cursor { .. }
+        | Request::Reads { .. }
+        | Request::Seen { .. }
         | Request::MakeRoom { .. }
         | Request::Stop { .. }
         | Request::Consume(_)

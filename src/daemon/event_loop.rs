@@ -588,6 +588,8 @@ fn name(request: &Request) -> &'static str {
         Request::Log(_) => "log",
         Request::Search(_) => "search",
         Request::Follow { .. } => "follow",
+        Request::Reads { .. } => "reads",
+        Request::Seen { .. } => "seen",
         Request::Explain { .. } => "explain",
         Request::MakeRoom { .. } => "make-room",
         Request::Stop { .. } => "stop",

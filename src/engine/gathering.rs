@@ -74,6 +74,14 @@ pub struct ExpectedWait {
     pub until: Instant,
 }
 
+/// A command that reads events for their owner, and is about to say which it has read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExpectedReader {
+    pub(super) owner: String,
+    /// When it is dropped.
+    pub(super) until: Instant,
+}
+
 /// Events that are delivered together. Bounded by what happens within the gathering time.
 #[derive(Debug)]
 pub(super) struct Gathering {
@@ -88,7 +96,7 @@ pub(super) struct Gathering {
 #[derive(Debug)]
 struct GatheredEvent {
     delivered: DeliveredEvent,
-    /// Whether a command has returned to its owner with it.
+    /// Whether its owner has read it: a command of the owner has returned with it.
     is_known_to_owner: bool,
 }
 
@@ -139,6 +147,15 @@ impl Gathering {
         }
     }
 
+    /// Notes that an owner has read these events.
+    pub(super) fn note_seen(&mut self, owner: &str, events: &[Seq]) {
+        for gathered in &mut self.events {
+            let DeliveredEvent { seq, event } = &gathered.delivered;
+            let is_theirs = event.task.owner.as_deref() == Some(owner);
+            gathered.is_known_to_owner |= is_theirs && events.contains(seq);
+        }
+    }
+
     /// Whether that command may return with some of its events.
     pub(super) fn concerns(&self, expected: &ExpectedWait) -> bool {
         let mut tasks = self
@@ -146,6 +163,12 @@ impl Gathering {
             .iter()
             .map(|gathered| &gathered.delivered.event.task);
         tasks.any(|task| task.name == expected.task && task.owner == expected.owner)
+    }
+
+    /// Whether some of its events are of this owner's tasks.
+    pub(super) fn is_of(&self, owner: &str) -> bool {
+        let mut events = self.events.iter();
+        events.any(|gathered| gathered.delivered.event.task.owner.as_deref() == Some(owner))
     }
 
     /// Removes this window's prompt, which was answered before it was delivered.

@@ -114,7 +114,7 @@ pub(crate) fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
 }
 
 /// Returns the epoch of a feed that has records, and the number of the last one.
-fn end_of_feed(path: &Path) -> Result<(Option<String>, Seq), OpsError> {
+pub(super) fn end_of_feed(path: &Path) -> Result<(Option<String>, Seq), OpsError> {
     let mut lines = WholeLines::after(path, Seq::MAX)?;
     let mut epoch = lines.epoch().map(ToOwned::to_owned);
     while let Some(line) = lines.next_line()? {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::caller::Caller;
 use super::error::OpsError;
-use super::lookup;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::model::{PaneId, SessionId, Task, WindowId, owner_of_environment};
+use crate::model::{PaneId, SessionId, Task, WindowId};
 use crate::tmux;
 use crate::wire::{EndedTask, Request, Response};
 
@@ -22,11 +22,13 @@ pub(crate) struct SessionToKill {
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
     session: &mut Session,
+    caller: Caller,
     names: Vec<String>,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::Kill {
         tasks: names.clone(),
-        owner: owner_of_environment(&lookup),
+        owner: caller.owner,
+        by_agent: caller.is_agent,
     };
     if let Some(ended) = ask(session, &request).await? {
         return Ok(ended);
@@ -66,7 +68,7 @@ pub(crate) async fn kill_all(
     target: &SessionToKill,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::KillAll {
-        owner: owner_of_environment(&lookup),
+        owner: Caller::of_environment().owner,
     };
     if let Some(ended) = ask(session, &request).await? {
         return Ok(ended);

@@ -4,11 +4,14 @@
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
 mod attach;
+mod caller;
 mod codex_follower;
 mod consumers;
 mod daemon;
 mod doctor;
 mod error;
+#[cfg(feature = "mcp")]
+mod events;
 mod explain;
 mod kill;
 mod launch;
@@ -25,10 +28,13 @@ mod succession;
 mod wait;
 
 pub(crate) use attach::{Attachment, attachment};
+pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
 pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
+#[cfg(feature = "mcp")]
+pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use explain::explain;
 pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};

@@ -14,7 +14,6 @@ use crate::client::Client;
 use crate::clock;
 use crate::config;
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::owner_of_environment;
 use crate::tmux::{self, CommandWords, Gate, Launch, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -33,6 +32,8 @@ pub(crate) struct RunOptions {
     pub(crate) command: Vec<OsString>,
     /// Whether to fail if a run is alive.
     pub(crate) only_if_absent: bool,
+    /// The owner of the run; `None` for a person at a terminal.
+    pub(crate) owner: Option<String>,
     /// Whether the caller will wait for the run.
     pub(crate) wait: LaunchWait,
 }
@@ -104,14 +105,13 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         LaunchWait::Text => Some(close_gate(&session)?),
         LaunchWait::No | LaunchWait::End => None,
     };
-    let owner = owner_of_environment(&lookup);
     let order = Launch {
         session: session.name.clone(),
         name: options.name.clone(),
         cwd: cwd.clone(),
         environment: environment(options.is_env_clean, options.env)?,
         runtime: session.paths.runtime.clone(),
-        owner: owner.clone(),
+        owner: options.owner.clone(),
         command: CommandWords::from_words(options.command),
         gate: gate.as_ref().map(|gate| gate.path().to_owned()),
         root: session.project.clone(),
@@ -123,7 +123,7 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         daemon,
         run,
     } = launch(session, daemon, order, will_wait).await?;
-    let unreachable = start_codex_follower(&session, owner.as_deref()).await;
+    let unreachable = start_codex_follower(&session, options.owner.as_deref()).await;
     Ok(StartedRun {
         session_name: session.name,
         name: options.name,

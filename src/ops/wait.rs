@@ -4,10 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::error::OpsError;
 use super::list::find;
-use super::lookup;
 use super::session::Session;
 use crate::client::{Client, ClientError};
-use crate::model::owner_of_environment;
 use crate::tmux;
 use crate::wire::{OutcomeName, Request, Response, WaitRequest, WaitResult};
 
@@ -25,18 +23,14 @@ pub(crate) async fn find_to_wait(
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
 }
 
-/// Waits until the daemon has the outcome. `begun` is called when the wait has begun, if the
+/// Waits until the daemon has the outcome, on behalf of the request's owner. `begun` is called when the wait has begun, if the
 /// request asks for that. Dropping the future ends the wait.
 pub(crate) async fn wait(
     daemon: &mut Client,
     request: WaitRequest,
     begun: impl FnOnce(),
 ) -> Result<WaitResult, OpsError> {
-    let request = Request::Wait(WaitRequest {
-        owner: owner_of_environment(&lookup),
-        ..request
-    });
-    let answer = match daemon.ask(&request).await {
+    let answer = match daemon.ask(&Request::Wait(request)).await {
         Ok(Response::Waiting) => {
             begun();
             daemon.answer().await

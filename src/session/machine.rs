@@ -144,7 +144,7 @@ impl Session {
     #[must_use]
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
-            Input::Asked(ask, request) => self.ask(ask, request),
+            Input::Asked(ask, request) => self.ask(ask, request, now),
             Input::Left(ask) => self.leave(ask),
             Input::Changed(change) => self.change(change, now),
             Input::Done(outcome) => self.done(outcome, now),

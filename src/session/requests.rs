@@ -1,6 +1,7 @@
 //! Requests: what each needs before it can be answered, and its result.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
 use super::input::AskId;
@@ -13,13 +14,20 @@ use crate::wire::{Refusal, RefusalKind, Request, Response, TaskFields};
 /// set, or another program runs in the foreground.
 const FEW_WINDOWS: usize = 32;
 
+/// How long a command that reads events for its owner is expected to say which it has read. One that
+/// waits for longer announces itself again.
+const READS_WITHIN: Duration = Duration::from_secs(6);
+
 /// How to start a missing session.
 const NO_SESSION_HINT: &str =
     "`tmux-task run NAME -- COMMAND` starts a task and with it the session";
 
 impl Session {
     /// Processes a request. It is answered after a look at what it is about.
-    pub(super) fn ask(&mut self, ask: AskId, request: Request) {
+    pub(super) fn ask(&mut self, ask: AskId, request: Request, now: Now) {
+        if self.note_reader(ask, &request, now) {
+            return;
+        }
         match self.order_for(ask, &request) {
             Some(order) => self.order_then(order, AfterLook::Answer(ask, request)),
             None => {
@@ -27,6 +35,20 @@ impl Session {
                 self.refuse(ask, RefusalKind::Usage, message);
             }
         }
+    }
+
+    /// Notes what a reader of events announces, and answers it. Returns whether that was the request.
+    fn note_reader(&mut self, ask: AskId, request: &Request, now: Now) -> bool {
+        if let Request::Reads { owner } = request {
+            let until = now.mono + READS_WITHIN;
+            self.engine.expect_reader(owner.clone(), until, now);
+        } else if let Request::Seen { owner, events } = request {
+            self.engine.note_seen(owner, events);
+        } else {
+            return false;
+        }
+        self.effects.push(Effect::Answer(ask, Response::Done));
+        true
     }
 
     /// Returns the look that a request needs; `None` for requests that do not concern the session.
@@ -65,7 +87,9 @@ impl Session {
                 let name = search.task.as_ref();
                 barrier(name.map_or_else(Vec::new, |name| self.windows_named(name)))
             }
-            Request::Status
+            Request::Reads { .. }
+            | Request::Seen { .. }
+            | Request::Status
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
@@ -110,16 +134,18 @@ impl Session {
                 };
                 self.effects.push(Effect::Answer(ask, response));
             }
-            Request::Kill { tasks, owner } => {
-                self.kill(ask, &tasks, reason(owner.as_deref()));
-            }
+            Request::Kill {
+                tasks,
+                owner,
+                by_agent,
+            } => self.kill(ask, &tasks, reason(by_agent || owner.is_some())),
             Request::KillAll { owner } => {
                 if self.link.life.is_none() {
                     let message = "the session does not exist".to_owned();
                     return self.refuse(ask, RefusalKind::Missing, message);
                 }
                 self.jobs.archive_first(|_| true);
-                let reason = reason(owner.as_deref());
+                let reason = reason(owner.is_some());
                 self.jobs.push_command(Command::KillSession(ask, reason));
             }
             Request::Prune => {
@@ -155,7 +181,9 @@ impl Session {
                 };
                 self.effects.push(Effect::Answer(ask, response));
             }
-            Request::Status
+            Request::Reads { .. }
+            | Request::Seen { .. }
+            | Request::Status
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
@@ -228,10 +256,11 @@ fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
     }
 }
 
-/// Returns the reason for the disappearance of a task that a command of this owner ends.
-fn reason(owner: Option<&str>) -> GoneReason {
-    match owner {
-        Some(_) => GoneReason::AgentKilled,
-        None => GoneReason::UserKilled,
+/// Returns the reason for the disappearance of a task that a command ends.
+fn reason(is_by_agent: bool) -> GoneReason {
+    if is_by_agent {
+        GoneReason::AgentKilled
+    } else {
+        GoneReason::UserKilled
     }
 }

@@ -670,6 +670,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
     driver.ask(Request::Kill {
         tasks: vec!["a".to_owned()],
         owner: None,
+        by_agent: false,
     });
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();

@@ -59,9 +59,13 @@ pub enum Request {
         /// Their names or window ids.
         #[serde(alias = "windows")]
         tasks: Vec<String>,
-        /// The owner that the command belongs to; `None` for a user at a terminal.
+        /// The owner that the command belongs to; `None` for a user at a terminal, and for an
+        /// agent whose conversation is not known.
         #[serde(default)]
         owner: Option<String>,
+        /// Whether an agent gave the command. One with an owner always is an agent's.
+        #[serde(default)]
+        by_agent: bool,
     },
     /// End the task session.
     KillAll {
@@ -88,6 +92,20 @@ pub enum Request {
         window: String,
         /// Whether to send bytes as they come instead of lines.
         raw: bool,
+    },
+    /// A command reads events for this owner, and will say which with `seen`. Until then, or for six
+    /// seconds, the delivery of the owner's events waits for it, for half a second at most.
+    Reads {
+        /// The owner.
+        owner: String,
+    },
+    /// An owner has read these events: those of its tasks that are not delivered yet become a
+    /// notice.
+    Seen {
+        /// The owner.
+        owner: String,
+        /// Their sequence numbers.
+        events: Vec<Seq>,
     },
     /// Why this task is or is not judged to wait for input.
     Explain {

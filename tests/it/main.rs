@@ -31,6 +31,8 @@ mod house;
 mod inherited;
 mod launching;
 mod logs;
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg(feature = "notice")]
 mod notices;
 mod owners;

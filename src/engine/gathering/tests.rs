@@ -274,3 +274,27 @@ fn a_prompt_answered_before_delivery_is_left_out() {
     let bodies = gathering.deliver(&UserRules::default(), ShellDelivery::Notice);
     assert_eq!(bodies, []);
 }
+
+#[test]
+fn what_the_owner_has_read_is_a_notice() {
+    let events = || {
+        gathered(
+            "@1#1 a running owner=pi:1; @2#1 b running owner=pi:1",
+            "@1#1 a dead 0 owner=pi:1; @2#1 b dead 0 owner=pi:1",
+        )
+    };
+    let delivered = |owner: &str, seqs: &[Seq]| {
+        let mut gathering = Gathering::new(Instant::now(), events());
+        gathering.note_seen(owner, seqs);
+        let bodies = gathering.deliver(&UserRules::default(), ShellDelivery::Notice);
+        bodies.iter().map(describe).collect::<Vec<_>>().join("; ")
+    };
+    assert!(delivered("pi:1", &[1, 2]).starts_with("notice pi:1 of 1 2: "));
+    // The text leaves out what is known.
+    assert_eq!(
+        delivered("pi:1", &[1]),
+        "followUp pi:1 of 1 2: tmux task @2 (b) exited with code 0"
+    );
+    assert!(delivered("pi:2", &[1, 2]).starts_with("followUp pi:1 of 1 2: "));
+    assert!(delivered("pi:1", &[7]).starts_with("followUp pi:1 of 1 2: "));
+}

@@ -66,6 +66,37 @@ fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
 }
 
 #[test]
+fn a_delivery_waits_for_the_owners_reader() {
+    let begin = |owner: &str, reads_for: u64| {
+        let mut driver = Driver::new(Settings::LIVE, Memory::default());
+        driver.step("@1#1 a running owner=pi:1");
+        let until = driver.now.mono + Duration::from_millis(reads_for);
+        driver
+            .engine
+            .expect_reader(owner.to_owned(), until, driver.now);
+        driver.step("@1#1 a dead 3 owner=pi:1");
+        driver
+    };
+    // It has read the end.
+    let mut driver = begin("pi:1", 6000);
+    assert_eq!(driver.step("+549"), [] as [&str; 0]);
+    driver.engine.note_seen("pi:1", &[1]);
+    assert_eq!(driver.step("+0"), ["2 notice! of 1"]);
+    // It has read something else.
+    let mut driver = begin("pi:1", 6000);
+    driver.engine.note_seen("pi:1", &[]);
+    assert_eq!(driver.step("+50"), ["2 followUp! of 1"]);
+    // It never says what it has read, and it is not waited for again.
+    let mut driver = begin("pi:1", 6000);
+    assert_eq!(driver.step("+550"), ["2 followUp! of 1"]);
+    let mut driver = begin("pi:1", 200);
+    assert_eq!(driver.step("+200"), ["2 followUp! of 1"]);
+    // Another's.
+    let mut driver = begin("pi:2", 6000);
+    assert_eq!(driver.step("+50"), ["2 followUp! of 1"]);
+}
+
+#[test]
 fn events_are_gathered_for_fifty_milliseconds_from_the_first() {
     check_live(&[
         (

@@ -1,0 +1,31 @@
+//! `mcp`: serves MCP on standard input and output.
+
+use std::io::{self, IsTerminal};
+
+use super::args::Mcp;
+use super::context::Context;
+use super::failure::{Failure, Kind};
+use super::output;
+use crate::mcp::{ServeError, ServeOptions, serve};
+
+const WHAT: &str = "mcp";
+
+pub(super) async fn run(context: &Context, args: &Mcp) -> Result<(), Failure> {
+    // The server limits the time of each call itself.
+    context.limit.lift();
+    if io::stdin().is_terminal() {
+        output::note(
+            "tmux-task: mcp: waiting for an MCP client on standard input\n\
+             hint: clients start this themselves: `claude mcp add tmux-task -- tmux-task mcp`",
+        );
+    }
+    let options = ServeOptions {
+        choice: context.choice(),
+        is_read_only: args.read_only,
+    };
+    serve(options).await.map_err(|error| match &error {
+        // The client has gone.
+        ServeError::Write(_) => Failure::silent(Kind::Quiet),
+        ServeError::NoClient | ServeError::Ended(_) => Failure::of(Kind::Failed, WHAT, &error),
+    })
+}

@@ -1,0 +1,136 @@
+//! What a call is answered: text for a model, and what to do next where something failed.
+
+use std::error::Error;
+
+use crate::client::ClientError;
+use crate::model::text;
+use crate::ops::{ErrorKind, OpsError};
+use crate::wire::RefusalKind;
+
+use super::arguments::BadArguments;
+
+/// The maximum length of an error's text, in characters.
+const ERROR_CHARS: usize = 2000;
+
+/// The maximum length of a line of output, in characters.
+const LINE_CHARS: usize = 1000;
+
+/// What to do when a cursor is of no use.
+pub(super) const WITHOUT_CURSOR: &str = "call read_output without cursor: it has what is left";
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Sanitised lines.
+    pub(super) text: String,
+    /// Whether the call could not be carried out.
+    pub(super) is_error: bool,
+}
+
+impl Answer {
+    pub(super) fn new(lines: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            text: lines.into_iter().collect::<Vec<_>>().join("\n"),
+            is_error: false,
+        }
+    }
+
+    /// Returns the answer to a call that was not carried out, with what to do about it.
+    pub(super) fn refused(why: &str, hint: Option<&str>) -> Self {
+        let one_line = |text: &str| text::one_line(text.as_bytes(), ERROR_CHARS);
+        let text = match hint {
+            Some(hint) => format!("{}\nhint: {}", one_line(why), one_line(hint)),
+            None => one_line(why),
+        };
+        Self {
+            text,
+            is_error: true,
+        }
+    }
+}
+
+impl Answer {
+    /// Adds what to do, unless that is said already.
+    pub(super) fn or_hint(mut self, hint: &str) -> Self {
+        if self.is_error && !self.text.contains("\nhint: ") {
+            self.text.push_str("\nhint: ");
+            self.text.push_str(hint);
+        }
+        self
+    }
+}
+
+impl From<BadArguments> for Answer {
+    fn from(bad: BadArguments) -> Self {
+        Self::refused(&bad.0, None)
+    }
+}
+
+impl From<OpsError> for Answer {
+    fn from(error: OpsError) -> Self {
+        let mut why = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            why.push_str(": ");
+            why.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self::refused(&why, hint(&error).as_deref())
+    }
+}
+
+/// Returns what the model can do about an error, in terms of the tools.
+fn hint(error: &OpsError) -> Option<String> {
+    let is_of_daemon = |wanted: RefusalKind| matches!(error, OpsError::Client(ClientError::Refused(refusal)) if refusal.kind == wanted);
+    if matches!(error, OpsError::NoSession(_)) {
+        return Some("there are no tasks yet: run_task starts one".to_owned());
+    }
+    if matches!(error, OpsError::Name(_)) || is_of_daemon(RefusalKind::Missing) {
+        return Some("list_tasks shows the tasks with their ids; run_task starts one".to_owned());
+    }
+    if matches!(error, OpsError::NotKept { .. }) {
+        return Some("without run, read_output has the present run".to_owned());
+    }
+    match error.kind() {
+        ErrorKind::Impossible => Some(WITHOUT_CURSOR.to_owned()),
+        ErrorKind::Failed | ErrorKind::Usage | ErrorKind::Missing => error.hint(),
+    }
+}
+
+/// Returns a line of a task's output as sanitised, bounded text.
+pub(super) fn line(text: &str) -> String {
+    text::bounded(&text::row(text.as_bytes()), LINE_CHARS)
+}
+
+/// Returns a name, prompt or other short text as one sanitised line.
+pub(super) fn short(text: &str, max_chars: usize) -> String {
+    text::one_line(text.as_bytes(), max_chars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Refusal;
+
+    #[test]
+    fn errors_say_what_to_do_next() {
+        let missing = Answer::from(OpsError::NoSession("work".to_owned()));
+        assert!(missing.is_error);
+        assert_eq!(
+            missing.text,
+            "no session `work`\nhint: there are no tasks yet: run_task starts one"
+        );
+        let refusal = Refusal::new(RefusalKind::Impossible, "it is gone");
+        let lost = Answer::from(OpsError::Client(ClientError::Refused(refusal)));
+        assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
+        assert_eq!(lost.clone().or_hint("x"), lost);
+        assert_eq!(Answer::refused("a", None).or_hint("x").text, "a\nhint: x");
+    }
+
+    #[test]
+    fn text_has_no_escapes() {
+        assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
+        assert_eq!(Answer::refused("a\nb\u{7}", None).text, "a b");
+        assert_eq!(line(&"x".repeat(5000)).chars().count(), LINE_CHARS);
+    }
+}

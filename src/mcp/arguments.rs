@@ -1,0 +1,326 @@
+//! The arguments of each tool. The doc comments of the fields are what a model reads.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// A time in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Seconds(f64);
+
+impl JsonSchema for Seconds {
+    fn schema_name() -> Cow<'static, str> {
+        "Seconds".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "number"})
+    }
+}
+
+impl Seconds {
+    pub(super) fn to_duration(self) -> Duration {
+        Duration::from_secs_f64(self.0)
+    }
+}
+
+/// More than any wait takes, and no overflow.
+const MOST_SECONDS: f64 = 1e9;
+
+impl TryFrom<f64> for Seconds {
+    type Error = String;
+
+    fn try_from(seconds: f64) -> Result<Self, String> {
+        if (0.0..=MOST_SECONDS).contains(&seconds) {
+            Ok(Self(seconds))
+        } else {
+            Err(format!("{seconds} is not a number of seconds"))
+        }
+    }
+}
+
+/// The arguments of `run_task`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunTask {
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
+    pub(super) name: String,
+    /// A command line for bash
+    pub(super) command: String,
+    /// Where to run it
+    pub(super) cwd: Option<String>,
+    /// More variables for its environment
+    pub(super) env: BTreeMap<String, String>,
+    /// Fail when the task is running, instead of replacing its run
+    pub(super) only_if_absent: bool,
+    /// Return when the run has ended, or asks for input
+    pub(super) wait: bool,
+    /// Return when one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) until: Vec<String>,
+    /// With until: give up when one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) stop: Vec<String>,
+    /// With wait or until: the longest time to wait (50, at most 600)
+    pub(super) timeout_seconds: Option<Seconds>,
+}
+
+/// The arguments of `list_tasks`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ListTasks {}
+
+/// The arguments of `read_output`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ReadOutput {
+    /// The task's name or window id
+    pub(super) task: String,
+    /// How many of the last lines (40, at most 1000)
+    pub(super) lines: Option<usize>,
+    /// Only what was written after this, from an earlier answer
+    pub(super) cursor: Option<String>,
+    /// The stored output of an earlier run, by its number
+    pub(super) run: Option<u32>,
+}
+
+/// The arguments of `wait_for`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a condition of its own"
+)]
+pub(super) struct WaitFor {
+    /// The task's name or window id. Required, except with channel
+    pub(super) task: Option<String>,
+    /// Until its run ends (the default)
+    pub(super) exit: bool,
+    /// Until one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) text: Vec<String>,
+    /// Until anything is written
+    pub(super) change: bool,
+    /// Until the bell rings
+    pub(super) bell: bool,
+    /// Until it asks for input
+    pub(super) input: bool,
+    /// Until nothing was written for this long
+    pub(super) idle_seconds: Option<Seconds>,
+    /// Give up when one of these texts is written
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) stop: Vec<String>,
+    /// The texts are regular expressions
+    pub(super) regex: bool,
+    /// The texts match in any case
+    pub(super) ignore_case: bool,
+    /// Count what was written after this too, from an earlier answer
+    pub(super) cursor: Option<String>,
+    /// With exit: continue to wait while it asks for input
+    pub(super) through_prompts: bool,
+    /// Instead of a task: until `tmux wait-for -S` wakes this channel
+    pub(super) channel: Option<String>,
+    /// The longest time to wait (50, at most 600)
+    pub(super) timeout_seconds: Option<Seconds>,
+}
+
+/// The arguments of `send_input`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SendInput {
+    /// The task's name or window id
+    pub(super) task: String,
+    /// The text to type; Enter follows. Never a password or another secret
+    pub(super) text: Option<String>,
+    /// Keys instead of a text, by tmux's names: Enter, Escape, Up, C-c
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) keys: Vec<String>,
+    /// No Enter after the text
+    pub(super) no_enter: bool,
+    /// The question that this answers, exactly as it was reported. Required while the task asks one
+    pub(super) prompt: Option<String>,
+}
+
+/// The arguments of `kill_task`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct KillTask {
+    /// The names or window ids of the tasks
+    #[serde(deserialize_with = "one_or_more", alias = "tasks")]
+    pub(super) task: Vec<String>,
+}
+
+/// The arguments of `prune_tasks`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PruneTasks {}
+
+/// The arguments of `next_events`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NextEvents {
+    /// Events after this, from an earlier answer; without it, all since this server was started
+    pub(super) cursor: Option<String>,
+    /// Only of this task
+    pub(super) task: Option<String>,
+    /// How long to wait for the first one if there is none (0, at most 600)
+    pub(super) wait_seconds: Option<Seconds>,
+    /// The most events (50, at most 200)
+    pub(super) limit: Option<usize>,
+}
+
+/// The arguments of `search_output`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SearchOutput {
+    /// The text to look for
+    pub(super) pattern: String,
+    /// Only in this task
+    pub(super) task: Option<String>,
+    /// The pattern is a regular expression
+    pub(super) regex: bool,
+    /// Match in any case
+    pub(super) ignore_case: bool,
+    /// The most lines (50, at most 500)
+    pub(super) limit: Option<usize>,
+}
+
+/// Arguments that cannot be used. The text says why.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadArguments(pub(super) String);
+
+/// Reads a tool's arguments. `required` names those that may not be empty.
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(
+    arguments: Map<String, Value>,
+    required: &[&str],
+) -> Result<T, BadArguments> {
+    for name in required {
+        let is_empty = match arguments.get(*name) {
+            None | Some(Value::Null) => true,
+            Some(Value::String(text)) => text.trim().is_empty(),
+            Some(Value::Array(values)) => values.is_empty(),
+            Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => false,
+        };
+        if is_empty && !(*name == "task" && arguments.contains_key("tasks")) {
+            return Err(BadArguments(format!("`{name}` is missing")));
+        }
+    }
+    // A null is what some clients send for an argument that is left out.
+    let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
+    let arguments = Value::Object(given.collect());
+    if has_nul(&arguments) {
+        let why = "a text with a NUL character cannot be passed on";
+        return Err(BadArguments(why.to_owned()));
+    }
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error.into_inner().to_string();
+        BadArguments(match path.as_str() {
+            "." => why,
+            _ if why.contains(&path) => why,
+            _ => format!("`{path}`: {why}"),
+        })
+    })
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(has_nul),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Reads one text or a list of them.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Texts;
+
+    impl<'de> Visitor<'de> for Texts {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of texts")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(vec![text.to_owned()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut texts = Vec::new();
+            while let Some(text) = seq.next_element()? {
+                texts.push(text);
+            }
+            Ok(texts)
+        }
+    }
+
+    deserializer.deserialize_any(Texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parsed<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
+        let Value::Object(arguments) = value else {
+            panic!("arguments are an object");
+        };
+        parse(arguments, &["task"]).map_err(|bad| bad.0)
+    }
+
+    #[test]
+    fn one_text_is_a_list_of_one() {
+        let wait: WaitFor = parsed(json!({"task": "a", "text": "x", "stop": ["y", "z"]})).unwrap();
+        assert_eq!(
+            (wait.text, wait.stop),
+            (vec!["x".into()], vec!["y".into(), "z".into()])
+        );
+        let kill: KillTask = parsed(json!({"task": "a"})).unwrap();
+        assert_eq!(kill.task, ["a"]);
+        let kill: KillTask = parsed(json!({"tasks": ["a", "b"]})).unwrap();
+        assert_eq!(kill.task, ["a", "b"]);
+    }
+
+    #[test]
+    fn null_is_as_if_left_out() {
+        let wait: WaitFor = parsed(json!({"task": "a", "cursor": null, "regex": null})).unwrap();
+        assert_eq!((wait.cursor, wait.regex), (None, false));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        #[track_caller]
+        fn check(value: Value, why: &str) {
+            let error = parsed::<WaitFor>(value).unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+        check(json!({}), "`task` is missing");
+        check(json!({"task": " "}), "`task` is missing");
+        check(
+            json!({"task": "a", "timeout": 3}),
+            "unknown field `timeout`, expected one of",
+        );
+        check(
+            json!({"task": "a", "timeout_seconds": -1}),
+            "`timeout_seconds`: -1 is not a number",
+        );
+        check(
+            json!({"task": "a", "timeout_seconds": "1"}),
+            "`timeout_seconds`: invalid type",
+        );
+        check(json!({"task": "a", "text": [1]}), "`text[0]`: invalid type");
+        check(json!({"task": "a\u{0}"}), "a text with a NUL character");
+    }
+}

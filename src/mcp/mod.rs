@@ -1,0 +1,20 @@
+//! The MCP server: tasks as tools for a model, on standard input and output.
+//!
+//! Results are plain, bounded lines of text. Each call finds the session like a command of its own;
+//! between calls the server keeps nothing but the handles of calls that are still waiting.
+
+mod answer;
+mod arguments;
+mod call;
+mod caller;
+mod events;
+mod handles;
+mod input;
+mod output;
+mod run;
+mod server;
+mod tasks;
+mod tools;
+mod wait;
+
+pub(crate) use server::{ServeError, ServeOptions, serve};

@@ -1,0 +1,181 @@
+//! `read_output` and `search_output`.
+
+use super::answer::{Answer, WITHOUT_CURSOR, line, short};
+use super::arguments::{ReadOutput, SearchOutput};
+use super::call::within_time;
+use crate::ops::{self, Session};
+use crate::terminal::Pattern;
+use crate::wire::{LogRequest, SearchMatch, SearchRequest, TaskLog};
+
+/// How many lines are read if the caller does not say, and at most.
+const LINES: usize = 40;
+const MOST_LINES: usize = 1000;
+
+/// How many matches are shown if the caller does not say, and at most.
+const MATCHES: usize = 50;
+const MOST_MATCHES: usize = 500;
+
+/// The maximum size of an answer's lines, in bytes.
+const MOST_BYTES: usize = 32 << 10;
+
+/// The maximum length of a name, in characters.
+const NAME_CHARS: usize = 100;
+
+pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result<Answer, Answer> {
+    let ReadOutput {
+        task: name,
+        lines,
+        cursor,
+        run,
+    } = arguments;
+    if cursor.is_some() && run.is_some() {
+        let why = "`cursor` and `run` exclude each other: a cursor is of the present run";
+        return Err(Answer::refused(why, None));
+    }
+    let is_new_only = cursor.is_some();
+    let request = LogRequest {
+        task: name,
+        raw: false,
+        since: cursor,
+    };
+    let read = async {
+        Ok(match run {
+            Some(run) => ops::earlier_log(session, request, run).await?,
+            None => ops::present_log(session, request).await?,
+        })
+    };
+    let log = within_time(read).await.map_err(|error| match is_new_only {
+        true => error.or_hint(WITHOUT_CURSOR),
+        false => error,
+    })?;
+    let most = lines.unwrap_or(LINES).min(MOST_LINES);
+    Ok(Answer::new(excerpt(&log, most, is_new_only)))
+}
+
+/// Returns the last lines of a log, below a line that says which they are.
+fn excerpt(log: &TaskLog, most: usize, is_new_only: bool) -> Vec<String> {
+    let n_all = log.lines.len();
+    let last = &log.lines[n_all.saturating_sub(most)..];
+    let shown = last_that_fit(last.iter().map(|text| line(text)));
+    let name = short(&log.window_name, NAME_CHARS);
+    let run = log
+        .run
+        .map_or_else(String::new, |run| format!(", run {run}"));
+    let new = if is_new_only { "new " } else { "" };
+    let mut lines = vec![match (shown.len(), n_all) {
+        (_, 0) => format!("{name}{run}: no {new}output"),
+        (n, all) if n == all => format!("{name}{run}, all {all} {new}lines:"),
+        (n, all) => format!("{name}{run}, the last {n} of {all} {new}lines:"),
+    }];
+    lines.extend(shown);
+    lines.extend(
+        log.cursor
+            .as_ref()
+            .map(|cursor| format!("cursor: {cursor}")),
+    );
+    lines
+}
+
+/// Returns the last of these lines that fit into an answer.
+fn last_that_fit(lines: impl DoubleEndedIterator<Item = String>) -> Vec<String> {
+    let mut left = MOST_BYTES;
+    let fits = |line: &String| {
+        let fits = line.len() < left;
+        left = left.saturating_sub(line.len() + 1);
+        fits
+    };
+    let mut fitting: Vec<String> = lines.rev().take_while(fits).collect();
+    fitting.reverse();
+    fitting
+}
+
+pub(super) async fn search(
+    session: &mut Session,
+    arguments: SearchOutput,
+) -> Result<Answer, Answer> {
+    let SearchOutput {
+        pattern,
+        task,
+        regex,
+        ignore_case,
+        limit,
+    } = arguments;
+    let parsed = Pattern::parse(&pattern, regex, ignore_case)
+        .map_err(|error| Answer::refused(&error.to_string(), None))?;
+    let request = SearchRequest {
+        task,
+        pattern,
+        regex,
+        ignore_case,
+    };
+    let found = within_time(async { Ok(ops::search(session, request, &parsed).await?) });
+    let found = match found.await {
+        Ok(found) => found,
+        Err(answer) => return Err(answer),
+    };
+    Ok(Answer::new(matches(
+        &found,
+        limit.unwrap_or(MATCHES).min(MOST_MATCHES),
+    )))
+}
+
+/// Returns the last matches, because the end of an output says most.
+fn matches(found: &[SearchMatch], most: usize) -> Vec<String> {
+    if found.is_empty() {
+        return vec!["no line matches".to_owned()];
+    }
+    let last = &found[found.len().saturating_sub(most)..];
+    let shown = last_that_fit(last.iter().map(|found| {
+        let (window, number) = (&found.window_id, found.line_number);
+        let name = short(&found.window_name, NAME_CHARS);
+        format!("{window} {name}:{number}: {}", line(&found.line))
+    }));
+    let n_left_out = found.len() - shown.len();
+    let note = (n_left_out > 0).then(|| format!("{n_left_out} earlier matches are left out:"));
+    note.into_iter().chain(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(n: usize) -> TaskLog {
+        TaskLog {
+            window_id: "@1".to_owned(),
+            window_name: "api".to_owned(),
+            run: Some(2),
+            lines: (1..=n).map(|n| format!("line \u{1b}[1m{n}")).collect(),
+            cursor: None,
+        }
+    }
+
+    #[test]
+    fn an_excerpt_says_how_much_is_left_out() {
+        let shown = |n, most, is_new_only| excerpt(&log(n), most, is_new_only).join("\n");
+        assert_eq!(
+            shown(2, 40, false),
+            "api, run 2, all 2 lines:\nline 1\nline 2"
+        );
+        assert_eq!(
+            shown(3, 1, true),
+            "api, run 2, the last 1 of 3 new lines:\nline 3"
+        );
+        assert_eq!(shown(0, 40, true), "api, run 2: no new output");
+    }
+
+    #[test]
+    fn an_answer_is_bounded() {
+        let long = TaskLog {
+            lines: vec!["x".repeat(900); 1000],
+            ..log(0)
+        };
+        let lines = excerpt(&long, MOST_LINES, false);
+        let bytes: usize = lines.iter().map(String::len).sum();
+        assert!(bytes < MOST_BYTES + 200, "{bytes}");
+        assert!(
+            lines[0].starts_with("api, run 2, the last 36 of 1000 lines"),
+            "{}",
+            lines[0]
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! `run_task`: starts a task, and waits for it where that is wanted.
+
+use std::ffi::OsString;
+
+use super::answer::{Answer, short};
+use super::arguments::RunTask;
+use super::call::{Call, Limit, within_time};
+use super::wait::{Wait, check_texts};
+use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
+use crate::wire::{ConditionFields, ReplacedRun, WaitRequest};
+
+/// The maximum length of a directory, in characters.
+const CWD_CHARS: usize = 400;
+
+/// The maximum length of a reason, in characters.
+const REASON_CHARS: usize = 400;
+
+/// A task that was started.
+pub(super) struct Started {
+    /// What was started, in a line.
+    pub(super) line: String,
+    /// Where its output begins.
+    pub(super) cursor: String,
+    /// Why the caller's conversation will get no message when it ends; `None` where it will, or
+    /// where that is not known.
+    pub(super) unreachable: Option<String>,
+    /// The wait for it, if one is wanted.
+    pub(super) wait: Option<Wait>,
+}
+
+/// What follows the launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follow {
+    /// What the arguments say.
+    AsAsked,
+    /// A wait in any case: the call is answered with a handle.
+    ByHandle,
+}
+
+/// Starts a task.
+pub(super) async fn start(
+    session: Session,
+    choice: SessionChoice,
+    call: &Call,
+    arguments: RunTask,
+    follow: Follow,
+) -> Result<Started, Answer> {
+    check_texts(arguments.until.iter().chain(&arguments.stop))?;
+    check_variables(&arguments)?;
+    let wait = match follow {
+        _ if !arguments.until.is_empty() => LaunchWait::Text,
+        Follow::AsAsked if !arguments.wait => LaunchWait::No,
+        Follow::AsAsked | Follow::ByHandle => LaunchWait::End,
+    };
+    if wait != LaunchWait::Text && !arguments.stop.is_empty() {
+        return Err(Answer::refused("`stop` needs `until`", None));
+    }
+    let limit = match follow {
+        Follow::AsAsked => Limit::of_call(arguments.timeout_seconds),
+        Follow::ByHandle => Limit::of_handle(arguments.timeout_seconds),
+    };
+    let (until, stop) = (arguments.until, arguments.stop);
+    let options = RunOptions {
+        name: arguments.name,
+        cwd: arguments.cwd.map(Into::into),
+        is_env_clean: false,
+        env: arguments.env.into_iter().collect(),
+        command: vec![OsString::from(arguments.command)],
+        only_if_absent: arguments.only_if_absent,
+        owner: call.caller.owner.clone(),
+        wait,
+    };
+    let started = within_time(async { Ok(ops::run(session, options).await?) }).await?;
+    let line = announce(&started);
+    let StartedRun {
+        name,
+        run,
+        daemon,
+        gate,
+        unreachable,
+        ..
+    } = started;
+    let wait = match (wait, daemon) {
+        (LaunchWait::No, _) => None,
+        (LaunchWait::End | LaunchWait::Text, None) => return Err(OpsError::NoDaemonToWait.into()),
+        (LaunchWait::End | LaunchWait::Text, Some(daemon)) => {
+            let request = WaitRequest {
+                window: run.window_id,
+                run: Some(run.run),
+                since: (!until.is_empty()).then(|| run.cursor.clone()),
+                conditions: until.into_iter().map(ConditionFields::Text).collect(),
+                stops: stop,
+                owner: call.caller.owner.clone(),
+                says_when_it_begins: gate.is_some(),
+                ..WaitRequest::default()
+            };
+            Some(Wait::new(&name, choice, limit, daemon, request, || {
+                drop(gate)
+            }))
+        }
+    };
+    Ok(Started {
+        line,
+        cursor: run.cursor,
+        unreachable: unreachable.map(|why| short(&why, REASON_CHARS)),
+        wait,
+    })
+}
+
+fn check_variables(arguments: &RunTask) -> Result<(), Answer> {
+    let is_wrong = |name: &&String| name.is_empty() || name.contains('=');
+    match arguments.env.keys().find(is_wrong) {
+        Some(name) => Err(Answer::refused(
+            &format!("`{name}` is not a variable's name"),
+            None,
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns what was started, in a line.
+fn announce(started: &StartedRun) -> String {
+    let StartedRun {
+        session_name,
+        name,
+        cwd,
+        run,
+        ..
+    } = started;
+    let replaced = match run.replaced {
+        Some(ReplacedRun::Live) => "; it replaced a run that was alive",
+        Some(ReplacedRun::Dead) | None => "",
+    };
+    format!(
+        "started {} ({name}), run {}, in {} (tmux session {session_name}){replaced}",
+        run.window_id,
+        run.run,
+        short(cwd, CWD_CHARS),
+    )
+}

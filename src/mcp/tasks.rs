@@ -1,0 +1,209 @@
+//! `list_tasks`, `kill_task` and `prune_tasks`.
+
+use super::answer::{Answer, short};
+use super::call::{Call, within_time};
+use crate::clock;
+use crate::model::Millis;
+use crate::ops::{self, Session};
+use crate::wire::{EndedTask, LsTask, LsView, TaskStateName};
+
+/// The maximum number of tasks in a list.
+const MOST_TASKS: usize = 100;
+
+/// The maximum length of a name, in characters.
+const NAME_CHARS: usize = 100;
+
+/// The maximum length of a command in a list, in characters.
+const COMMAND_CHARS: usize = 60;
+
+/// The maximum length of a last line in a list, in characters.
+const LAST_CHARS: usize = 200;
+
+pub(super) async fn list(session: &mut Session) -> Result<Answer, Answer> {
+    let view = within_time(async { Ok(ops::list(session).await?) }).await?;
+    Ok(Answer::new(table(&view, clock::now().wall)))
+}
+
+pub(super) async fn kill(
+    session: &mut Session,
+    call: &Call,
+    names: Vec<String>,
+) -> Result<Answer, Answer> {
+    let caller = call.caller.clone();
+    let ended = within_time(async { Ok(ops::kill(session, caller, names).await?) }).await?;
+    Ok(Answer::new([format!("killed {}", names_of(&ended))]))
+}
+
+pub(super) async fn prune(session: &mut Session) -> Result<Answer, Answer> {
+    let pruned = within_time(async { Ok(ops::prune(session).await?) }).await?;
+    Ok(Answer::new([match pruned.as_slice() {
+        [] => "no task has ended: nothing was removed".to_owned(),
+        pruned => format!("removed {}", names_of(pruned)),
+    }]))
+}
+
+fn names_of(tasks: &[EndedTask]) -> String {
+    let names = tasks.iter().map(|task| {
+        format!(
+            "{} ({})",
+            task.window_id,
+            short(&task.window_name, NAME_CHARS)
+        )
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn table(view: &LsView, now: Millis) -> Vec<String> {
+    if view.tasks.is_empty() {
+        return vec!["no tasks; run_task starts one".to_owned()];
+    }
+    let mut lines: Vec<String> = view
+        .tasks
+        .iter()
+        .take(MOST_TASKS)
+        .map(|task| row(task, now))
+        .collect();
+    if view.tasks.len() > MOST_TASKS {
+        let n = view.tasks.len() - MOST_TASKS;
+        lines.push(format!(
+            "{n} more tasks; prune_tasks removes those that have ended"
+        ));
+    }
+    lines
+}
+
+fn row(listed: &LsTask, now: Millis) -> String {
+    let task = &listed.task;
+    let state = match (listed.state, &task.exit_signal, task.exit_code) {
+        (TaskStateName::Exited, _, Some(code)) => format!("exited with code {code}"),
+        (TaskStateName::Exited, _, None) => "exited with unknown code".to_owned(),
+        (TaskStateName::Killed, Some(signal), _) => {
+            format!("was killed by {}", short(signal, NAME_CHARS))
+        }
+        (TaskStateName::Waiting, ..) => "asks for input".to_owned(),
+        (TaskStateName::Running | TaskStateName::Killed | TaskStateName::Stalled, _, _) => {
+            listed.state.as_str().to_owned()
+        }
+    };
+    let since = if task.dead {
+        task.ended_at
+    } else {
+        task.started_at
+    };
+    let age = since.map_or_else(String::new, |at| format!(", {} ago", age(now - at)));
+    let since = if task.dead || age.is_empty() {
+        ""
+    } else {
+        ", started"
+    };
+    let age = age
+        .strip_prefix(',')
+        .filter(|_| !since.is_empty())
+        .unwrap_or(&age);
+    let run = match task.run {
+        Some(run) if run > 1 => format!(", run {run}"),
+        Some(_) | None => String::new(),
+    };
+    let shell = if task.shell { ", a shell" } else { "" };
+    let command = task.current_command.as_deref().unwrap_or_default();
+    let command = match short(command, COMMAND_CHARS) {
+        command if command.is_empty() || task.shell => String::new(),
+        command => format!(" `{command}`"),
+    };
+    let last = listed.waiting_for.as_deref().or_else(|| {
+        let lines = task.output_preview.lines();
+        lines.rev().find(|line| !line.trim().is_empty())
+    });
+    let last = match short(last.unwrap_or_default(), LAST_CHARS) {
+        last if last.is_empty() => String::new(),
+        last => format!(": {last}"),
+    };
+    format!(
+        "{} {}{command} {state}{since}{age}{run}{shell}{last}",
+        task.window_id,
+        short(&task.window_name, NAME_CHARS),
+    )
+}
+
+fn age(millis: Millis) -> String {
+    let seconds = millis.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::TaskFields;
+
+    fn view(tasks: Vec<LsTask>) -> LsView {
+        LsView {
+            session_name: "s".into(),
+            exists: true,
+            supervised: true,
+            captured_at: 0,
+            tasks,
+        }
+    }
+
+    #[test]
+    fn a_task_is_a_line() {
+        let task = |id: &str, name: &str, dead, code, run| TaskFields {
+            window_id: id.into(),
+            window_name: name.into(),
+            pane_state_known: true,
+            dead,
+            exit_code: code,
+            run: Some(run),
+            current_command: Some("make test".into()),
+            started_at: Some(0),
+            ended_at: dead.then_some(60_000),
+            output_preview: "one\n\u{1b}[1mlast line\n\n".into(),
+            ..TaskFields::default()
+        };
+        let shell = TaskFields {
+            shell: true,
+            ..task("@5", "bash", false, None, 1)
+        };
+        let killed = TaskFields {
+            exit_signal: Some("SIGKILL".into()),
+            ..task("@6", "b", true, None, 1)
+        };
+        let view = view(vec![
+            LsTask::new(task("@1", "api", false, None, 1), None, None),
+            LsTask::new(
+                task("@12", "migrate", false, None, 2),
+                Some("Proceed? [y/N]".into()),
+                None,
+            ),
+            LsTask::new(task("@3", "lint", true, Some(2), 1), None, None),
+            LsTask::new(shell, None, None),
+            LsTask::new(killed, None, None),
+        ]);
+        assert_eq!(
+            table(&view, 65_000),
+            [
+                "@1 api `make test` running, started 1 min ago: last line",
+                "@12 migrate `make test` asks for input, started 1 min ago, run 2: Proceed? [y/N]",
+                "@3 lint `make test` exited with code 2, 5 s ago: last line",
+                "@5 bash running, started 1 min ago, a shell: last line",
+                "@6 b `make test` was killed by SIGKILL, 5 s ago: last line",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_list_is_bounded() {
+        let task = || LsTask::new(TaskFields::default(), None, None);
+        let lines = table(&view((0..250).map(|_| task()).collect()), 0);
+        assert_eq!(lines.len(), MOST_TASKS + 1);
+        assert!(lines[MOST_TASKS].starts_with("150 more tasks"));
+        assert_eq!(
+            table(&view(Vec::new()), 0),
+            ["no tasks; run_task starts one"]
+        );
+    }
+}

@@ -1,0 +1,438 @@
+//! `wait_for`, and the waits that follow a launch.
+
+use std::time::Duration;
+
+use super::answer::{Answer, line, short};
+use super::arguments::WaitFor;
+use super::call::{Call, Limit, within_time};
+use crate::client::{Client, ClientError};
+use crate::ops::{self, OpsError, Session, SessionChoice};
+use crate::wire::{ConditionFields, OutcomeName, PromptKindName, WaitRequest, WaitResult};
+
+/// How often a wait begins again because the daemon has ended.
+const MOST_DAEMONS: usize = 5;
+
+/// How many of the last lines a result has.
+const TAIL: usize = 10;
+
+/// How many of them after a success.
+const TAIL_OF_SUCCESS: usize = 3;
+
+/// The maximum length of a name, in characters.
+const NAME_CHARS: usize = 100;
+
+/// The maximum length of a prompt or of a line that matched, in characters.
+const PROMPT_CHARS: usize = 1000;
+
+/// A wait that can begin.
+pub(super) struct Wait {
+    /// The task or channel, as the caller names it.
+    name: String,
+    /// Where to find another daemon if this one ends.
+    choice: SessionChoice,
+    limit: Limit,
+    on: Subject,
+}
+
+enum Subject {
+    Task {
+        daemon: Box<Client>,
+        request: Box<WaitRequest>,
+        /// What to do once the wait has begun.
+        begun: Box<dyn FnOnce()>,
+    },
+    Channel {
+        session: Box<Session>,
+        channel: String,
+    },
+}
+
+impl Wait {
+    /// Returns a wait for a task. `begun` is called when the wait has begun, if the request asks for
+    /// that.
+    pub(super) fn new(
+        name: &str,
+        choice: SessionChoice,
+        limit: Limit,
+        daemon: Client,
+        request: WaitRequest,
+        begun: impl FnOnce() + 'static,
+    ) -> Self {
+        let request = WaitRequest {
+            timeout_ms: limit.time().map(in_ms),
+            tail: Some(TAIL),
+            ..request
+        };
+        Self {
+            name: short(name, NAME_CHARS),
+            choice,
+            limit,
+            on: Subject::Task {
+                daemon: Box::new(daemon),
+                request: Box::new(request),
+                begun: Box::new(begun),
+            },
+        }
+    }
+
+    /// Finds what these arguments name. Nothing is waited for yet.
+    pub(super) async fn find(
+        mut session: Session,
+        choice: SessionChoice,
+        call: &Call,
+        arguments: WaitFor,
+        limit: Limit,
+    ) -> Result<Self, Answer> {
+        let channel = arguments.channel.as_ref();
+        if let Some(channel) = channel.filter(|name| !name.is_empty()) {
+            return Ok(Self {
+                name: format!("channel {}", short(channel, NAME_CHARS)),
+                choice,
+                limit,
+                on: Subject::Channel {
+                    session: Box::new(session),
+                    channel: channel.clone(),
+                },
+            });
+        }
+        let Some(name) = arguments.task.clone() else {
+            return Err(Answer::refused("`task` is missing", None));
+        };
+        check_texts(arguments.text.iter().chain(&arguments.stop))?;
+        let (daemon, window) =
+            within_time(async { Ok(ops::find_to_wait(&mut session, &name).await?) }).await?;
+        let request = WaitRequest {
+            window,
+            conditions: conditions(&arguments),
+            stops: arguments.stop,
+            regex: arguments.regex,
+            ignore_case: arguments.ignore_case,
+            since: arguments.cursor,
+            owner: call.caller.owner.clone(),
+            through_prompts: arguments.through_prompts,
+            ..WaitRequest::default()
+        };
+        Ok(Self::new(&name, choice, limit, daemon, request, || {}))
+    }
+
+    /// Returns what is waited for, for progress and status.
+    pub(super) fn what(&self) -> String {
+        format!("waiting for {}", self.name)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn time(&self) -> Option<Duration> {
+        self.limit.time()
+    }
+
+    /// Waits. Dropping the future ends the wait.
+    pub(super) async fn outcome(self) -> Answer {
+        let Self {
+            name,
+            choice,
+            limit,
+            on,
+        } = self;
+        let result: Result<WaitResult, OpsError> = match on {
+            Subject::Task {
+                daemon,
+                request,
+                begun,
+            } => across_daemons(&choice, *daemon, *request, begun).await,
+            Subject::Channel { session, channel } => {
+                ops::wait_for_channel(&session, &channel, limit.time()).await
+            }
+        };
+        match result {
+            Ok(result) => Answer::new(describe(&name, limit, &result)),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// Waits for a task, also while its daemon ends and another one takes over.
+async fn across_daemons(
+    choice: &SessionChoice,
+    mut daemon: Client,
+    request: WaitRequest,
+    begun: Box<dyn FnOnce()>,
+) -> Result<WaitResult, OpsError> {
+    let mut begun = Some(begun);
+    for _ in 0..MOST_DAEMONS {
+        let begun = move_out(&mut begun);
+        match ops::wait(&mut daemon, request.clone(), begun).await {
+            Err(OpsError::Client(ClientError::Left)) if can_begin_again(&request) => {
+                let mut session = Session::named(choice)?;
+                session.settle().await?;
+                let next = session.daemon_or_start().await?;
+                daemon = next.ok_or_else(|| session.no_daemon())?;
+            }
+            result => return result,
+        }
+    }
+    Err(ClientError::Left.into())
+}
+
+/// Returns what is to be done when the first wait has begun.
+fn move_out(begun: &mut Option<Box<dyn FnOnce()>>) -> impl FnOnce() + use<> {
+    let begun = begun.take();
+    move || {
+        if let Some(begun) = begun {
+            begun();
+        }
+    }
+}
+
+/// Whether a wait that begins again misses nothing that was written meanwhile.
+fn can_begin_again(request: &WaitRequest) -> bool {
+    let needs_no_output = |condition: &ConditionFields| match condition {
+        ConditionFields::Exit | ConditionFields::Input => true,
+        ConditionFields::Text(_)
+        | ConditionFields::Change
+        | ConditionFields::Bell
+        | ConditionFields::Idle { .. } => false,
+    };
+    let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
+    request.since.is_some() || !needs_output
+}
+
+/// Refuses a text that everything contains.
+pub(super) fn check_texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), Answer> {
+    if texts.into_iter().any(String::is_empty) {
+        return Err(Answer::refused("an empty text matches everything", None));
+    }
+    Ok(())
+}
+
+fn conditions(arguments: &WaitFor) -> Vec<ConditionFields> {
+    let mut conditions = Vec::new();
+    if arguments.exit {
+        conditions.push(ConditionFields::Exit);
+    }
+    conditions.extend(arguments.text.iter().cloned().map(ConditionFields::Text));
+    if arguments.change {
+        conditions.push(ConditionFields::Change);
+    }
+    if arguments.bell {
+        conditions.push(ConditionFields::Bell);
+    }
+    if arguments.input {
+        conditions.push(ConditionFields::Input);
+    }
+    let idle = arguments.idle_seconds.map(|idle| ConditionFields::Idle {
+        ms: in_ms(idle.to_duration()),
+    });
+    conditions.extend(idle);
+    conditions
+}
+
+fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the lines of a result: how the wait ended, the last output, and how to continue.
+fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
+    let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
+    let outcome = serde_json::to_value(result.outcome).unwrap_or_default();
+    let outcome = outcome.as_str().unwrap_or_default();
+    let sentence = sentence(name, limit, result);
+    let mut lines = vec![format!("{sentence} [{outcome}, {seconds:.1} s]")];
+    if result.matched_at_entry && result.outcome != OutcomeName::Matched {
+        lines
+            .push("the text was on the screen before the wait began: see search_output".to_owned());
+    }
+    let n_tail = match result.outcome {
+        OutcomeName::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
+        OutcomeName::Exited
+        | OutcomeName::Died
+        | OutcomeName::Timeout
+        | OutcomeName::Stopped
+        | OutcomeName::AnchorLost
+        | OutcomeName::Bell
+        | OutcomeName::Idle
+        | OutcomeName::Changed
+        | OutcomeName::Input => TAIL,
+        OutcomeName::Matched
+        | OutcomeName::Signalled
+        | OutcomeName::Respawned
+        | OutcomeName::Disappeared => 0,
+    };
+    let tail = &result.tail[result.tail.len().saturating_sub(n_tail)..];
+    if !tail.is_empty() {
+        lines.push("recent output:".to_owned());
+        lines.extend(tail.iter().map(|text| format!("  {}", line(text))));
+    }
+    lines.extend(next_step(name, result));
+    let is_over = matches!(
+        result.outcome,
+        OutcomeName::Exited | OutcomeName::Died | OutcomeName::Disappeared
+    );
+    if let Some(cursor) = result.cursor.as_ref().filter(|_| !is_over) {
+        lines.push(format!("cursor: {cursor}"));
+    }
+    lines
+}
+
+fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
+    let text = short(result.line.as_deref().unwrap_or_default(), PROMPT_CHARS);
+    let what = match result.outcome {
+        OutcomeName::Timeout => return format!("the wait for {name} timed out{}", limit.note()),
+        OutcomeName::Exited => ending(result),
+        OutcomeName::Died => format!("{} before the condition held", ending(result)),
+        OutcomeName::Matched => format!("wrote: {text}"),
+        OutcomeName::Changed => "wrote something".to_owned(),
+        OutcomeName::Bell => "rang the bell".to_owned(),
+        OutcomeName::Input if text.is_empty() => "asks for input".to_owned(),
+        OutcomeName::Input => format!("asks for input: {text}"),
+        OutcomeName::Idle => "has written nothing for that long".to_owned(),
+        OutcomeName::Signalled => "was signalled".to_owned(),
+        OutcomeName::Respawned => "was replaced by another run".to_owned(),
+        OutcomeName::Disappeared => "is gone".to_owned(),
+        OutcomeName::Stopped => format!("wrote a text to stop at: {text}"),
+        OutcomeName::AnchorLost => {
+            "wrote more than was kept: the text may have been in it".to_owned()
+        }
+    };
+    format!("{name} {what}")
+}
+
+fn ending(result: &WaitResult) -> String {
+    match (&result.exit_signal, result.exit_code) {
+        (Some(signal), _) => format!("was killed by {}", short(signal, NAME_CHARS)),
+        (None, Some(code)) => format!("exited with code {code}"),
+        (None, None) => "exited with unknown code".to_owned(),
+    }
+}
+
+/// Returns what can be done about a result that is not the end.
+fn next_step(name: &str, result: &WaitResult) -> Option<String> {
+    let step = match result.outcome {
+        OutcomeName::Input => how_to_answer(name, result),
+        OutcomeName::Timeout => "call wait_for again, for a text with this cursor".to_owned(),
+        OutcomeName::Respawned => "wait_for waits for the new run".to_owned(),
+        OutcomeName::AnchorLost => "read_output has what is left".to_owned(),
+        OutcomeName::Exited if result.exit_code != Some(0) => "read_output has more".to_owned(),
+        OutcomeName::Died => "read_output has more".to_owned(),
+        OutcomeName::Exited
+        | OutcomeName::Matched
+        | OutcomeName::Changed
+        | OutcomeName::Bell
+        | OutcomeName::Idle
+        | OutcomeName::Signalled
+        | OutcomeName::Disappeared
+        | OutcomeName::Stopped => return None,
+    };
+    Some(format!("next: {step}"))
+}
+
+fn how_to_answer(name: &str, result: &WaitResult) -> String {
+    if result.secret == Some(true) || result.prompt_kind == Some(PromptKindName::Password) {
+        return format!(
+            "ask the user to type it: `tmux-task send {name} --secret`, or in tmux; then wait_for"
+        );
+    }
+    "send_input with that prompt, then wait_for".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(outcome: OutcomeName, change: impl FnOnce(&mut WaitResult)) -> String {
+        let mut result = WaitResult::new(outcome);
+        result.elapsed_ms = 1250;
+        result.cursor = Some("CURSOR".to_owned());
+        result.tail = ["one", "two", "three", "four"].map(str::to_owned).into();
+        change(&mut result);
+        describe("build", Limit::Usual, &result).join("\n")
+    }
+
+    #[test]
+    fn results_are_plain_lines() {
+        let results = [
+            shown(OutcomeName::Exited, |result| result.exit_code = Some(0)),
+            shown(OutcomeName::Exited, |result| result.exit_code = Some(2)),
+            shown(OutcomeName::Died, |result| {
+                result.exit_signal = Some("SIGKILL".to_owned());
+            }),
+            shown(OutcomeName::Matched, |result| {
+                result.line = Some("listening on \u{1b}[1m80".to_owned());
+            }),
+            shown(OutcomeName::Input, |result| {
+                result.line = Some("Proceed? [y/N]".to_owned());
+            }),
+            shown(OutcomeName::Input, |result| {
+                result.line = Some("Password:".to_owned());
+                result.secret = Some(true);
+            }),
+            shown(OutcomeName::Timeout, |result| {
+                result.matched_at_entry = true
+            }),
+            shown(OutcomeName::Respawned, |_| {}),
+        ];
+        assert_eq!(
+            results.join("\n--\n").lines().collect::<Vec<_>>(),
+            [
+                "build exited with code 0 [exited, 1.2 s]",
+                "recent output:",
+                "  two",
+                "  three",
+                "  four",
+                "--",
+                "build exited with code 2 [exited, 1.2 s]",
+                "recent output:",
+                "  one",
+                "  two",
+                "  three",
+                "  four",
+                "next: read_output has more",
+                "--",
+                "build was killed by SIGKILL before the condition held [died, 1.2 s]",
+                "recent output:",
+                "  one",
+                "  two",
+                "  three",
+                "  four",
+                "next: read_output has more",
+                "--",
+                "build wrote: listening on 80 [matched, 1.2 s]",
+                "cursor: CURSOR",
+                "--",
+                "build asks for input: Proceed? [y/N] [input, 1.2 s]",
+                "recent output:",
+                "  one",
+                "  two",
+                "  three",
+                "  four",
+                "next: send_input with that prompt, then wait_for",
+                "cursor: CURSOR",
+                "--",
+                "build asks for input: Password: [input, 1.2 s]",
+                "recent output:",
+                "  one",
+                "  two",
+                "  three",
+                "  four",
+                "next: ask the user to type it: `tmux-task send build --secret`, or in tmux; then wait_for",
+                "cursor: CURSOR",
+                "--",
+                "the wait for build timed out (the default; timeout_seconds may be up to 600) [timeout, 1.2 s]",
+                "the text was on the screen before the wait began: see search_output",
+                "recent output:",
+                "  one",
+                "  two",
+                "  three",
+                "  four",
+                "next: call wait_for again, for a text with this cursor",
+                "cursor: CURSOR",
+                "--",
+                "build was replaced by another run [respawned, 1.2 s]",
+                "next: wait_for waits for the new run",
+                "cursor: CURSOR",
+            ]
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! On whose behalf a use case runs.
+
+use super::lookup;
+use crate::model::owner_of_environment;
+
+/// Who gives a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The conversation; `None` for a person at a terminal, and for an agent whose conversation is
+    /// not known.
+    pub(crate) owner: Option<String>,
+    /// Whether it is an agent. A caller with an owner always is one.
+    pub(crate) is_agent: bool,
+}
+
+impl Caller {
+    /// Returns the caller that this process's environment names.
+    pub(crate) fn of_environment() -> Self {
+        let owner = owner_of_environment(&lookup);
+        Self {
+            is_agent: owner.is_some(),
+            owner,
+        }
+    }
+}

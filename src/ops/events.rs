@@ -1,0 +1,309 @@
+//! Events of the feed from a position on, for callers that ask for them again and again.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::caller::Caller;
+use super::consumers::end_of_feed;
+use super::error::OpsError;
+use super::session::Session;
+use crate::client::{Client, ClientError};
+use crate::feed::has_files;
+use crate::model::Seq;
+use crate::wire::{
+    After, DurableRecord, EventFields, EventType, Filter, Kind, LiveRecord, ReaderStart,
+    RecordBody, Request, StreamRecord,
+};
+
+/// How long to wait for further events after one that was waited for: what happens at once is one
+/// answer.
+const LINGER: Duration = Duration::from_millis(15);
+
+/// How often the daemon is told that a reader is still there. It expects that every six seconds.
+const ANNOUNCED_EVERY: Duration = Duration::from_secs(5);
+
+/// Which events are wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EventQuery {
+    /// Only these types; empty for all.
+    pub(crate) types: Vec<EventType>,
+    /// Only of these tasks, by name or window id; empty for all.
+    pub(crate) tasks: Vec<String>,
+    /// The maximum number of them.
+    pub(crate) most: usize,
+    /// How long to wait for the first one.
+    pub(crate) wait: Duration,
+}
+
+/// An event of the feed.
+#[derive(Debug, Clone)]
+pub(crate) struct FeedEvent {
+    pub(crate) seq: Seq,
+    /// RFC 3339, UTC, milliseconds.
+    pub(crate) time: String,
+    pub(crate) fields: EventFields,
+}
+
+/// The events after a position.
+#[derive(Debug)]
+pub(crate) struct Events {
+    pub(crate) events: Vec<FeedEvent>,
+    /// The first and the last number of records that were removed before they were read.
+    pub(crate) removed: Vec<(Seq, Seq)>,
+    /// The position after them.
+    pub(crate) next: After,
+    /// Whether there are more already.
+    pub(crate) has_more: bool,
+}
+
+/// Returns the present end of the session's feed, as readers see it.
+pub(crate) async fn end_of_events(session: &Session) -> Result<After, OpsError> {
+    if let Some(mut daemon) = session.daemon().await? {
+        // Its file may have more than the disk is known to have.
+        let hello = daemon.subscribe(ReaderStart::Now, Filter::default()).await;
+        if let Ok(hello) = hello {
+            let begin = After {
+                epoch: None,
+                seq: 0,
+            };
+            let reading = Reading::new(begin, 0, &hello)?;
+            return Ok(After {
+                epoch: Some(reading.epoch),
+                seq: reading.last_before,
+            });
+        }
+    }
+    let feed = session.paths.feed();
+    if !has_files(&feed) {
+        return Ok(After {
+            epoch: None,
+            seq: 0,
+        });
+    }
+    let (epoch, seq) = end_of_feed(&feed)?;
+    Ok(After { epoch, seq })
+}
+
+/// Returns the events after this position. If there are none, it waits for the first one. The
+/// caller knows them then: they do not wake its conversation again.
+///
+/// Dropping the future ends the wait.
+pub(crate) async fn next_events(
+    session: &Session,
+    caller: &Caller,
+    after: After,
+    query: EventQuery,
+) -> Result<Events, OpsError> {
+    let until = Instant::now() + query.wait;
+    let daemon = session.daemon_or_start().await?;
+    let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
+    announce(session, caller).await;
+    let filter = Filter::new(vec![Kind::Event], query.types, query.tasks);
+    let begun = daemon
+        .subscribe(ReaderStart::After(after.clone()), filter)
+        .await?;
+    let mut reading = Reading::new(after, query.most, &begun)?;
+    reading.read_stored(&mut daemon).await?;
+    while reading.events.is_empty() && Instant::now() < until {
+        let part = until.min(Instant::now() + ANNOUNCED_EVERY);
+        if !reading.read_live(&mut daemon, part, 1).await? {
+            break;
+        }
+        if reading.events.is_empty() {
+            announce(session, caller).await;
+        } else {
+            let most = reading.most;
+            let until = Instant::now() + LINGER;
+            reading.read_live(&mut daemon, until, most).await?;
+        }
+    }
+    note_seen(session, caller, &reading.events).await;
+    Ok(reading.end())
+}
+
+/// Tells the daemon that the caller reads events and will say which, before they are delivered.
+async fn announce(session: &Session, caller: &Caller) {
+    if let Some(owner) = caller.owner.clone() {
+        drop(session.ask(&Request::Reads { owner }).await);
+    }
+}
+
+/// Events that are being read from a stream.
+struct Reading {
+    events: Vec<FeedEvent>,
+    removed: Vec<(Seq, Seq)>,
+    epoch: String,
+    /// The number of the last record that was read or left out.
+    seq: Seq,
+    /// The last record when the stream began.
+    last_before: Seq,
+    most: usize,
+    has_more: bool,
+}
+
+/// What a line of a stream was.
+#[derive(PartialEq, Eq)]
+enum Item {
+    Event,
+    Sync,
+    Other,
+}
+
+impl Reading {
+    fn new(after: After, most: usize, hello: &str) -> Result<Self, OpsError> {
+        let hello = serde_json::from_str(hello).map_err(|source| ClientError::Answer { source })?;
+        let LiveRecord::Hello {
+            epoch, last_seq, ..
+        } = hello
+        else {
+            return Err(ClientError::Unexpected.into());
+        };
+        Ok(Self {
+            events: Vec::new(),
+            removed: Vec::new(),
+            epoch,
+            seq: after.seq,
+            last_before: last_seq,
+            most,
+            has_more: false,
+        })
+    }
+
+    /// Reads what was recorded before the stream began.
+    async fn read_stored(&mut self, daemon: &mut Client) -> Result<(), OpsError> {
+        loop {
+            let line = daemon.line().await?.ok_or(ClientError::Left)?;
+            if self.read(&line) == Item::Sync {
+                // The filter has left out the others.
+                self.seq = self.seq.max(self.last_before);
+                return Ok(());
+            }
+            if self.has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads live events until there are `enough`. Returns whether the stream continues.
+    async fn read_live(
+        &mut self,
+        daemon: &mut Client,
+        until: Instant,
+        enough: usize,
+    ) -> Result<bool, OpsError> {
+        while self.events.len() < enough {
+            let Ok(line) = timeout_at(until, daemon.line()).await else {
+                return Ok(true);
+            };
+            match line? {
+                Some(line) => drop(self.read(&line)),
+                // The daemon stops; the next one continues the feed.
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn read(&mut self, line: &str) -> Item {
+        match serde_json::from_str::<StreamRecord>(line) {
+            Ok(StreamRecord::Durable(record)) => self.add(*record),
+            Ok(StreamRecord::Live(LiveRecord::Sync)) => Item::Sync,
+            Ok(StreamRecord::Live(LiveRecord::Gap { from, to })) => {
+                self.removed.push((from, to));
+                self.seq = self.seq.max(to);
+                Item::Other
+            }
+            // The other live records say nothing of events, and later versions may have more kinds.
+            Ok(StreamRecord::Live(_)) | Err(_) => Item::Other,
+        }
+    }
+
+    fn add(&mut self, record: DurableRecord) -> Item {
+        let RecordBody::Event(fields) = record.body else {
+            return Item::Other;
+        };
+        if self.events.len() >= self.most {
+            self.has_more = true;
+            return Item::Other;
+        }
+        self.seq = record.seq;
+        self.events.push(FeedEvent {
+            seq: record.seq,
+            time: record.time,
+            fields: *fields,
+        });
+        Item::Event
+    }
+
+    fn end(self) -> Events {
+        Events {
+            events: self.events,
+            removed: self.removed,
+            next: After {
+                epoch: Some(self.epoch),
+                seq: self.seq,
+            },
+            has_more: self.has_more,
+        }
+    }
+}
+
+/// Tells the daemon which of the caller's events the caller has read. A daemon of an older version
+/// does not understand it, and one that has ended needs no telling.
+async fn note_seen(session: &Session, caller: &Caller, events: &[FeedEvent]) {
+    let Some(owner) = caller.owner.clone() else {
+        return;
+    };
+    let theirs = events
+        .iter()
+        .filter(|event| event.fields.task.owner.as_ref() == Some(&owner));
+    let events: Vec<Seq> = theirs.map(|event| event.seq).collect();
+    drop(session.ask(&Request::Seen { owner, events }).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: &str =
+        r#"{"kind":"hello","v":1,"epoch":"e","lastSeq":9,"version":"1","sessionName":"s"}"#;
+
+    fn reading(after: Seq, most: usize) -> Reading {
+        let after = After {
+            epoch: None,
+            seq: after,
+        };
+        Reading::new(after, most, HELLO).unwrap()
+    }
+
+    fn event(seq: Seq) -> String {
+        format!(
+            r#"{{"v":1,"seq":{seq},"epoch":"e","time":"2026-01-01T00:00:00.000Z","sessionName":"s","kind":"event","type":"started","level":"info","task":{{"windowId":"@1","windowName":"api"}}}}"#
+        )
+    }
+
+    #[test]
+    fn the_next_position_is_behind_what_was_read() {
+        let mut read = reading(3, 2);
+        assert!(read.read(&event(4)) == Item::Event);
+        assert!(read.read(r#"{"kind":"gap","from":5,"to":6}"#) == Item::Other);
+        assert!(read.read(&event(7)) == Item::Event);
+        assert!(!read.has_more);
+        // It is left for the next call.
+        assert!(read.read(&event(8)) == Item::Other);
+        let events = read.end();
+        assert_eq!((events.next.seq, events.has_more), (7, true));
+        assert_eq!(events.next.epoch.as_deref(), Some("e"));
+        assert_eq!(events.removed, [(5, 6)]);
+    }
+
+    #[test]
+    fn records_of_later_versions_are_left_out() {
+        let mut read = reading(0, 2);
+        for line in [r#"{"kind":"new"}"#, "nonsense", r#"{"kind":"sync"}"#] {
+            assert!((read.read(line) == Item::Sync) == line.contains("sync"));
+        }
+        assert!(read.end().events.is_empty());
+    }
+}
