@@ -48,6 +48,8 @@ need dbus-run-session dbus
 need dunst dunst
 need Xvfb xvfb
 need python3 python3
+# For the environment of the MCP client.
+python3 -c 'import ensurepip' 2>/dev/null || need 'no such program' python3-venv
 # Programs that ask, for the tests of prompts.
 need ssh-keygen openssh-client
 need less less
@@ -195,6 +197,8 @@ beside 'tests: cargo test' \
     env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test
 # Until then, cargo blocks other builds.
 until_beside_shows '     Running '
+beside "MCP: Python's client" \
+    tests/mcp/run.sh "${CARGO_TARGET_DIR:-target}/debug/tmux-task"
 step 'lint: cargo clippy' \
     nice cargo clippy --all-targets -- -D warnings
 # Without tests: these differ by one module, which needs the feature. With a bench, the
