@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_after_a_full_minute_is_told_in_full() {
+    fn events_after_a_full_minute_are_reported_in_full() {
         let mut outbox = outbox(1);
         outbox.push(follow_up(1, 1000, "a"));
         hand(&mut outbox, 1000);

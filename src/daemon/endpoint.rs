@@ -126,7 +126,7 @@ impl Endpoint {
             return EndpointOwner::Ours;
         }
         self.looked_at = Instant::now();
-        match self.make_anew() {
+        match self.make_again() {
             Ok(made) => {
                 if made {
                     tracing::warn!("created the socket and the lock again: they had been deleted");
@@ -150,7 +150,7 @@ impl Endpoint {
         }
     }
 
-    fn make_anew(&mut self) -> Result<bool, DaemonError> {
+    fn make_again(&mut self) -> Result<bool, DaemonError> {
         let path = self.paths.lock();
         let is_locked = self.locks.runtime.is_at(&path);
         if is_locked && self.socket.is_there() {

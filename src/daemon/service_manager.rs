@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_nobody_are_lost() {
+    fn messages_without_a_receiver_are_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_makes_room_when_nobody_notices() {
+    fn a_daemon_makes_room_when_no_client_notices() {
         check(|_| (), None);
         check(|usage| usage.waits = 1, Some("it serves 1 wait"));
         check(|usage| usage.readers = 2, Some("it serves 2 readers"));

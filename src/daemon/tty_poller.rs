@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_stands_where_the_reader_is_hidden() {
+    fn what_was_reported_stays_while_the_reader_is_hidden() {
         use TtyUse::{Elsewhere, Reading, Unknown};
         check(true, &[(Unknown, Unknown), (Unknown, Unknown)]);
         check(

@@ -130,7 +130,7 @@ fn every_run_between_two_looks_is_reported_in_order() {
 }
 
 #[test]
-fn uncounted_runs_are_told_apart_by_their_order() {
+fn uncounted_runs_are_distinguished_by_their_order() {
     check(
         "@1 api running",
         "ended @1 api dead 1; @1 api running",

@@ -100,10 +100,10 @@ fn check_from(settings: Settings, memory: Memory, steps: &[(&str, &[&str])]) {
 fn check(looks: &[(&str, &[&str])]) {
     let mut driver = Driver::new(Settings::REPLAY, Memory::default());
     for (index, (look, expected)) in looks.iter().enumerate() {
-        let mut told = driver.step(look);
-        told.extend(driver.step("deliver"));
-        told.retain(|effect| !effect.starts_with("tmux:") && !effect.starts_with("status"));
-        assert_eq!(told, *expected, "look {index}: `{look}`");
+        let mut effects = driver.step(look);
+        effects.extend(driver.step("deliver"));
+        effects.retain(|effect| !effect.starts_with("tmux:") && !effect.starts_with("status"));
+        assert_eq!(effects, *expected, "look {index}: `{look}`");
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_goes() {
+    fn invisible_characters_are_removed() {
         for hidden in [
             '\u{ad}',
             '\u{61c}',

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_told_once_until_the_sink_works() {
+    fn each_kind_is_logged_once_until_the_sink_works() {
         let mut complaints = LogOnce::default();
         assert!(!complaints.settle());
         assert!(complaints.admit(&Some("refused")));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_windows_are_told() {
+    fn closed_windows_are_reported() {
         let notices = notices(FIXTURES[1]);
         assert!(
             notices.contains(&Notice::SessionChanged(SessionId(0))),

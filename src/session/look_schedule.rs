@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_session_or_a_client_looks_find_what_nobody_tells() {
+    fn without_a_session_or_a_client_looks_find_what_is_not_reported() {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for (reporting, expected) in [

@@ -722,7 +722,7 @@ fn a_reader_sees_all_output_and_then_the_end() {
 }
 
 #[test]
-fn a_pane_that_was_read_is_followed_only_if_somebody_listens() {
+fn a_pane_that_was_read_is_followed_only_if_it_has_a_listener() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     let ask = driver.begin("done", &["one"]);
     driver.input(Input::Changed(Change::Paused(PANE)));

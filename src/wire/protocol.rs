@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_program_is_told_to_be_updated() {
+    fn an_older_program_is_asked_to_be_updated() {
         let hint = |version: &str| {
             let line = format!(r#"{{"protocol":99,"version":"{version}","op":"list"}}"#);
             parse_request(line.as_bytes()).unwrap_err().hint

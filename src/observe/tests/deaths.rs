@@ -32,7 +32,7 @@ proptest! {
         story in proptest::collection::vec(happens(), 1..40),
         by_kernel: bool,
     ) {
-        let (mut telling, mut silent) = (World::new(), World::new());
+        let (mut reporting, mut silent) = (World::new(), World::new());
         let (mut pid, mut tty, mut exit, mut reaped, mut number) = (100, 1, None, None, 0);
         let mut records = [String::new(), String::new()];
         for happens in story {
@@ -55,7 +55,7 @@ proptest! {
                 (Happens::Exits(_) | Happens::IsReaped(_), _) => {}
                 (Happens::IsRespawned, _) => {
                     if exit.take().is_none() {
-                        telling.evidence.hung_up.insert(pid);
+                        reporting.evidence.hung_up.insert(pid);
                         if by_kernel {
                             silent.evidence.hung_up.insert(pid);
                         } else {
@@ -69,7 +69,7 @@ proptest! {
                     let is_silent = exit.or(reaped.filter(|_| !by_kernel)).is_some();
                     let shown = if is_silent { String::new() } else { format!(" pid={pid}") };
                     let reported = [
-                        telling.see(&[&format!("@1 tty={tty} pid={pid}{end}")], &records[0]),
+                        reporting.see(&[&format!("@1 tty={tty} pid={pid}{end}")], &records[0]),
                         silent.see(&[&format!("@1 tty={tty}{shown}{end}")], &records[1]),
                     ];
                     let [one, other] = reported.map(|observed| {
