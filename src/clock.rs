@@ -18,6 +18,16 @@ pub(crate) fn now() -> Now {
     }
 }
 
+/// Returns the local time of day, in minutes since midnight.
+#[must_use]
+pub(crate) fn minute_of_day(wall: Millis) -> u16 {
+    let Ok(time) = jiff::Timestamp::from_millisecond(wall) else {
+        return 0;
+    };
+    let local = time.to_zoned(jiff::tz::TimeZone::system());
+    u16::from(local.hour().unsigned_abs()) * 60 + u16::from(local.minute().unsigned_abs())
+}
+
 /// Returns how long this thread has been on a processor.
 #[must_use]
 pub(crate) fn thread_time() -> Duration {

@@ -338,6 +338,12 @@ impl Engine {
         self.episodes.user_rules()
     }
 
+    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    #[must_use]
+    pub fn mutes(&self, event: &Event) -> bool {
+        gathering::is_muted(event, self.user_rules())
+    }
+
     /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> Settings {

@@ -10,6 +10,7 @@
 )]
 
 pub(crate) mod agent;
+pub(crate) mod alerts;
 pub(crate) mod archive;
 pub mod cli;
 pub(crate) mod client;

@@ -106,7 +106,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::config::NoticeSink;
 
     #[track_caller]
     fn check_file(variables: &[(&str, &str)], expected: ConfigFile) {
@@ -178,7 +177,8 @@ mod tests {
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "notices = [\"tmux\"]\n").unwrap();
         let config = load_usual(dir.path()).unwrap();
-        assert_eq!(config.notices, [NoticeSink::Tmux].into());
+        assert!(config.notices.desktop.is_empty());
+        assert!(!config.notices.tmux.is_empty());
 
         std::fs::write(&path, "\n\nnotice = []\n").unwrap();
         let error = load_usual(dir.path()).unwrap_err();

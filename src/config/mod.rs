@@ -9,6 +9,7 @@
 mod duration;
 mod error;
 mod file;
+mod notices;
 mod parse;
 mod quantity;
 mod settings;
@@ -18,5 +19,5 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
-pub(crate) use settings::{Config, LogsConfig, NoticeSink};
+pub(crate) use settings::{Config, LogsConfig};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::parse::quotable;
+use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
 use super::quantity::{parse_days, parse_size};
 use super::sinks::{SinkConfig, sinks as read_sinks};
-use super::value::{list, number, text};
+use super::value::{list, number, text, words, wrong};
 use crate::model::environment::is_name_pattern;
 use crate::model::{PromptKind, ShellDelivery};
 
@@ -23,9 +23,9 @@ use crate::model::{PromptKind, ShellDelivery};
     expecting = "a table"
 )]
 pub(crate) struct Config {
-    /// Where notices are shown: key `notices`. Empty means nowhere.
-    #[serde(deserialize_with = "sinks")]
-    pub notices: BTreeSet<NoticeSink>,
+    /// What is displayed to the user, and where: table `notices`.
+    #[serde(deserialize_with = "notices")]
+    pub notices: NoticesConfig,
     /// Further variables of a caller's environment that tasks do not get, names or prefixes ending
     /// in `*`: key `env-withhold`.
     #[serde(deserialize_with = "variables")]
@@ -197,22 +197,10 @@ impl Default for InputConfig {
     }
 }
 
-/// A way to show a notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum NoticeSink {
-    /// The desktop: `"desktop"`.
-    Desktop,
-    /// The status line of tmux: `"tmux"`.
-    Tmux,
-}
-
-const NOTICE_SINKS: &[(&str, NoticeSink)] =
-    &[("desktop", NoticeSink::Desktop), ("tmux", NoticeSink::Tmux)];
-
 impl Default for Config {
     fn default() -> Self {
         Self {
-            notices: NOTICE_SINKS.iter().map(|(_, sink)| *sink).collect(),
+            notices: NoticesConfig::default(),
             env_withhold: Vec::new(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
@@ -225,12 +213,8 @@ impl Default for Config {
     }
 }
 
-fn sinks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<NoticeSink>, D::Error> {
-    words(from, NOTICE_SINKS)
-}
-
 fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<PromptKind>, D::Error> {
-    words(from, &PromptKind::NAMES)
+    words(from, &PromptKind::NAMES, str::to_owned)
 }
 
 fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::Error> {
@@ -338,37 +322,8 @@ fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>,
     })
 }
 
-/// Parses a list of some of these words.
-fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
-    from: D,
-    words: &[(&str, T)],
-) -> Result<BTreeSet<T>, D::Error> {
-    let allowed = enumerate(words.iter().map(|(word, _)| *word));
-    list(from, format!("a list of {allowed}"), |text| {
-        let known = words.iter().find(|(word, _)| *word == text);
-        known.map(|(_, meaning)| *meaning).ok_or_else(|| {
-            let word = quotable(text);
-            format!("does not know \"{word}\"; allowed are {allowed}")
-        })
-    })
-}
-
 fn duration(text: &str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
     parse_duration(text).filter(|duration| bounds.contains(duration))
-}
-
-fn wrong(text: &str, why: &str) -> String {
-    format!("`{}` {why}", quotable(text))
-}
-
-/// `"a"`, `"a" and "b"`, `"a", "b" and "c"`.
-fn enumerate<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
-        None => String::new(),
-    }
 }
 
 #[cfg(test)]
@@ -380,27 +335,9 @@ mod tests {
     use crate::config::parse::parse;
 
     #[track_caller]
-    fn check(text: &str, notices: &[NoticeSink]) {
-        let config = parse(Path::new("c.toml"), text).expect("this is a good file");
-        assert_eq!(config.notices.into_iter().collect::<Vec<_>>(), notices);
-    }
-
-    #[track_caller]
     fn check_error(text: &str, expected: &str) {
         let error = parse(Path::new("c.toml"), text).expect_err("this is a bad file");
         assert_eq!(error.to_string(), expected);
-    }
-
-    #[test]
-    fn notices_are_any_subset() {
-        use NoticeSink::{Desktop, Tmux};
-        check("", &[Desktop, Tmux]);
-        check("# nothing\n", &[Desktop, Tmux]);
-        check("notices = []", &[]);
-        check("notices = ['tmux']", &[Tmux]);
-        check("notices = [\"tmux\", \"desktop\"]", &[Desktop, Tmux]);
-        check("notices = [\n  \"tmux\", # here\n  \"tmux\",\n]\n", &[Tmux]);
-        check("\"notices\" = [\"desktop\"]\r\n", &[Desktop]);
     }
 
     #[test]
@@ -606,49 +543,6 @@ mod tests {
     }
 
     #[test]
-    fn words_are_listed_as_in_a_sentence() {
-        let check = |words: &[&str], expected| {
-            assert_eq!(enumerate(words.iter().copied()), expected);
-        };
-        check(&[], "");
-        check(&["a"], "\"a\"");
-        check(&["a", "b"], "\"a\" and \"b\"");
-        check(&["a", "b", "c"], "\"a\", \"b\" and \"c\"");
-    }
-
-    #[test]
-    fn an_unknown_word_lists_what_is_allowed() {
-        check_error(
-            "notices = [\"desk\"]",
-            "c.toml:1: `notices` does not know \"desk\"; allowed are \"desktop\" and \"tmux\"",
-        );
-        check_error(
-            "\nnotices = [\n  \"tmux\",\n  \"a\\nb\",\n]",
-            "c.toml:4: `notices` does not know \"a b\"; allowed are \"desktop\" and \"tmux\"",
-        );
-    }
-
-    #[test]
-    fn a_wrong_type_names_what_was_found() {
-        #[track_caller]
-        fn check_found(text: &str, line: u32, found: &str) {
-            let expected = format!(
-                "c.toml:{line}: `notices` must be a list of \"desktop\" and \"tmux\", found {found}"
-            );
-            check_error(text, &expected);
-        }
-        check_found("\nnotices = 3", 2, "an integer");
-        check_found("notices = 3.5", 1, "a float");
-        check_found("notices = true", 1, "a boolean");
-        check_found("notices = \"tmux\"", 1, "a string");
-        check_found("notices = 2026-01-01", 1, "a date");
-        check_found("\n\n[notices]\ntmux = true", 3, "a table");
-        check_found("\nnotices.tmux = true", 2, "a table");
-        check_found("[[notices]]\n", 1, "a table in the list");
-        check_found("notices = [\n\"tmux\",\n3]", 3, "an integer in the list");
-    }
-
-    #[test]
     fn an_unknown_key_is_an_error_and_a_close_one_is_suggested() {
         check_error(
             "# a\n\nnotice = []",
@@ -684,7 +578,7 @@ mod tests {
         check_error(
             &format!("notices = ['{long}']"),
             &format!(
-                "c.toml:1: `notices` does not know \"{cut}\"; allowed are \"desktop\" and \"tmux\""
+                "c.toml:1: `notices` does not know \"{cut}\"; allowed are \"desktop\" and \"tmux\", or write `[notices]` and `desktop = [\"failed\", \"input\"]`"
             ),
         );
         check_error(

@@ -1,10 +1,13 @@
 //! Values that are validated while they are read.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::ops::RangeInclusive;
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
+
+use super::parse::quotable;
 
 /// Reads a string that `parse` accepts. `expected` describes it for errors.
 pub(super) fn text<'de, T, D: Deserializer<'de>>(
@@ -23,6 +26,40 @@ pub(super) fn list<'de, T, C: FromIterator<T>, D: Deserializer<'de>>(
 ) -> Result<C, D::Error> {
     let items = from.deserialize_seq(List(Text { expected, parse }))?;
     Ok(items.into_iter().collect())
+}
+
+/// Parses a list of some of these words. `describe` turns the allowed words, `"a" and "b"`, into
+/// what an error says is allowed.
+pub(super) fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
+    from: D,
+    words: &[(&str, T)],
+    describe: impl Fn(&str) -> String,
+) -> Result<BTreeSet<T>, D::Error> {
+    let allowed = enumerate(words.iter().map(|(word, _)| *word));
+    list(from, format!("a list of {allowed}"), |text| {
+        let known = words.iter().find(|(word, _)| *word == text);
+        known.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let word = quotable(text);
+            format!(
+                "does not know \"{word}\"; allowed are {}",
+                describe(&allowed)
+            )
+        })
+    })
+}
+
+pub(super) fn wrong(text: &str, why: &str) -> String {
+    format!("`{}` {why}", quotable(text))
+}
+
+/// `"a"`, `"a" and "b"`, `"a", "b" and "c"`.
+pub(super) fn enumerate<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Reads a whole number within these bounds.
@@ -98,5 +135,21 @@ impl Visitor<'_> for Number {
             .ok()
             .filter(|number| self.0.contains(number))
             .ok_or_else(|| E::invalid_value(Unexpected::Other("another number"), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_listed_as_in_a_sentence() {
+        let check = |words: &[&str], expected| {
+            assert_eq!(enumerate(words.iter().copied()), expected);
+        };
+        check(&[], "");
+        check(&["a"], "\"a\"");
+        check(&["a", "b"], "\"a\" and \"b\"");
+        check(&["a", "b", "c"], "\"a\", \"b\" and \"c\"");
     }
 }

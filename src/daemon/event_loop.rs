@@ -11,9 +11,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Options;
 use super::connection::Ask;
 use super::endpoint::{Endpoint, EndpointOwner};
-use super::feed_publisher::{FeedPublisher, Publication};
+use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{JobCost, Link, Report};
-use super::notices::DesktopNotices;
+use super::notices::Displays;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::service_manager::ServiceManager;
 use super::signals::StopRequest;
@@ -21,7 +21,7 @@ use super::sinks::Sinks;
 use super::succession::{self, Usage};
 use crate::clock::now;
 use crate::engine;
-use crate::model::{Body, EventKind, Millis};
+use crate::model::{Body, EventKind, Millis, Now, WindowId};
 use crate::paths::Paths;
 use crate::session::{AskId, Effect, Input, Session, StoreState};
 use crate::store::{Archiver, StoreGone};
@@ -33,6 +33,9 @@ pub(super) const ASKS_QUEUED: usize = 32;
 /// An autostarted daemon without session and readers stops after this long.
 const USELESS_AFTER: Duration = Duration::from_secs(600);
 
+/// Every alert that is gathered is due within this time.
+const GATHERED: Duration = Duration::from_secs(60);
+
 /// The state of a running daemon.
 pub(super) struct EventLoop {
     paths: Paths,
@@ -41,7 +44,7 @@ pub(super) struct EventLoop {
     link: Link,
     recorder: FeedPublisher,
     archiver: Arc<Archiver>,
-    desktop: DesktopNotices,
+    displays: Displays,
     /// The sinks, once they run.
     sinks: Option<Arc<Sinks>>,
     service_manager: Option<ServiceManager>,
@@ -85,6 +88,8 @@ enum Wake {
     Reported(Report),
     /// The store has written something, or the disk has refused it.
     Stored(Result<(), StoreGone>),
+    /// The user has clicked the alert of this window's task.
+    Clicked(WindowId),
     /// A deadline was reached.
     Due,
     /// A signal, or our stdout was closed.
@@ -106,7 +111,7 @@ impl EventLoop {
             link,
             recorder,
             archiver,
-            desktop: DesktopNotices::new(&options.config),
+            displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
             alive_at: options
@@ -166,11 +171,13 @@ impl EventLoop {
                 Some(ask) = asked.recv() => Wake::Asked(ask),
                 report = self.link.report() => Wake::Reported(report),
                 stored = self.recorder.changed() => Wake::Stored(stored),
+                window = self.displays.clicked() => Wake::Clicked(window),
                 () = tokio::time::sleep_until(due) => Wake::Due,
             };
             match wake {
                 Wake::Stop => return,
                 Wake::Reported(report) => self.take_report(report),
+                Wake::Clicked(window) => self.link.show_window(window),
                 Wake::Stored(Ok(())) => self.on_stored(),
                 Wake::Stored(Err(error)) => {
                     // The next daemon continues from what is written.
@@ -188,7 +195,10 @@ impl EventLoop {
 
     fn next_deadline(&self, endpoint: &Endpoint) -> Instant {
         let of_session = self.session.next_deadline().map(Instant::from_std);
-        let others = [of_session, self.alive_at].into_iter().flatten();
+        let of_displays = self.displays.next_deadline().map(Instant::from_std);
+        let others = [of_session, of_displays, self.alive_at]
+            .into_iter()
+            .flatten();
         others.fold(endpoint.next_deadline(), Instant::min)
     }
 
@@ -207,12 +217,17 @@ impl EventLoop {
     fn on_deadline(&mut self) {
         tracing::debug!("deadline");
         self.take(Input::Due);
+        self.display_due(now());
         self.is_leaving |= self.is_useless_for_long();
     }
 
     /// Reports what may be reported now that the disk has accepted or refused records.
     fn on_stored(&mut self) {
-        let Publication { shown, counts } = self.recorder.publish();
+        let Publication {
+            shown,
+            n_missed,
+            counts,
+        } = self.recorder.publish();
         self.take(Input::Stored(self.store_state()));
         if let Some(counts) = counts {
             if let Some(manager) = &self.service_manager {
@@ -220,11 +235,26 @@ impl EventLoop {
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
                 manager.status(&format!("session {name}, {line}"));
             }
-            self.link.show_status(counts.line());
+            self.link.show_status(counts);
         }
-        for notice in shown {
-            self.desktop.show(self.session.name(), &notice);
-            self.link.show_notice(notice.text);
+        let at = now();
+        for what in shown {
+            let is_muted = match &what {
+                Displayable::Event(event) => self.session.mutes(event),
+                Displayable::Notice(..) => false,
+            };
+            if !is_muted {
+                self.displays.add(&what, at.mono);
+            }
+        }
+        self.displays.add_missed(n_missed);
+        self.display_due(at);
+    }
+
+    /// Displays the alerts that are due.
+    fn display_due(&mut self, at: Now) {
+        if let Some(due) = self.displays.take_due(at, self.session.name()) {
+            self.link.show_alerts(due);
         }
     }
 
@@ -527,15 +557,17 @@ impl EventLoop {
         // A slow disk has more time while tmux is being cleaned up.
         let written = timeout(limit / 2, self.recorder.close()).await;
         self.on_stored();
+        // What is gathered for display is displayed now.
+        self.display_due(now().after(GATHERED));
         let archives = self.session.take_archives();
         let Self {
             link,
             recorder,
             archiver,
-            mut desktop,
+            displays,
             ..
         } = self;
-        tokio::join!(link.close(archives, patience, limit), desktop.close());
+        tokio::join!(link.close(archives, patience, limit), displays.close());
         let rest = async {
             if written.is_err() {
                 recorder.close().await;

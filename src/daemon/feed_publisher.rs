@@ -5,59 +5,48 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::engine::Effect;
-use crate::model::{Body, Bookmark, Level, Seq, Snapshot, StatusCounts};
+use crate::model::{Body, Bookmark, Event, Level, Seq, Snapshot, StatusCounts};
 use crate::store::{Live, MOST_WAITING, Report, SavedLook, Store, StoreGone, with_waiting};
 use crate::wire::{Checkpoint, Context};
 
-/// A notice that is shown once its record is on the disk.
+/// What may be displayed to the user once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NoticeToShow {
-    /// The sequence number of its record.
-    pub(super) seq: Seq,
-    pub(super) level: Level,
-    pub(super) text: String,
+pub(super) enum Displayable {
+    Event(Box<Event>),
+    /// A notice that is not about events.
+    Notice(Level, String),
 }
 
-/// How many notices may be queued for display: no user reads more of them one by one.
-const MOST_UNSHOWN: usize = 16;
+/// How many records may wait to be displayed. Nobody reads more of them one by one.
+const MOST_UNSHOWN: usize = 256;
 
-/// Notices that wait for the disk, the latest of them.
+/// What waits for the disk to be displayed, the latest of it.
 #[derive(Debug, Default)]
-struct NoticeQueue {
-    latest: VecDeque<NoticeToShow>,
+struct DisplayQueue {
+    /// By the sequence number of the record.
+    latest: VecDeque<(Seq, Displayable)>,
     /// How many earlier ones were dropped.
-    n_earlier: usize,
+    n_earlier: u64,
 }
 
-impl NoticeQueue {
-    fn push(&mut self, notice: NoticeToShow) {
-        self.latest.push_back(notice);
+impl DisplayQueue {
+    fn push(&mut self, seq: Seq, what: Displayable) {
+        self.latest.push_back((seq, what));
         if self.latest.len() > MOST_UNSHOWN {
             self.latest.pop_front();
             self.n_earlier += 1;
         }
     }
 
-    /// Takes the notices to show once the records up to this sequence number are on the disk.
-    /// Dropped notices are counted.
-    fn take(&mut self, written: Seq) -> Vec<NoticeToShow> {
-        let n_shown = self.latest.partition_point(|notice| notice.seq <= written);
-        let shown: Vec<NoticeToShow> = self.latest.drain(..n_shown).collect();
-        let earlier = match (std::mem::take(&mut self.n_earlier), shown.first()) {
-            (0, _) => None,
-            (n_earlier, Some(first)) => Some(NoticeToShow {
-                seq: first.seq,
-                level: Level::Info,
-                text: format!(
-                    "{n_earlier} earlier notices are in the feed: tmux-task feed --kind notice"
-                ),
-            }),
-            (n_earlier, None) => {
-                self.n_earlier = n_earlier;
-                None
-            }
-        };
-        earlier.into_iter().chain(shown).collect()
+    /// Takes what may be displayed once the records up to this sequence number are on the disk, and
+    /// the number of those before that were dropped.
+    fn take(&mut self, written: Seq) -> (Vec<Displayable>, u64) {
+        let n_shown = self.latest.partition_point(|(seq, _)| *seq <= written);
+        if n_shown == 0 {
+            return (Vec::new(), 0);
+        }
+        let shown = self.latest.drain(..n_shown).map(|(_, what)| what);
+        (shown.collect(), std::mem::take(&mut self.n_earlier))
     }
 }
 
@@ -72,15 +61,17 @@ pub(super) struct FeedPublisher {
     given_seq: Seq,
     /// The counts queued last.
     given_counts: Option<StatusCounts>,
-    /// Notices whose records are not on the disk yet.
-    unshown: NoticeQueue,
+    /// What is displayed once its record is on the disk.
+    unshown: DisplayQueue,
 }
 
 /// What may be shown after a report of the store.
 #[derive(Debug, Default)]
 pub(super) struct Publication {
-    /// Notices whose records are on the disk.
-    pub(super) shown: Vec<NoticeToShow>,
+    /// Events and notices whose records are on the disk.
+    pub(super) shown: Vec<Displayable>,
+    /// How many earlier ones are only in the feed.
+    pub(super) n_missed: u64,
     /// The counts, if they have changed.
     pub(super) counts: Option<StatusCounts>,
 }
@@ -94,7 +85,7 @@ impl FeedPublisher {
             given_seq: report.tried,
             given_counts: None,
             report,
-            unshown: NoticeQueue::default(),
+            unshown: DisplayQueue::default(),
         }
     }
 
@@ -107,15 +98,20 @@ impl FeedPublisher {
                     for record in &records {
                         self.given_seq = record.seq;
                         match &record.body {
-                            Body::Notice { level, text, .. } => {
-                                let text = text.clone();
-                                self.unshown.push(NoticeToShow {
-                                    seq: record.seq,
-                                    level: *level,
-                                    text,
-                                });
+                            Body::Event(event) => {
+                                let event = Displayable::Event(event.clone());
+                                self.unshown.push(record.seq, event);
                             }
-                            Body::Event(_) | Body::FollowUp { .. } => {}
+                            Body::Notice {
+                                level,
+                                text,
+                                events,
+                                ..
+                            } if events.is_empty() => {
+                                let notice = Displayable::Notice(*level, text.clone());
+                                self.unshown.push(record.seq, notice);
+                            }
+                            Body::Notice { .. } | Body::FollowUp { .. } => {}
                         }
                     }
                     self.store.append(records, &self.context);
@@ -144,8 +140,10 @@ impl FeedPublisher {
             .counts
             .filter(|_| report.counts != self.report.counts);
         self.report = report;
+        let (shown, n_missed) = self.unshown.take(self.report.written);
         Publication {
-            shown: self.unshown.take(self.report.written),
+            shown,
+            n_missed,
             counts,
         }
     }
@@ -238,35 +236,37 @@ impl FeedPublisher {
 mod tests {
     use super::*;
 
-    fn notice(seq: Seq) -> NoticeToShow {
-        NoticeToShow {
-            seq,
-            level: Level::Warning,
-            text: seq.to_string(),
+    fn push(queue: &mut DisplayQueue, seqs: std::ops::Range<Seq>) {
+        for seq in seqs {
+            queue.push(seq, notice(seq));
         }
     }
 
-    #[test]
-    fn few_notices_are_shown_as_they_are_and_of_many_the_latest() {
-        let mut unshown = NoticeQueue::default();
-        (0..2).for_each(|seq| unshown.push(notice(seq)));
-        assert_eq!(unshown.take(9), [notice(0), notice(1)]);
-        assert_eq!(unshown.take(9), []);
-        (0..100).for_each(|seq| unshown.push(notice(seq)));
-        let shown = unshown.take(100);
-        assert_eq!(shown.len(), MOST_UNSHOWN + 1);
-        assert!(shown[0].text.starts_with("84 earlier notices"));
-        assert_eq!(shown[1], notice(84));
-        assert_eq!(shown.last(), Some(&notice(99)));
+    fn notice(seq: Seq) -> Displayable {
+        Displayable::Notice(Level::Info, seq.to_string())
     }
 
     #[test]
-    fn a_notice_is_shown_once_it_is_on_the_disk() {
-        let mut unshown = NoticeQueue::default();
-        (1..4).for_each(|seq| unshown.push(notice(seq)));
-        assert_eq!(unshown.take(0), []);
-        assert_eq!(unshown.take(2), [notice(1), notice(2)]);
-        assert_eq!(unshown.take(2), []);
-        assert_eq!(unshown.take(3), [notice(3)]);
+    fn of_many_records_the_latest_are_displayed_and_the_others_counted() {
+        let mut queue = DisplayQueue::default();
+        push(&mut queue, 0..2);
+        assert_eq!(queue.take(9), (vec![notice(0), notice(1)], 0));
+        assert_eq!(queue.take(9), (vec![], 0));
+        push(&mut queue, 0..300);
+        assert_eq!(queue.take(0), (vec![], 0));
+        let (shown, n_missed) = queue.take(300);
+        assert_eq!((shown.len(), n_missed), (MOST_UNSHOWN, 44));
+        assert_eq!(shown[0], notice(44));
+        assert_eq!(queue.take(300), (vec![], 0));
+    }
+
+    #[test]
+    fn a_record_is_displayed_once_it_is_on_the_disk() {
+        let mut queue = DisplayQueue::default();
+        push(&mut queue, 1..4);
+        assert_eq!(queue.take(0), (vec![], 0));
+        assert_eq!(queue.take(2), (vec![notice(1), notice(2)], 0));
+        assert_eq!(queue.take(2), (vec![], 0));
+        assert_eq!(queue.take(3), (vec![notice(3)], 0));
     }
 }

@@ -15,9 +15,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Options;
 use super::link_jobs::{Done, LinkJobs};
+use super::notices::DueAlerts;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
-use crate::model::{PaneId, SessionLife, Task, WindowId};
+use crate::model::{PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
 use crate::session::{Change, Job, Outcome};
 use crate::tmux;
@@ -46,10 +47,12 @@ enum Order {
     Follow(BTreeSet<PaneId>),
     /// These tasks were reported as waiting.
     Waiting(BTreeSet<WindowId>),
-    /// Show a notice in tmux.
-    Notice(String),
+    /// Display alerts to the user.
+    Alerts(DueAlerts),
+    /// Show a window to the user.
+    ShowWindow(WindowId),
     /// Store the counts for tmux's status line.
-    Status(Option<String>),
+    Status(StatusCounts),
     /// Leave tmux, after archiving the output of these runs.
     Close(Vec<std::sync::Arc<Task>>, Duration, oneshot::Sender<()>),
 }
@@ -151,12 +154,16 @@ impl Link {
         self.order(Order::Waiting(windows));
     }
 
-    pub(super) fn show_notice(&self, text: String) {
-        self.order(Order::Notice(text));
+    pub(super) fn show_alerts(&self, due: DueAlerts) {
+        self.order(Order::Alerts(due));
     }
 
-    pub(super) fn show_status(&self, line: Option<String>) {
-        self.order(Order::Status(line));
+    pub(super) fn show_window(&self, window: WindowId) {
+        self.order(Order::ShowWindow(window));
+    }
+
+    pub(super) fn show_status(&self, counts: StatusCounts) {
+        self.order(Order::Status(counts));
     }
 
     /// Makes tmux collect children that have ended.
@@ -223,8 +230,9 @@ impl LinkTask {
                         self.jobs.link.follow_only(panes.into_iter().collect()).await;
                     }
                     Some(Order::Waiting(windows)) => self.waiting = windows,
-                    Some(Order::Notice(text)) => self.jobs.show_notice(&text).await,
-                    Some(Order::Status(line)) => self.jobs.show_status(line.as_deref()).await,
+                    Some(Order::Alerts(due)) => self.jobs.show_alerts(due).await,
+                    Some(Order::ShowWindow(window)) => self.jobs.show_window(window).await,
+                    Some(Order::Status(counts)) => self.jobs.show_status(&counts).await,
                     Some(Order::Close(archives, limit, begun)) => {
                         // The receiver may have been dropped.
                         begun.send(()).unwrap_or_default();

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::notices::TmuxNotices;
+use super::notices::{DueAlerts, TmuxNotices};
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::{LinkLook, SessionLink};
 use super::task_output::{read_task_log, search_task};
 use super::{Options, launches, stale_sessions, typing};
-use crate::model::{PaneId, Task, WindowId};
+use crate::model::{PaneId, StatusCounts, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
@@ -158,19 +158,40 @@ impl LinkJobs {
         }
     }
 
-    /// Shows a notice in tmux.
-    pub(super) async fn show_notice(&mut self, text: &str) {
-        if let Some(id) = self.link.life().map(|life| life.id) {
-            let mut connection = self.link.connection();
-            self.notices.show(&mut connection, id, text).await;
+    /// Displays alerts, except for those of windows that the user has in view.
+    pub(super) async fn show_alerts(&mut self, mut due: DueAlerts) {
+        let session = self.link.life().map(|life| life.id);
+        let mut connection = self.link.connection();
+        // If the server is gone, nothing is in view.
+        let viewers = tmux::list_viewers(&mut connection)
+            .await
+            .unwrap_or_default();
+        due.send_to_desktop(&viewers);
+        if let (Some(session), Some(line)) = (session, due.line(&viewers)) {
+            let notices = &mut self.notices;
+            notices
+                .show(&mut connection, session, &viewers, &line)
+                .await;
+        }
+    }
+
+    /// Shows a window to the user.
+    pub(super) async fn show_window(&mut self, window: WindowId) {
+        let Some(session) = self.link.life().map(|life| life.id) else {
+            return;
+        };
+        let _lock = self.options.paths.lock_server().await;
+        let mut connection = self.link.connection();
+        if let Err(error) = tmux::show_window(&mut connection, session, window).await {
+            tracing::info!(%error, %window, "could not show a window");
         }
     }
 
     /// Stores the counts for tmux's status line.
-    pub(super) async fn show_status(&mut self, line: Option<&str>) {
+    pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
         if let Some(id) = self.link.life().map(|life| life.id) {
             let mut connection = self.link.connection();
-            self.notices.status(&mut connection, id, line).await;
+            self.notices.status(&mut connection, id, counts).await;
         }
     }
 

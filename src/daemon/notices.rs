@@ -1,27 +1,41 @@
-//! Displays notices outside the feed: on the desktop and on tmux's status line, if enabled.
+//! Displays alerts to the user: on the desktop and on tmux's status line, if enabled.
 
+use std::time::Instant;
+
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::feed_publisher::NoticeToShow;
-use crate::config::{Config, NoticeSink};
-#[cfg(feature = "notice")]
-use crate::model::Level;
-use crate::model::SessionId;
+use super::feed_publisher::Displayable;
+use crate::alerts::{Alert, AlertAction, AlertEvent, AlertRules, AlertSubject, Alerts};
+use crate::clock;
+use crate::config::Config;
+use crate::model::{Now, SessionId, StatusCounts, WindowId};
 use crate::notice::LogOnce;
-use crate::tmux::{self, Connection, TmuxError};
+use crate::tmux::{self, Connection, TmuxError, Viewer};
 
-/// How many notices may be queued for a slow desktop. Further ones are only in the feed: a desktop
+/// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
 /// that hangs must not delay anything.
-#[cfg(feature = "notice")]
 const DESKTOP_QUEUE: usize = 16;
+
+/// How many clicks may be queued. Nobody clicks more.
+const CLICKS_QUEUED: usize = 4;
 
 /// The user option with the counts, for `status-right` and the like.
 const STATUS_OPTION: &str = "@tmux_task_status";
 
-/// The desktop, if enabled.
+/// Decides what is displayed, and owns the desktop.
 #[derive(Debug)]
-pub(super) struct DesktopNotices {
-    desktop: Option<Desktop>,
+pub(super) struct Displays {
+    desktop: Option<(Alerts, DesktopTask)>,
+    tmux: Option<Alerts>,
+}
+
+/// What is to be displayed now, except for tasks whose windows the user has in view.
+#[derive(Debug, Default)]
+pub(super) struct DueAlerts {
+    desktop: Vec<AlertAction>,
+    desktop_queue: Option<mpsc::Sender<AlertAction>>,
+    tmux: Vec<AlertAction>,
 }
 
 /// tmux's status line, if enabled.
@@ -33,56 +47,167 @@ pub(super) struct TmuxNotices {
 
 /// The desktop, which may be slow, has its own task.
 #[derive(Debug)]
-struct Desktop {
-    #[cfg(feature = "notice")]
-    queue: tokio::sync::mpsc::Sender<(Level, String, String)>,
+struct DesktopTask {
+    queue: mpsc::Sender<AlertAction>,
+    clicks: mpsc::Receiver<WindowId>,
     task: JoinHandle<()>,
 }
 
-impl DesktopNotices {
+impl Displays {
     pub(super) fn new(config: &Config) -> Self {
-        let is_wanted = config.notices.contains(&NoticeSink::Desktop);
+        let notices = &config.notices;
+        let alerts = |events: &std::collections::BTreeSet<AlertEvent>| {
+            (!events.is_empty()).then(|| {
+                Alerts::new(AlertRules {
+                    events: events.clone(),
+                    tasks: notices.tasks.clone(),
+                    quiet_hours: notices.quiet_hours,
+                    shells: config.shells,
+                })
+            })
+        };
         Self {
-            desktop: is_wanted.then(Desktop::start).flatten(),
+            desktop: alerts(&notices.desktop)
+                .and_then(|alerts| Some((alerts, DesktopTask::start()?))),
+            tmux: alerts(&notices.tmux),
         }
     }
 
-    /// Shows a notice, if that is enabled and possible.
-    pub(super) fn show(&self, session_name: &str, notice: &NoticeToShow) {
-        if let Some(desktop) = &self.desktop {
-            desktop.show(session_name, notice);
+    fn all(&mut self) -> impl Iterator<Item = &mut Alerts> {
+        let desktop = self.desktop.as_mut().map(|(alerts, _)| alerts);
+        desktop.into_iter().chain(self.tmux.as_mut())
+    }
+
+    /// Takes what was recorded.
+    pub(super) fn add(&mut self, what: &Displayable, now: Instant) {
+        for alerts in self.all() {
+            match what {
+                Displayable::Event(event) => alerts.add(event, now),
+                Displayable::Notice(level, text) => alerts.add_notice(*level, text),
+            }
         }
+    }
+
+    /// Takes the number of events that are only in the feed.
+    pub(super) fn add_missed(&mut self, n: u64) {
+        for alerts in self.all() {
+            alerts.add_missed(n);
+        }
+    }
+
+    /// Returns when [`Displays::take_due`] is to be called.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let desktop = self.desktop.as_ref().map(|(alerts, _)| alerts);
+        let all = desktop.into_iter().chain(self.tmux.as_ref());
+        all.filter_map(Alerts::next_deadline).min()
+    }
+
+    /// Returns what is to be displayed now; `None` for nothing.
+    pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
+        let minute = clock::minute_of_day(now.wall);
+        let mut due = DueAlerts::default();
+        if let Some((alerts, task)) = &mut self.desktop {
+            due.desktop = alerts.take_due(now.mono, minute, session_name);
+            due.desktop_queue = Some(task.queue.clone());
+        }
+        if let Some(alerts) = &mut self.tmux {
+            due.tmux = alerts.take_due(now.mono, minute, session_name);
+        }
+        (!due.desktop.is_empty() || !due.tmux.is_empty()).then_some(due)
+    }
+
+    /// Resolves with the window of a task whose alert the user has clicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn clicked(&mut self) -> WindowId {
+        if let Some((_, task)) = &mut self.desktop
+            && let Some(window) = task.clicks.recv().await
+        {
+            return window;
+        }
+        std::future::pending().await
     }
 
     /// Lets the desktop finish its queue.
-    pub(super) async fn close(&mut self) {
-        if let Some(desktop) = self.desktop.take() {
-            desktop.close().await;
+    pub(super) async fn close(self) {
+        if let Some((_, task)) = self.desktop {
+            task.close().await;
         }
+    }
+}
+
+impl DueAlerts {
+    /// Passes the alerts to the desktop, except for those of windows that are in view.
+    pub(super) fn send_to_desktop(&mut self, viewers: &[Viewer]) {
+        let Some(queue) = &self.desktop_queue else {
+            return;
+        };
+        for action in self.desktop.drain(..) {
+            if is_in_view(&action, viewers) {
+                continue;
+            }
+            if queue.try_send(action).is_err() {
+                tracing::debug!("the desktop is slow: an alert is only in the feed");
+            }
+        }
+    }
+
+    /// Returns the line for tmux's status line; `None` for none.
+    pub(super) fn line(&self, viewers: &[Viewer]) -> Option<String> {
+        let shown = self
+            .tmux
+            .iter()
+            .filter(|action| !is_in_view(action, viewers));
+        let lines: Vec<String> = shown
+            .filter_map(|action| match action {
+                AlertAction::Show(alert) => Some(one_line(alert)),
+                AlertAction::Withdraw(_) => None,
+            })
+            .collect();
+        (!lines.is_empty()).then(|| lines.join(" | "))
+    }
+}
+
+/// Whether the user looks at the window that it is about.
+fn is_in_view(action: &AlertAction, viewers: &[Viewer]) -> bool {
+    match action {
+        AlertAction::Show(Alert {
+            subject: AlertSubject::Task(window),
+            ..
+        }) => viewers
+            .iter()
+            .any(|viewer| viewer.is_focused && viewer.window == *window),
+        AlertAction::Show(_) | AlertAction::Withdraw(_) => false,
+    }
+}
+
+fn one_line(alert: &Alert) -> String {
+    match &alert.text.advice {
+        Some(advice) => format!("{} ({advice})", alert.text.title),
+        None => alert.text.title.clone(),
     }
 }
 
 impl TmuxNotices {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            is_wanted: config.notices.contains(&NoticeSink::Tmux),
+            is_wanted: !config.notices.tmux.is_empty(),
             complaints: LogOnce::default(),
         }
     }
 
-    /// Shows a notice to the clients of the session.
+    /// Shows a line to these viewers.
     pub(super) async fn show(
         &mut self,
         connection: &mut Connection<'_>,
         session: SessionId,
-        text: &str,
+        viewers: &[Viewer],
+        line: &str,
     ) {
-        if self.is_wanted {
-            // A status line is one line.
-            let text = text.lines().next().unwrap_or_default();
-            let shown = tmux::show_notice(connection, session, text).await;
-            self.settle(shown);
-        }
+        let shown = tmux::show_notice(connection, session, viewers, line).await;
+        self.settle(shown);
     }
 
     /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
@@ -90,10 +215,13 @@ impl TmuxNotices {
         &mut self,
         connection: &mut Connection<'_>,
         session: SessionId,
-        line: Option<&str>,
+        counts: &StatusCounts,
     ) {
         if self.is_wanted {
-            let set = tmux::set_session_option(connection, session, STATUS_OPTION, line).await;
+            let summary = counts.summary();
+            let set =
+                tmux::set_session_option(connection, session, STATUS_OPTION, summary.as_deref())
+                    .await;
             self.settle(set);
         }
     }
@@ -124,30 +252,23 @@ impl TmuxNotices {
     }
 }
 
-#[cfg(feature = "notice")]
-impl Desktop {
+impl DesktopTask {
+    #[cfg(feature = "notice")]
     fn start() -> Option<Self> {
-        let (queue, mut notices) =
-            tokio::sync::mpsc::channel::<(Level, String, String)>(DESKTOP_QUEUE);
-        let task = tokio::spawn(async move {
-            let mut desktop = crate::notice::Desktop::new();
-            while let Some((level, title, body)) = notices.recv().await {
-                // It logs its failures itself, each kind once.
-                drop(desktop.show(level, &title, &body).await);
-            }
-        });
-        Some(Self { queue, task })
+        let (queue, queued) = mpsc::channel(DESKTOP_QUEUE);
+        let (clicked, clicks) = mpsc::channel(CLICKS_QUEUED);
+        let task = tokio::spawn(on_desktop::serve(queued, clicked));
+        Some(Self {
+            queue,
+            clicks,
+            task,
+        })
     }
 
-    fn show(&self, session_name: &str, notice: &NoticeToShow) {
-        let title = format!("tmux-task: {session_name}");
-        if self
-            .queue
-            .try_send((notice.level, title, notice.text.clone()))
-            .is_err()
-        {
-            tracing::debug!("the desktop is slow: a notice stays in the feed");
-        }
+    #[cfg(not(feature = "notice"))]
+    fn start() -> Option<Self> {
+        tracing::info!("this program was built without desktop notices");
+        None
     }
 
     async fn close(self) {
@@ -161,16 +282,65 @@ impl Desktop {
     }
 }
 
-#[cfg(not(feature = "notice"))]
-impl Desktop {
-    fn start() -> Option<Self> {
-        tracing::info!("this program was built without desktop notices");
-        None
+#[cfg(feature = "notice")]
+mod on_desktop {
+    use tokio::sync::mpsc;
+
+    use crate::alerts::{Alert, AlertAction, AlertSubject};
+    use crate::model::WindowId;
+    use crate::notice::{Desktop, DesktopNotice};
+
+    /// The slot of alerts about many tasks. Those of tasks are the windows' numbers.
+    const MANY: u64 = u64::MAX;
+
+    /// What a click on the alert of a task does.
+    const CLICK: &str = "Show the window";
+
+    /// Shows what is queued, and reports clicks.
+    pub(super) async fn serve(
+        mut queued: mpsc::Receiver<AlertAction>,
+        clicked: mpsc::Sender<WindowId>,
+    ) {
+        let mut desktop = Desktop::new();
+        loop {
+            // Losing an arm mid-await is safe: both take nothing before they are done.
+            tokio::select! {
+                action = queued.recv() => match action {
+                    // It logs its failures itself, each kind once.
+                    Some(AlertAction::Show(alert)) => drop(desktop.show(&notice(alert)).await),
+                    Some(AlertAction::Withdraw(window)) => {
+                        desktop.withdraw(u64::from(window.0)).await;
+                    }
+                    None => return,
+                },
+                slot = desktop.clicked() => {
+                    if let Ok(window) = u32::try_from(slot) {
+                        // Further clicks do not matter while earlier ones are not served.
+                        clicked.try_send(WindowId(window)).unwrap_or_default();
+                    }
+                }
+            }
+        }
     }
 
-    fn show(&self, _session_name: &str, _notice: &NoticeToShow) {}
-
-    async fn close(self) {
-        self.task.abort();
+    fn notice(alert: Alert) -> DesktopNotice {
+        let Alert {
+            subject,
+            level,
+            text,
+        } = alert;
+        let (slot, action) = match subject {
+            AlertSubject::Task(window) => (Some(u64::from(window.0)), Some(CLICK.to_owned())),
+            AlertSubject::Many => (Some(MANY), None),
+            AlertSubject::Notice => (None, None),
+        };
+        let body: Vec<String> = text.details.into_iter().chain(text.advice).collect();
+        DesktopNotice {
+            level,
+            title: text.title,
+            body: body.join("\n"),
+            slot,
+            action,
+        }
     }
 }

@@ -83,8 +83,9 @@ impl Snapshot {
             ..StatusCounts::default()
         };
         for task in self.tasks.values() {
-            if !task.is_alive() {
+            if let Some(exit) = task.exit() {
                 counts.dead += 1;
+                counts.failed += usize::from(exit.code != Some(0));
             } else if waiting(task.window) {
                 counts.waiting += 1;
             } else {
@@ -121,7 +122,7 @@ pub struct SessionLife {
 }
 
 /// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
-/// are also `running`.
+/// are also `running`, and `failed` ones `dead`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatusCounts {
     /// Whether the session exists.
@@ -132,6 +133,8 @@ pub struct StatusCounts {
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
+    /// Ended in another way than with code 0. They are also `dead`.
+    pub failed: usize,
     /// Running, silent for a long time, and with no evidence on whether they wait.
     pub stalled: usize,
 }
@@ -143,6 +146,30 @@ impl StatusCounts {
         let n = self.running + self.waiting + self.dead;
         self.exists
             .then(|| format!("tmux: {n} task{}", if n == 1 { "" } else { "s" }))
+    }
+
+    /// Returns the counts in words, first what needs a person: `2 need you, 1 failed, 3 running`.
+    /// Finished tasks are counted if there is nothing else. `None` without a task.
+    #[must_use]
+    pub fn summary(&self) -> Option<String> {
+        let asking = match self.waiting {
+            1 => "needs you",
+            _ => "need you",
+        };
+        let of_interest = [
+            (self.waiting, asking),
+            (self.failed, "failed"),
+            (self.running, "running"),
+        ];
+        let mut parts: Vec<String> = of_interest
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| format!("{n} {what}"))
+            .collect();
+        if parts.is_empty() && self.dead > 0 {
+            parts.push(format!("{} finished", self.dead));
+        }
+        (self.exists && !parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
@@ -183,6 +210,7 @@ mod tests {
                 running,
                 waiting,
                 dead,
+                failed: dead,
                 stalled: running,
             }
             .line()
@@ -190,5 +218,38 @@ mod tests {
         assert_eq!(line(true, 1, 0, 0).as_deref(), Some("tmux: 1 task"));
         assert_eq!(line(true, 1, 1, 1).as_deref(), Some("tmux: 3 tasks"));
         assert_eq!(line(false, 0, 0, 0), None);
+    }
+
+    #[test]
+    fn the_summary_starts_with_what_needs_a_person() {
+        let summary = |waiting, failed, running, finished| {
+            StatusCounts {
+                exists: true,
+                running,
+                waiting,
+                dead: failed + finished,
+                failed,
+                stalled: 0,
+            }
+            .summary()
+        };
+        let check = |counts: Option<String>, expected| assert_eq!(counts.as_deref(), expected);
+        check(summary(2, 1, 3, 4), Some("2 need you, 1 failed, 3 running"));
+        check(summary(1, 0, 0, 0), Some("1 needs you"));
+        check(summary(0, 0, 1, 7), Some("1 running"));
+        check(summary(0, 2, 0, 7), Some("2 failed"));
+        check(summary(0, 0, 0, 7), Some("7 finished"));
+        check(summary(0, 0, 0, 0), None);
+        assert_eq!(StatusCounts::default().summary(), None);
+    }
+
+    #[test]
+    fn tasks_that_did_not_end_with_code_0_have_failed() {
+        let look = crate::model::test_notation::snapshot(
+            "@1 a dead 0; @2 b dead 2; @3 c dead SIGKILL; @4 d dead ?; @5 e running; @6 f unknown",
+        );
+        let counts = look.counts(|window| window == WindowId(6));
+        assert_eq!((counts.dead, counts.failed), (4, 3));
+        assert_eq!((counts.running, counts.waiting), (1, 1));
     }
 }

@@ -1,10 +1,14 @@
 //! Desktop notifications, sent over the session bus (`org.freedesktop.Notifications`).
 
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
+use std::future::{Future, pending};
 use std::path::Path;
 use std::time::Duration;
 
-use notify_rust::{Notification, Urgency};
+use futures_util::StreamExt;
+use zbus::message::Type;
+use zbus::{Connection, Message, MessageStream, Variant};
 
 use super::LogOnce;
 use crate::model::{Level, text};
@@ -19,14 +23,63 @@ const MAX_TITLE_CHARS: usize = 100;
 /// The maximum length of a body, in characters, with entities expanded.
 const MAX_BODY_CHARS: usize = 1000;
 
+/// How many slots are remembered. An older notice is not replaced.
+const MOST_SLOTS: usize = 256;
+
+/// The service that shows notifications: its name, its interface, and the path of its object.
+const SERVICE: &str = "org.freedesktop.Notifications";
+const OBJECT: &str = "/org/freedesktop/Notifications";
+
+/// The name and interface of the bus itself.
+const BUS: &str = "org.freedesktop.DBus";
+
+/// What is received: clicks, and that another program shows notifications from now on.
+const RULES: [&str; 2] = [
+    "type='signal',sender='org.freedesktop.Notifications',\
+     interface='org.freedesktop.Notifications',member='ActionInvoked'",
+    "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',\
+     member='NameOwnerChanged',arg0='org.freedesktop.Notifications'",
+];
+
+/// The action of a click on the notification itself.
+const CLICK: &str = "default";
+
+/// A notice for the desktop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DesktopNotice {
+    /// How urgent it is.
+    pub level: Level,
+    /// Shown as one line of at most 100 characters.
+    pub title: String,
+    /// Shown literally, line ends included, with markup escaped, and at most 1000 characters long.
+    pub body: String,
+    /// A notice replaces the earlier one of its slot. `None` replaces nothing.
+    pub slot: Option<u64>,
+    /// The label of what a click does, which [`Desktop::clicked`] reports; `None` for nothing.
+    /// Needs a slot.
+    pub action: Option<String>,
+}
+
 /// Shows notices on the desktop.
 ///
-/// Each notice opens its own connection, so that the desktop may start, end or be replaced at any
-/// time. Each kind of failure is logged once until a notice succeeds again; callers need not log
-/// the errors of [`Desktop::show`].
+/// The connection is made for the first notice and made again after a failure, so that the desktop
+/// may start, end or be replaced at any time. Each kind of failure is logged once until a notice
+/// succeeds again; callers need not log the errors of [`Desktop::show`].
 #[derive(Debug, Default)]
 pub struct Desktop {
     failures: LogOnce<DesktopError>,
+    session: Option<Session>,
+}
+
+/// A connection to the bus, and what is shown over it.
+#[derive(Debug)]
+struct Session {
+    connection: Connection,
+    messages: MessageStream,
+    /// Whether the notification server supports actions; `None` until it was asked.
+    has_actions: Option<bool>,
+    /// The server's id of the last notice in each slot.
+    ids: BTreeMap<u64, u32>,
 }
 
 /// Why a notice did not reach the desktop.
@@ -49,7 +102,7 @@ pub enum DesktopError {
     Failed {
         /// The error of the D-Bus client.
         #[source]
-        source: notify_rust::error::Error,
+        source: Box<zbus::Error>,
     },
 }
 
@@ -61,9 +114,7 @@ impl Desktop {
         Self::default()
     }
 
-    /// Shows one notice, within two seconds. `title` becomes one line of at most 100 characters.
-    /// `body` is shown literally, line ends included, with markup escaped, and at most 1000
-    /// characters long.
+    /// Shows one notice, within two seconds.
     ///
     /// # Errors
     ///
@@ -71,14 +122,9 @@ impl Desktop {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection; the notice may or may not have been shown.
-    pub async fn show(
-        &mut self,
-        level: Level,
-        title: &str,
-        body: &str,
-    ) -> Result<(), DesktopError> {
-        let outcome = send(level, title, body).await;
+    /// The notice may or may not have been shown if the future is dropped.
+    pub async fn show(&mut self, notice: &DesktopNotice) -> Result<(), DesktopError> {
+        let outcome = self.try_show(notice).await;
         match &outcome {
             Ok(()) => {
                 if self.failures.settle() {
@@ -94,6 +140,172 @@ impl Desktop {
         }
         outcome
     }
+
+    async fn try_show(&mut self, notice: &DesktopNotice) -> Result<(), DesktopError> {
+        if !is_bus_in_environment() {
+            return Err(DesktopError::NoBus);
+        }
+        // A connection that was lost since the last notice is not a failure.
+        self.session
+            .take_if(|session| session.connection.is_closed());
+        let outcome = within(async {
+            let session = match self.session.take() {
+                Some(session) => session,
+                None => Session::open().await?,
+            };
+            self.session.insert(session).show(notice).await
+        })
+        .await;
+        if outcome.is_err() {
+            self.session = None;
+        }
+        outcome
+    }
+
+    /// Removes the notice of this slot, if it is still shown.
+    pub async fn withdraw(&mut self, slot: u64) {
+        if let Some(session) = &mut self.session
+            && let Some(id) = session.ids.remove(&slot)
+        {
+            // The user may have closed it.
+            let closed = within(session.call("CloseNotification", &id)).await;
+            drop(closed);
+        }
+    }
+
+    /// Resolves with the slot of a notice that the user has clicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn clicked(&mut self) -> u64 {
+        loop {
+            let Some(session) = &mut self.session else {
+                return pending().await;
+            };
+            match session.messages.next().await {
+                Some(Ok(message)) => {
+                    if let Some(slot) = session.on_message(&message) {
+                        return slot;
+                    }
+                }
+                // The next notice connects again.
+                Some(Err(_)) | None => self.session = None,
+            }
+        }
+    }
+}
+
+impl Session {
+    async fn open() -> zbus::Result<Self> {
+        let connection = Connection::session().await?;
+        let messages = MessageStream::from(&connection);
+        for rule in RULES {
+            connection
+                .call_method(
+                    Some(BUS),
+                    "/org/freedesktop/DBus",
+                    Some(BUS),
+                    "AddMatch",
+                    &rule,
+                )
+                .await?;
+        }
+        Ok(Self {
+            connection,
+            messages,
+            has_actions: None,
+            ids: BTreeMap::new(),
+        })
+    }
+
+    async fn call<B>(&self, method: &'static str, body: &B) -> zbus::Result<Message>
+    where
+        B: serde::Serialize + zbus::zvariant::DynamicType,
+    {
+        self.connection
+            .call_method(Some(SERVICE), OBJECT, Some(SERVICE), method, body)
+            .await
+    }
+
+    async fn show(&mut self, notice: &DesktopNotice) -> zbus::Result<()> {
+        let mut actions: Vec<&str> = Vec::new();
+        if let Some(label) = &notice.action
+            && self.has_actions().await?
+        {
+            actions.extend([CLICK, label]);
+        }
+        let replaced = notice.slot.and_then(|slot| self.ids.get(&slot).copied());
+        let hints = HashMap::from([("urgency", Variant::from(urgency(notice.level)))]);
+        let reply = self
+            .call(
+                "Notify",
+                &(
+                    "tmux-task",
+                    replaced.unwrap_or(0),
+                    "",
+                    render_title(&notice.title),
+                    render_body(&notice.body),
+                    actions,
+                    hints,
+                    -1_i32,
+                ),
+            )
+            .await?;
+        let id: u32 = reply.body().deserialize()?;
+        if let Some(slot) = notice.slot {
+            self.ids.insert(slot, id);
+            while self.ids.len() > MOST_SLOTS {
+                // The server counts its ids upwards.
+                let oldest = self.ids.iter().min_by_key(|(_, id)| **id);
+                let Some(oldest) = oldest.map(|(slot, _)| *slot) else {
+                    break;
+                };
+                self.ids.remove(&oldest);
+            }
+        }
+        Ok(())
+    }
+
+    async fn has_actions(&mut self) -> zbus::Result<bool> {
+        if let Some(known) = self.has_actions {
+            return Ok(known);
+        }
+        let reply = self.call("GetCapabilities", &()).await?;
+        let capabilities: Vec<String> = reply.body().deserialize()?;
+        let has_actions = capabilities.iter().any(|known| known == "actions");
+        self.has_actions = Some(has_actions);
+        Ok(has_actions)
+    }
+
+    /// Processes a message of the bus. Returns the slot of a notice that was clicked.
+    fn on_message(&mut self, message: &Message) -> Option<u64> {
+        let header = message.header();
+        if header.message_type() != Type::Signal {
+            return None;
+        }
+        match header.member()?.as_str() {
+            "ActionInvoked" => {
+                let (id, _action): (u32, String) = message.body().deserialize().ok()?;
+                let clicked = self.ids.iter().find(|(_, known)| **known == id)?;
+                Some(*clicked.0)
+            }
+            "NameOwnerChanged" => {
+                // Another server counts its own ids.
+                self.ids.clear();
+                self.has_actions = None;
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+async fn within<T>(call: impl Future<Output = zbus::Result<T>>) -> Result<T, DesktopError> {
+    match tokio::time::timeout(LIMIT, call).await {
+        Ok(answer) => answer.map_err(classify),
+        Err(_elapsed) => Err(DesktopError::TimedOut { limit: LIMIT }),
+    }
 }
 
 /// Returns the name of the notification service of the desktop that this process's environment
@@ -106,30 +318,14 @@ pub async fn notifier() -> Result<String, DesktopError> {
     if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);
     }
-    // The D-Bus client's function blocks.
-    let asked = tokio::task::spawn_blocking(notify_rust::get_server_information);
-    match tokio::time::timeout(LIMIT, asked).await {
-        Ok(Ok(Ok(service))) => Ok(render_title(&service.name)),
-        Ok(Ok(Err(source))) => Err(classify(source)),
-        Ok(Err(_)) | Err(_) => Err(DesktopError::TimedOut { limit: LIMIT }),
-    }
-}
-
-async fn send(level: Level, title: &str, body: &str) -> Result<(), DesktopError> {
-    if !is_bus_in_environment() {
-        return Err(DesktopError::NoBus);
-    }
-    let mut notification = Notification::new();
-    notification
-        .appname("tmux-task")
-        .summary(&render_title(title))
-        .body(&render_body(body))
-        .urgency(urgency(level));
-    match tokio::time::timeout(LIMIT, notification.show_async()).await {
-        Ok(Ok(_handle)) => Ok(()),
-        Ok(Err(source)) => Err(classify(source)),
-        Err(_elapsed) => Err(DesktopError::TimedOut { limit: LIMIT }),
-    }
+    within(async {
+        let session = Session::open().await?;
+        let reply = session.call("GetServerInformation", &()).await?;
+        let (name, _vendor, _version, _spec): (String, String, String, String) =
+            reply.body().deserialize()?;
+        Ok(render_title(&name))
+    })
+    .await
 }
 
 fn is_bus_in_environment() -> bool {
@@ -150,8 +346,9 @@ fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
     }
 }
 
-/// The D-Bus client does not expose the kind of its errors. Their text starts with the D-Bus names.
-fn classify(source: notify_rust::error::Error) -> DesktopError {
+/// The D-Bus client has several variants for an error of the bus. Their texts start with its D-Bus
+/// name.
+fn classify(source: zbus::Error) -> DesktopError {
     const NO_OWNER: [&str; 2] = [
         "org.freedesktop.DBus.Error.ServiceUnknown",
         "org.freedesktop.DBus.Error.NameHasNoOwner",
@@ -160,16 +357,18 @@ fn classify(source: notify_rust::error::Error) -> DesktopError {
     if NO_OWNER.iter().any(|name| text.starts_with(name)) {
         DesktopError::NoNotifier
     } else {
-        DesktopError::Failed { source }
+        DesktopError::Failed {
+            source: Box::new(source),
+        }
     }
 }
 
-/// Critical notices stay on most desktops until they are dismissed, and some ignore "do not
+/// Critical notices (2) stay on most desktops until they are dismissed, and some ignore "do not
 /// disturb". A task is never that important.
-fn urgency(level: Level) -> Urgency {
+fn urgency(level: Level) -> u8 {
     match level {
-        Level::Info => Urgency::Low,
-        Level::Warning => Urgency::Normal,
+        Level::Info => 0,
+        Level::Warning => 1,
     }
 }
 

@@ -9,5 +9,5 @@ mod desktop;
 mod log_once;
 
 #[cfg(feature = "notice")]
-pub use desktop::{Desktop, DesktopError, notifier};
+pub use desktop::{Desktop, DesktopError, DesktopNotice, notifier};
 pub use log_once::LogOnce;

@@ -13,7 +13,7 @@ use super::listeners::{Listeners, Piece};
 use super::look_schedule::LookSchedule;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use crate::engine::{self, Engine};
-use crate::model::{Bookmark, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
+use crate::model::{Bookmark, Event, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.
@@ -180,6 +180,12 @@ impl Session {
     pub(crate) fn scan_others(&mut self, now: Now) -> Vec<Effect> {
         self.jobs.push_chore(Chore::ScanOthers);
         self.go_on(now)
+    }
+
+    /// Whether a user's rule mutes the event: it is recorded and not delivered.
+    #[must_use]
+    pub(crate) fn mutes(&self, event: &Event) -> bool {
+        self.engine.mutes(event)
     }
 
     /// Returns the counts of tasks; `None` before the first look.

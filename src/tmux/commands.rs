@@ -1,4 +1,4 @@
-//! Further tmux commands: listing, ending, counting runs, channels, and notices on the status line.
+//! Further tmux commands: listing, ending, channels, and options.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,6 @@ use super::inherited::print_inherited;
 use super::server::Server;
 use crate::model::{PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
-
-/// The session option with the last notice, for status lines that display it.
-pub(crate) const NOTICE_OPTION: &str = "@tmux_task_notice";
-
-/// A client of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ClientRow {
-    /// Its name in tmux, usually a terminal's path.
-    pub name: String,
-    /// Whether it is a program in control mode and not a terminal.
-    pub is_control: bool,
-}
 
 /// A session of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,29 +90,6 @@ pub(crate) async fn kill_session(
         Err(error) if error.is_missing() => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// Lists the session's clients.
-///
-/// # Errors
-///
-/// When the session is missing or tmux fails.
-pub(crate) async fn list_clients(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-) -> Result<Vec<ClientRow>, TmuxError> {
-    let list = Command::new("list-clients")
-        .args(["-t", &session.to_string()])
-        .args(["-F", "#{client_control_mode} #{client_name}"]);
-    let frames = connection.run(&[list]).await?;
-    Ok(last_text(&frames)
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(control, name)| ClientRow {
-            name: name.to_owned(),
-            is_control: control == "1",
-        })
-        .collect())
 }
 
 /// Lists the server's sessions. Returns none when there is no server.
@@ -255,34 +220,6 @@ pub(crate) async fn set_session_option(
     connection.run(&[set]).await.map(drop)
 }
 
-/// Shows a text on the status line of every terminal attached to the session, and stores it in the
-/// session's `@tmux_task_notice`.
-///
-/// # Errors
-///
-/// When the session is missing or tmux fails.
-pub(crate) async fn show_notice(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-    notice: &str,
-) -> Result<(), TmuxError> {
-    set_session_option(connection, session, NOTICE_OPTION, Some(notice)).await?;
-    let show: Vec<Command> = list_clients(connection, session)
-        .await?
-        .into_iter()
-        .filter(|client| !client.is_control)
-        .map(|client| {
-            Command::new("display-message")
-                .args(["-c", &client.name, "-t", &format!("{session}:")])
-                .arg("#{@tmux_task_notice}")
-        })
-        .collect();
-    if !show.is_empty() {
-        connection.run(&show).await?;
-    }
-    Ok(())
-}
-
-fn last_text(frames: &[Frame]) -> String {
+pub(super) fn last_text(frames: &[Frame]) -> String {
     frames.last().map(Frame::text).unwrap_or_default()
 }

@@ -35,11 +35,12 @@ mod task_environment;
 #[cfg(test)]
 mod tests;
 mod version;
+mod viewers;
 
 pub(crate) use client::{Client, Connection, ReceivedItem};
 pub(crate) use commands::{
-    ListedSession, NOTICE_OPTION, existing_panes, kill_session, kill_window, list_sessions,
-    set_session_option, show_notice, signal_channel, wait_for, where_is,
+    ListedSession, existing_panes, kill_session, kill_window, list_sessions, set_session_option,
+    signal_channel, wait_for, where_is,
 };
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
@@ -62,3 +63,4 @@ pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{PromptPlace, ShownPrompt};
 pub(crate) use task_environment::{TaskEnvironment, take_beyond_shells};
+pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

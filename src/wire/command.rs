@@ -123,6 +123,7 @@ impl From<StatusCounts> for TaskCounts {
             running,
             waiting,
             dead,
+            failed: _,
             stalled,
         } = counts;
         Self {
@@ -135,6 +136,7 @@ impl From<StatusCounts> for TaskCounts {
     }
 }
 
+/// A daemon does not answer with the number of failed tasks.
 impl From<TaskCounts> for StatusCounts {
     fn from(counts: TaskCounts) -> Self {
         let TaskCounts {
@@ -149,6 +151,7 @@ impl From<TaskCounts> for StatusCounts {
             running,
             waiting,
             dead,
+            failed: 0,
             stalled,
         }
     }

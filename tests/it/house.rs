@@ -24,6 +24,7 @@ const FLOORS: [(&str, &[&str]); 12] = [
             "observe",
             "diff",
             "input_episodes",
+            "alerts",
             "route",
             "terminal",
             "wait",

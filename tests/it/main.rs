@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod alerts;
 mod answers;
 mod attaching;
 mod codex;

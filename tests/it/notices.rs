@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tmux_task::model::Level;
-use tmux_task::notice::{Desktop, DesktopError};
+use tmux_task::notice::{Desktop, DesktopError, DesktopNotice};
 
 use crate::support::World;
 
@@ -49,7 +49,14 @@ fn child() {
                 "warning" => Level::Warning,
                 _ => Level::Info,
             };
-            let outcome = match desktop.show(level, &title, &body).await {
+            let notice = DesktopNotice {
+                level,
+                title,
+                body,
+                slot: None,
+                action: None,
+            };
+            let outcome = match desktop.show(&notice).await {
                 Ok(()) => "shown",
                 Err(DesktopError::NoBus) => "no bus",
                 Err(DesktopError::NoNotifier) => "no notifier",
@@ -186,16 +193,16 @@ fn a_notifier_that_hangs_does_not_hold_us() {
 }
 
 /// A screen, a bus and a notifier of our own.
-struct Desk {
+pub(crate) struct Desk {
     dunst: Running,
-    address: String,
+    pub(crate) address: String,
     paths: TempDir,
     _bus: Running,
     _screen: Running,
 }
 
 impl Desk {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let paths = tempfile::tempdir().unwrap();
         let (screen, number) = start(
             program("Xvfb", paths.path())
@@ -247,13 +254,13 @@ impl Desk {
     }
 
     #[track_caller]
-    fn dunstctl(&self, args: &[&str]) -> String {
+    pub(crate) fn dunstctl(&self, args: &[&str]) -> String {
         self.try_dunstctl(args).unwrap()
     }
 
     /// Waits until dunst counts `expected` notices that are `kind` (displayed, history).
     #[track_caller]
-    fn wait_for_count(&self, kind: &str, expected: &str) {
+    pub(crate) fn wait_for_count(&self, kind: &str, expected: &str) {
         let until = Instant::now() + DEADLINE;
         loop {
             let seen = self.try_dunstctl(&["count", kind]);
@@ -269,7 +276,7 @@ impl Desk {
     }
 
     /// The closed notices.
-    fn history(&self) -> Vec<Value> {
+    pub(crate) fn history(&self) -> Vec<Value> {
         // `dunstctl history` asks with busctl.
         assert!(is_installed("busctl"), "busctl is missing: install systemd");
         let history: Value = serde_json::from_str(&self.dunstctl(&["history"])).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Finding, OnPath, Subject, cause, folders, lookup, on_disk};
-use crate::config::{self, ConfigFile, NoticeSink};
+use crate::config::{self, ConfigFile};
 use crate::paths::{self, Env};
 
 /// What Yama allows processes to see of others; missing where the kernel has no Yama.
@@ -119,7 +119,7 @@ async fn examine_desktop() -> Finding {
     // A configuration that cannot be read is another check's finding.
     let load = tokio::task::spawn_blocking(|| config::load(&lookup));
     if let Ok(Ok(Ok(config))) = super::within(super::LIMIT, load).await
-        && !config.notices.contains(&NoticeSink::Desktop)
+        && config.notices.desktop.is_empty()
     {
         return Finding::DesktopOff;
     }

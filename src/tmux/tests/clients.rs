@@ -183,10 +183,7 @@ async fn lists_and_ends() {
         .map(|s| (s.name.as_str(), s.root.as_deref()))
         .collect();
     assert_eq!(actual, [("S 1", Some("/ab")), ("keep", None)]);
-    let clients = commands::list_clients(&mut connection, SessionId(0))
-        .await
-        .unwrap();
-    assert!(clients.len() == 1 && clients[0].is_control, "{clients:?}");
+    assert_eq!(list_viewers(&mut connection).await.unwrap(), []);
     let found = where_is(&mut connection, &[WindowId(1), WindowId(9)])
         .await
         .unwrap();
@@ -194,7 +191,7 @@ async fn lists_and_ends() {
         found.into_iter().collect::<Vec<_>>(),
         [(WindowId(1), SessionId(1))]
     );
-    show_notice(&mut connection, SessionId(1), "#(touch x) #[fg=red]")
+    show_notice(&mut connection, SessionId(1), &[], "#(touch x) #[fg=red]")
         .await
         .unwrap();
     let notice = private.asks(&[

@@ -1,0 +1,309 @@
+//! Decides what is displayed to the user, on the desktop and on tmux's status line: which events,
+//! when, with which count, and in which words. The feed's notices and follow-ups do not depend on
+//! it.
+//!
+//! The events of a task are gathered for a moment and make one alert. A task has at most one alert
+//! in [`PAUSE`]; what happens meanwhile is counted in the next one.
+
+mod rules;
+mod wording;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+pub(crate) use rules::{AlertEvent, AlertRules, QuietHours};
+pub(crate) use wording::AlertText;
+
+use crate::model::{Event, EventKind, Level, WindowId};
+
+/// How long the events of a task are gathered, so that a bell and the exit after it are one alert.
+const GATHER: Duration = Duration::from_millis(250);
+
+/// The minimum time between two alerts of a task.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How many tasks have an alert of their own at the same time. If there are more, the last alert
+/// summarises them.
+const MOST_AT_ONCE: usize = 5;
+
+/// How many notices without events wait to be displayed, the latest.
+const MOST_NOTICES: usize = 16;
+
+/// What an alert is about. A later alert about the same replaces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AlertSubject {
+    /// One task.
+    Task(WindowId),
+    /// Many tasks.
+    Many,
+    /// Neither. It replaces nothing and is not replaced.
+    Notice,
+}
+
+/// Something to display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Alert {
+    /// What it is about.
+    pub(crate) subject: AlertSubject,
+    /// How urgent it is.
+    pub(crate) level: Level,
+    /// The words.
+    pub(crate) text: AlertText,
+}
+
+/// A change of what is displayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AlertAction {
+    /// Display it.
+    Show(Alert),
+    /// The task no longer asks: take its question away.
+    Withdraw(WindowId),
+}
+
+/// The alerts of one display.
+#[derive(Debug)]
+pub(crate) struct Alerts {
+    rules: AlertRules,
+    tasks: BTreeMap<WindowId, TaskAlerts>,
+    /// Notices without events.
+    notices: Vec<(Level, String)>,
+    /// How many events were dropped before they came here.
+    n_missed: u64,
+    /// Tasks whose displayed question is answered.
+    answered: Vec<WindowId>,
+}
+
+/// The alerts of one task. It is removed when nothing is pending and its pause is over.
+#[derive(Debug, Default)]
+struct TaskAlerts {
+    pending: Vec<Pending>,
+    /// When the first of `pending` came.
+    since: Option<Instant>,
+    shown_at: Option<Instant>,
+    /// Whether the last alert asks for input that was not given yet.
+    is_asking: bool,
+}
+
+#[derive(Debug)]
+struct Pending {
+    kind: AlertEvent,
+    is_wanted: bool,
+    n: u64,
+    event: Event,
+}
+
+impl Alerts {
+    pub(crate) fn new(rules: AlertRules) -> Self {
+        Self {
+            rules,
+            tasks: BTreeMap::new(),
+            notices: Vec::new(),
+            n_missed: 0,
+            answered: Vec::new(),
+        }
+    }
+
+    /// Takes an event that was recorded.
+    pub(crate) fn add(&mut self, event: &Event, now: Instant) {
+        let window = event.task.window;
+        if let EventKind::InputResolved { .. } = event.kind {
+            self.resolve(window);
+            return;
+        }
+        let Some(kind) = AlertEvent::of(event) else {
+            return;
+        };
+        let is_wanted = self.rules.wants(&event.task, kind);
+        if !is_wanted && !self.tasks.contains_key(&window) {
+            return;
+        }
+        let task = self.tasks.entry(window).or_default();
+        // What is not wanted only adds to what is.
+        if !is_wanted && task.pending.is_empty() {
+            return;
+        }
+        task.since.get_or_insert(now);
+        task.add(kind, is_wanted, event);
+    }
+
+    /// Takes a notice that is not about events.
+    pub(crate) fn add_notice(&mut self, level: Level, text: &str) {
+        if self.rules.events.contains(&AlertEvent::Other) {
+            self.notices.push((level, text.to_owned()));
+            if self.notices.len() > MOST_NOTICES {
+                self.notices.remove(0);
+            }
+        }
+    }
+
+    /// Takes the number of events that are only in the feed.
+    pub(crate) fn add_missed(&mut self, n: u64) {
+        self.n_missed += n;
+    }
+
+    fn resolve(&mut self, window: WindowId) {
+        let Some(task) = self.tasks.get_mut(&window) else {
+            return;
+        };
+        task.pending
+            .retain(|pending| pending.kind != AlertEvent::Input);
+        task.drop_unwanted();
+        if std::mem::take(&mut task.is_asking) {
+            self.answered.push(window);
+        }
+    }
+
+    /// Returns when [`Alerts::take_due`] has an alert of a task; `None` if none is pending. Everything
+    /// else is due at once.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.tasks.values().filter_map(TaskAlerts::due).min()
+    }
+
+    /// Returns what is due. `minute` is the local time of day, in minutes; `session` the name of
+    /// the task session.
+    pub(crate) fn take_due(
+        &mut self,
+        now: Instant,
+        minute: u16,
+        session: &str,
+    ) -> Vec<AlertAction> {
+        let answered = std::mem::take(&mut self.answered);
+        let mut actions: Vec<AlertAction> =
+            answered.into_iter().map(AlertAction::Withdraw).collect();
+        let is_quiet = self
+            .rules
+            .quiet_hours
+            .is_some_and(|hours| hours.contains(minute));
+        let mut due = Vec::new();
+        for (window, task) in &mut self.tasks {
+            if task.due().is_none_or(|due| due > now) {
+                continue;
+            }
+            let pending = task.take();
+            if is_quiet {
+                continue;
+            }
+            if let Some((kind, alert)) = of_task(*window, &pending, session) {
+                task.shown_at = Some(now);
+                task.is_asking = kind == AlertEvent::Input;
+                due.push((kind, alert));
+            }
+        }
+        self.tasks.retain(|_, task| !task.is_idle(now));
+        let notices = std::mem::take(&mut self.notices);
+        let n_missed = std::mem::take(&mut self.n_missed);
+        if is_quiet {
+            return actions;
+        }
+        if n_missed > 0 {
+            let text = wording::missed(n_missed, session);
+            actions.push(show(AlertSubject::Notice, Level::Info, text));
+        }
+        for (level, notice) in notices {
+            actions.push(show(AlertSubject::Notice, level, wording::quote(&notice)));
+        }
+        actions.extend(bounded(due, session));
+        actions
+    }
+}
+
+impl TaskAlerts {
+    fn add(&mut self, kind: AlertEvent, is_wanted: bool, event: &Event) {
+        let n = match event.kind {
+            EventKind::Notify { bells } => bells.max(1),
+            EventKind::InputResolved { .. }
+            | EventKind::Started { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Input { .. }
+            | EventKind::Disappeared { .. } => 1,
+        };
+        // One entry per kind: the latest event, and how often it happened.
+        let before = self.pending.iter().position(|known| known.kind == kind);
+        let n_before = before.map_or(0, |at| self.pending.remove(at).n);
+        self.pending.push(Pending {
+            kind,
+            is_wanted,
+            n: n + n_before,
+            event: event.clone(),
+        });
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let gathered = self.since? + GATHER;
+        let paused = self.shown_at.map(|at| at + PAUSE);
+        Some(paused.map_or(gathered, |paused| paused.max(gathered)))
+    }
+
+    fn take(&mut self) -> Vec<Pending> {
+        self.since = None;
+        std::mem::take(&mut self.pending)
+    }
+
+    fn drop_unwanted(&mut self) {
+        if !self.pending.iter().any(|pending| pending.is_wanted) {
+            self.take();
+        }
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        let is_paused = self.shown_at.is_some_and(|at| at + PAUSE > now);
+        self.pending.is_empty() && !is_paused && !self.is_asking
+    }
+}
+
+fn of_task(window: WindowId, pending: &[Pending], session: &str) -> Option<(AlertEvent, Alert)> {
+    let main = pending
+        .iter()
+        .filter(|pending| pending.is_wanted)
+        .max_by_key(|pending| pending.kind)?;
+    let also: Vec<(AlertEvent, u64)> = pending
+        .iter()
+        .filter(|other| other.kind != main.kind && other.kind != AlertEvent::Started)
+        .map(|other| (other.kind, other.n))
+        .collect();
+    let text = wording::describe(&main.event, main.kind, main.n, &also, session);
+    let level = pending.iter().map(|pending| pending.event.level()).max();
+    let alert = Alert {
+        subject: AlertSubject::Task(window),
+        level: level.unwrap_or(Level::Info),
+        text,
+    };
+    Some((main.kind, alert))
+}
+
+/// Returns the most urgent alerts one by one and the others as one.
+fn bounded(mut due: Vec<(AlertEvent, Alert)>, session: &str) -> Vec<AlertAction> {
+    let mut rest = Vec::new();
+    if due.len() > MOST_AT_ONCE {
+        due.sort_by_key(|(kind, _)| std::cmp::Reverse(*kind));
+        rest = due.split_off(MOST_AT_ONCE - 1);
+    }
+    let mut actions: Vec<AlertAction> = due
+        .into_iter()
+        .map(|(_, alert)| AlertAction::Show(alert))
+        .collect();
+    let level = rest.iter().map(|(_, alert)| alert.level).max();
+    if let Some(level) = level {
+        let mut counts: Vec<(AlertEvent, u64)> = Vec::new();
+        for (kind, _) in rest {
+            match counts.last_mut() {
+                Some((last, n)) if *last == kind => *n += 1,
+                Some(_) | None => counts.push((kind, 1)),
+            }
+        }
+        let text = wording::summarise(&counts, session);
+        actions.push(show(AlertSubject::Many, level, text));
+    }
+    actions
+}
+
+fn show(subject: AlertSubject, level: Level, text: AlertText) -> AlertAction {
+    AlertAction::Show(Alert {
+        subject,
+        level,
+        text,
+    })
+}
+
+#[cfg(test)]
+mod tests;

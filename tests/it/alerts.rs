@@ -1,0 +1,195 @@
+//! What is displayed to the user, with a real notifier.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::notices::Desk;
+use crate::support::World;
+
+/// A world whose daemons display on this desktop.
+fn world_of(desk: &Desk) -> World {
+    let mut world = World::new();
+    world.set("DBUS_SESSION_BUS_ADDRESS", &desk.address);
+    world
+}
+
+/// Stops the daemon, which displays what it has gathered. Returns what is displayed then, title and
+/// body, sorted.
+fn displayed(world: &World, desk: &Desk, n: usize) -> Vec<String> {
+    world.finish();
+    desk.wait_for_count("displayed", &n.to_string());
+    desk.dunstctl(&["close-all"]);
+    let history = desk.history();
+    let field = |notice: &Value, name: &str| notice[name]["data"].as_str().unwrap().to_owned();
+    let mut displayed: Vec<String> = history
+        .iter()
+        .map(|notice| format!("{}\n{}", field(notice, "summary"), field(notice, "body")))
+        .collect();
+    displayed.sort();
+    displayed
+}
+
+#[test]
+fn a_failure_a_question_and_a_bell_each_make_one_notification() {
+    let desk = Desk::start();
+    let world = world_of(&desk);
+    world.daemon();
+    world.run("build", "echo 'error: no such file'; exit 2");
+    world.run("deploy", "read -r -p 'Proceed? [y/N] ' _");
+    world.run("tests", "printf 'all passed\\a\\n'; exec sleep 1000");
+    world.run("fine", "true");
+    world.until_delivered("exited", "build");
+    world.until_delivered("exited", "fine");
+    world.until_delivered("input", "deploy");
+    world.until_delivered("notify", "tests");
+    assert_eq!(
+        displayed(&world, &desk, 3),
+        [
+            "build failed with code 2\nerror: no such file\nSee: tmux-task logs build -s work",
+            "deploy asks: Proceed? [y/N]\nAnswer: tmux-task send deploy TEXT -s work",
+            "tests rang the bell\nall passed\nSee: tmux-task logs tests -s work",
+        ]
+    );
+}
+
+#[test]
+fn the_next_notification_of_a_task_replaces_its_last_one() {
+    let desk = Desk::start();
+    let world = world_of(&desk);
+    world.daemon();
+    let gate = world.gate("gate");
+    world.run("api", &format!("printf '\\a'; {}; exit 3", gate.wait()));
+    desk.wait_for_count("displayed", "1");
+    gate.open();
+    world.until_delivered("exited", "api");
+    assert_eq!(
+        displayed(&world, &desk, 1),
+        ["api failed with code 3\nSee: tmux-task logs api -s work"]
+    );
+}
+
+#[test]
+fn an_answered_question_is_taken_away() {
+    let desk = Desk::start();
+    let world = world_of(&desk);
+    world.daemon();
+    world.run("ask", "read -r -p 'Name: ' _; exec sleep 1000");
+    desk.wait_for_count("displayed", "1");
+    world.task(["send", "ask", "me"]).ok();
+    desk.wait_for_count("displayed", "0");
+}
+
+/// The terminals' sessions and windows.
+fn shown(world: &World) -> Vec<String> {
+    let format = "#{client_control_mode}#{client_session} #{window_name}";
+    let clients = world.tmux(["list-clients", "-F", format]);
+    let terminals = clients.lines().filter_map(|line| line.strip_prefix('0'));
+    terminals.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_click_shows_the_window_and_what_is_in_view_is_not_displayed() {
+    let desk = Desk::start();
+    let world = world_of(&desk);
+    world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
+    world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
+    world.until_true("the terminal shows home", || shown(&world) == ["home desk"]);
+    world.tmux(["set-option", "-t", "=home:", "@tmux_task_notices", "on"]);
+
+    let gate = world.gate("gate");
+    world.run("other", &format!("{}; exit 4", gate.wait()));
+    let bell = world.gate("bell");
+    world.run(
+        "api",
+        &format!(
+            "printf '\\a'; {}; printf '\\a'; exec sleep 1000",
+            bell.wait()
+        ),
+    );
+    desk.wait_for_count("displayed", "1");
+    world.until_true("the user's own session shows it too", || {
+        let log = world.tmux(["show-messages"]);
+        log.contains("message: api rang the bell (See: tmux-task logs api -s work)")
+    });
+    desk.dunstctl(&["action"]);
+    world.until_true("the terminal shows api", || shown(&world) == ["work api"]);
+
+    desk.dunstctl(&["close-all"]);
+    bell.open();
+    world.until("the second bell", |records| {
+        let is_bell = |record: &&Value| record["type"] == "notify";
+        records.iter().filter(is_bell).count() == 2
+    });
+    gate.open();
+    world.until_delivered("exited", "other");
+    // The bell's window is in view.
+    let mut displayed = displayed(&world, &desk, 1);
+    displayed.retain(|notice| !notice.starts_with("api rang the bell\n"));
+    assert_eq!(
+        displayed,
+        ["other failed with code 4\nSee: tmux-task logs other -s work"]
+    );
+    world.tmux(["-L", "terminal", "kill-server"]);
+}
+
+#[test]
+fn the_configuration_says_what_is_displayed_and_of_which_task() {
+    let desk = Desk::start();
+    let world = world_of(&desk);
+    let config = world.path("conf/tmux-task/config.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let text = "[notices]\ndesktop = ['exited']\ntmux = []\n[notices.tasks]\n\
+        web = ['failed']\nquiet = []\n";
+    fs::write(config, text).unwrap();
+    world.daemon();
+    for (name, line) in [
+        ("fine", "true"),
+        ("bad", "exit 1"),
+        ("web", "exit 1"),
+        ("quiet", "true"),
+    ] {
+        world.run(name, line);
+        world.until_delivered("exited", name);
+    }
+    assert_eq!(
+        displayed(&world, &desk, 2),
+        [
+            "fine finished\nSee: tmux-task logs fine -s work",
+            "web failed with code 1\nSee: tmux-task logs web -s work",
+        ]
+    );
+}
+
+#[test]
+fn the_status_option_starts_with_what_needs_the_user() {
+    let world = World::new();
+    world.daemon();
+    world.run("build", "exit 2");
+    world.run("deploy", "read -r -p 'Proceed? [y/N] ' _");
+    world.run("api", "exec sleep 1000");
+    world.run("fine", "true");
+    let status = || {
+        world.tmux([
+            "display-message",
+            "-p",
+            "-t",
+            "=work:",
+            "#{@tmux_task_status}",
+        ])
+    };
+    world.until_true("the counts are set", || {
+        status() == "1 needs you, 1 failed, 1 running"
+    });
+    // The documented line for the status line of other sessions.
+    world.tmux(["new-session", "-d", "-s", "home", "cat"]);
+    let everywhere = "#{S:#{?#{@tmux_task_status},#{session_name}: #{@tmux_task_status} ,}}";
+    assert_eq!(
+        world.tmux(["display-message", "-p", "-t", "=home:", everywhere]),
+        "work: 1 needs you, 1 failed, 1 running"
+    );
+    world.finish();
+    assert_eq!(status(), "");
+}
