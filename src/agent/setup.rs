@@ -84,6 +84,20 @@ const OPENCODE: [AdapterFile; 1] = [(
 /// While this file is there, `run` follows the threads of Codex whose shells call it.
 const CODEX: [AdapterFile; 1] = [("enabled", include_str!("../../hooks/codex/enabled"))];
 
+/// Variables that say where tmux, tmux-task and Codex have their files. Codex starts MCP servers
+/// without them.
+const OF_PLACES: [&str; 9] = [
+    "CODEX_HOME",
+    "TMUX_TMPDIR",
+    "TMUX_TASK_CONFIG",
+    "TMUX_TASK_RUNTIME_DIR",
+    "TMUX_TASK_STATE_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
 /// The name of the plugin and of its marketplace, as Claude Code takes it.
 const CLAUDE_PLUGIN: &str = "tmux-task@tmux-task";
 
@@ -138,13 +152,24 @@ impl Setup {
                     folder,
                 }
             }
-            AgentClient::Codex => Self {
-                folder: adapters.join("codex"),
-                files: &CODEX,
-                owns_folder: true,
-                install: Vec::new(),
-                remove: Vec::new(),
-            },
+            AgentClient::Codex => {
+                let mut add = words(&["codex", "mcp", "add", "tmux-task"]);
+                for name in OF_PLACES {
+                    if let Some(value) = env(name).filter(|value| !value.is_empty()) {
+                        let mut pair = OsString::from(format!("{name}="));
+                        pair.push(value);
+                        add.extend([OsString::from("--env"), pair]);
+                    }
+                }
+                add.extend(words(&["--", "tmux-task", "mcp"]));
+                Self {
+                    folder: adapters.join("codex"),
+                    files: &CODEX,
+                    owns_folder: true,
+                    install: vec![add],
+                    remove: vec![words(&["codex", "mcp", "remove", "tmux-task"])],
+                }
+            }
             AgentClient::Opencode => Self {
                 folder: home_folder(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"),
                 files: &OPENCODE,
@@ -327,6 +352,20 @@ mod tests {
                 "claude plugin marketplace add /h/.local/share/tmux-task/adapters/claude-code",
                 "claude plugin install tmux-task@tmux-task",
             ]
+        );
+    }
+
+    #[test]
+    fn codex_starts_the_server_with_the_places_of_now() {
+        let env = |name: &str| match name {
+            "HOME" => Some("/h".into()),
+            "XDG_RUNTIME_DIR" => Some("/run/user/1 0".into()),
+            _ => None,
+        };
+        let codex = Setup::of(AgentClient::Codex, &env).unwrap();
+        assert_eq!(
+            codex.install_commands(),
+            ["codex mcp add tmux-task --env 'XDG_RUNTIME_DIR=/run/user/1 0' -- tmux-task mcp"]
         );
     }
 

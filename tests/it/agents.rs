@@ -445,7 +445,13 @@ fn an_adapter_is_shown_then_written_then_removed() {
     assert!(!path.exists());
     let shown = world.task(["init", "codex"]);
     let path = world.path("xdg/tmux-task/adapters/codex/enabled");
-    assert_eq!(shown.ok(), format!("would write {}\n", path.display()));
+    let written = format!("would write {}\n", path.display());
+    let (first, second) = shown.ok().split_at(written.len());
+    assert_eq!(first, written);
+    assert!(
+        second.starts_with("would run codex mcp add tmux-task --env "),
+        "{second}"
+    );
 }
 
 #[test]

@@ -81,12 +81,20 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Installs the adapter. The app-server listens if there is to be one.
+    /// Installs the adapter, with a program `codex` that notes how it is called. The app-server listens if there is to be one.
     fn new(source: &str, has_server: bool) -> Self {
         let mut world = World::new();
         let home = world.path("codex");
         world.set("CODEX_HOME", home.to_str().unwrap());
         world.set("CODEX_THREAD_ID", THREAD);
+        let bin = world.path("bin");
+        fs::create_dir(&bin).unwrap();
+        let script = format!(
+            "#!/bin/sh\nprintf '%s\\n' \"$@\" >>'{}'\n",
+            world.path("called").display()
+        );
+        world.script("bin/codex", &script);
+        world.prepend_path(&bin);
         world.task(["init", "codex", "--write"]).ok();
         let codex = Codex {
             source: source.to_owned(),
@@ -237,18 +245,18 @@ fn a_thread_that_takes_no_messages_is_named_at_the_launch() {
 
 #[test]
 fn without_an_app_server_codex_queues_the_message() {
-    let mut fixture = Fixture::new("cli", false);
-    let (bin, queued) = (fixture.world.path("bin"), fixture.world.path("queued"));
-    fs::create_dir(&bin).unwrap();
-    let script = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$@\" >>'{}'\n",
-        queued.display()
+    let fixture = Fixture::new("cli", false);
+    let called = || fs::read_to_string(fixture.world.path("called")).unwrap();
+    let installed = called();
+    assert!(
+        installed.starts_with("mcp\nadd\ntmux-task\n--env\n"),
+        "{installed}"
     );
-    fixture.world.script("bin/codex", &script);
-    fixture.world.prepend_path(&bin);
+    assert!(installed.ends_with("--\ntmux-task\nmcp\n"), "{installed}");
     fixture.world.task(["run", "one", "--", "exit 3"]).ok();
     fixture.until_acknowledged();
-    let queued = fs::read_to_string(queued).unwrap();
+    let called = called();
+    let queued = called.strip_prefix(&installed).unwrap();
     let start = format!("queue\n--thread\n{THREAD}\n--message\n[tmux-task notification]\n");
     assert!(queued.starts_with(&start), "{queued}");
     assert_eq!(queued.matches("(one) exited with code 3").count(), 1);
