@@ -178,7 +178,7 @@ fn many_tasks_for_a_while_lose_nothing_and_double_nothing() {
         consumers: 3,
         kills: 2,
         rings: 3,
-        lasts: Some(Duration::from_secs(20)),
+        lasts: Some(Duration::from_secs(30)),
         seed: 2,
     });
 }
