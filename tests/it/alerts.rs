@@ -98,6 +98,7 @@ fn a_click_shows_the_window_and_what_is_in_view_is_not_displayed() {
     world.tmux(["-L", "terminal", "new-session", "-d", &attach]);
     world.until_true("the terminal shows home", || shown(&world) == ["home desk"]);
     world.tmux(["set-option", "-t", "=home:", "@tmux_task_notices", "on"]);
+    let terminal = world.tmux(["list-clients", "-t", "=home", "-F", "#{client_name}"]);
 
     let gate = world.gate("gate");
     world.run("other", &format!("{}; exit 4", gate.wait()));
@@ -111,7 +112,7 @@ fn a_click_shows_the_window_and_what_is_in_view_is_not_displayed() {
     );
     desk.wait_for_count("displayed", "1");
     world.until_true("the user's own session shows it too", || {
-        let log = world.tmux(["show-messages"]);
+        let log = world.tmux(["show-messages", "-t", &terminal]);
         log.contains("message: api rang the bell (See: tmux-task logs api -s work)")
     });
     desk.dunstctl(&["action"]);
