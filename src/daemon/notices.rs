@@ -15,9 +15,11 @@ use crate::tmux::{self, Connection, TmuxError, Viewer};
 
 /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
 /// that hangs must not delay anything.
+#[cfg(feature = "notice")]
 const DESKTOP_QUEUE: usize = 16;
 
 /// How many clicks may be queued. Nobody clicks more.
+#[cfg(feature = "notice")]
 const CLICKS_QUEUED: usize = 4;
 
 /// The user option with the counts, for `status-right` and the like.
