@@ -638,14 +638,17 @@ start_in_made() {
     tell
 }
 
-# control_clients: sets `clients`, the names of the server's control clients.
+# control_clients: sets `clients`, the names of the server's control clients, and
+# `attached`, how many clients the session has.
 control_clients() {
-    local mode name
-    clients=()
+    local mode id count name
+    clients=() attached=0
     # Without any there may be no list.
-    ask list-clients -F '#{client_control_mode} #{client_name}' || return 0
-    while read -r mode name; do
+    ask list-clients -F '#{client_control_mode} #{session_id} #{session_attached} #{client_name}' ||
+        return 0
+    while read -r mode id count name; do
         if [ "$mode" = 1 ]; then clients+=("$name"); fi
+        if [ "$id" = "$session_id" ]; then attached=$count; fi
     done <<END
 $reply
 END
@@ -661,7 +664,7 @@ for_clients() {
 
 # Reruns the task in the window that it has.
 rerun() {
-    local window=$1 rerun clients
+    local window=$1 rerun clients attached
     control_clients
     list=''
     # tmux up to 3.7c crashes when a pane is respawned of whose output a control
@@ -679,7 +682,9 @@ rerun() {
     add display-message -p -t "$primary" "$STARTED"
     rerun=$list
     list=''
-    add if-shell -F -t "$primary" "#{==:#{window_id} #{window_name},$window $task}" \
+    # A client that has come since they were listed is not among those in the line.
+    add if-shell -F -t "$primary" \
+        "#{==:#{window_id} #{session_attached} #{window_name},$window $attached $task}" \
         "$rerun" 'display-message -p again'
     tell
 }

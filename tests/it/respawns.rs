@@ -113,6 +113,49 @@ fn the_helper_reruns_a_flood_that_a_client_does_not_read() {
     });
 }
 
+/// A launcher lists the control clients first: one that comes after that has to be in the line that
+/// respawns the pane as well.
+#[test]
+fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run("flood", "exec yes");
+    let server = world.server();
+    // Without a client that could take more, tmux would not read the flood at all.
+    let beside = Unread::attach(&world, "no-output");
+    // A tmux whose first list of clients is answered only when another client has come.
+    let (lists, attached) = (world.path("lists"), world.path("attached"));
+    let tmux = world.script(
+        "slow-tmux",
+        &format!(
+            "#!/bin/sh\n\
+             case \"$*\" in *list-clients*)\n\
+                 listed=$(tmux \"$@\"); echo list >>'{lists}'\n\
+                 until [ -e '{attached}' ]; do sleep 0.01; done\n\
+                 printf '%s\\n' \"$listed\"; exit\n\
+             esac\n\
+             exec tmux \"$@\"\n",
+            lists = lists.display(),
+            attached = attached.display()
+        ),
+    );
+    let mut command = world.command(World::helper());
+    command
+        .args(["flood", "--", FLOOD])
+        .env("TMUX_TASK_TMUX", tmux);
+    let launch = std::thread::spawn(move || Output::of(command));
+    world.until_true("the clients are listed", || lists.exists());
+    let behind = Unread::attach(&world, "ignore-size");
+    std::fs::write(&attached, "").unwrap();
+    launch.join().unwrap().ok();
+    world.until_ended("=work:flood");
+    assert_eq!(world.server(), server);
+    let lists = std::fs::read_to_string(lists).unwrap();
+    assert_eq!(lists.lines().count(), 2, "{lists}");
+    behind.close();
+    beside.close();
+}
+
 /// The flags of the control clients of the session, in order.
 fn control_clients(world: &World) -> Vec<String> {
     let flags = world.tmux(["list-clients", "-F", "#{client_flags}"]);

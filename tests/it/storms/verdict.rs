@@ -214,13 +214,15 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
             }
         }
     }
-    // A run that was replaced while it rang, because its launch seemed to have failed, has rung or not.
-    let rung = |tokens: &[&str]| {
-        let has_rung = |line: &&String| {
-            let (token, deed) = line.split_once(' ').unwrap();
-            deed == "rings" && tokens.contains(&token)
-        };
-        journal.iter().filter(has_rung).count() as u64
+    // A run that was replaced while it rang, because its launch seemed to have failed, has rung or
+    // not. Bells that tmux reads at once are one alert to it, so of several bells of a run at least
+    // one is reported.
+    let rings_of = |tokens: &[&str]| -> Vec<&str> {
+        let lines = journal.iter().filter_map(|line| line.split_once(' '));
+        lines
+            .filter(|(token, deed)| *deed == "rings" && tokens.contains(token))
+            .map(|(token, _)| token)
+            .collect()
     };
     let of_deed = |prefix: &str| -> Vec<&str> {
         let lines = journal.iter().filter_map(|line| line.split_once(' '));
@@ -229,7 +231,8 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
             .map(|(token, _)| token)
             .collect()
     };
-    let (least, most) = (rung(&of_deed("ended")), rung(&of_deed("began")));
+    let ended: BTreeSet<&str> = rings_of(&of_deed("ended")).into_iter().collect();
+    let (least, most) = (ended.len() as u64, rings_of(&of_deed("began")).len() as u64);
     let bells: u64 = of_type("notify")
         .filter_map(|event| event["bells"].as_u64())
         .sum();
