@@ -50,7 +50,7 @@ pub(crate) enum Reachable {
 pub(super) enum Added {
     /// The thread's queue has it.
     ToQueue,
-    /// Codex has it, and cannot be asked what becomes of it.
+    /// Codex has it, and does not say later what happened to it.
     ForGood,
 }
 

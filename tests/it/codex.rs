@@ -134,7 +134,7 @@ impl Fixture {
         codex.turns.iter().map(text).collect()
     }
 
-    /// How often the thread was told of the end of this task.
+    /// How often the thread was notified of the end of this task.
     fn n_ends(&self, name: &str) -> usize {
         let end = format!("({name}) exited with code 3");
         self.texts()

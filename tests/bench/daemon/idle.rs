@@ -282,7 +282,7 @@ pub(crate) fn dead(effort: Effort) {
     );
 }
 
-/// What it costs to be told of output that nobody follows, beside a bare control client.
+/// What it costs to receive output that nobody follows, beside a bare control client.
 pub(crate) fn listening(effort: Effort) {
     heading("Listening to five tasks that print 100 lines a second each, which nobody follows");
     let mut places: Vec<Paths> = [6, 100].map(|n| Paths::new(n, CHATTY)).into();

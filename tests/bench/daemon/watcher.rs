@@ -21,7 +21,7 @@ pub(crate) enum Who {
     Poller,
     /// A bare control client: the least that any watcher takes.
     Floor,
-    /// A bare control client that is told of output and does nothing with it.
+    /// A bare control client that receives output and does nothing with it.
     Listener,
 }
 
