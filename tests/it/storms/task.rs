@@ -21,7 +21,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(90);
 /// A task: notes what it does in its journal before it does it, and after what others do to it.
 const SCRIPT: &str = r#"#!/bin/bash
 journal=$1 token=$2 deed=$3 code=$4 rings=$5
-note() { printf '%s %s\n' "$token" "$*" >>"$journal"; }
+note() { printf '%s %s %s\n' "$EPOCHREALTIME" "$token" "$*" >>"$journal"; }
 note began
 case $deed in
     exit) ;;
@@ -111,10 +111,19 @@ impl Slots {
         &self.names
     }
 
-    /// The lines that the runs of a task have written.
-    pub(super) fn journal(&self, name: &str) -> Vec<String> {
+    /// The lines that the runs of a task have written, each with its time.
+    pub(super) fn noted(&self, name: &str) -> Vec<String> {
         let text = fs::read_to_string(self.journals.join(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// What the runs of a task have done: the token of a run and its deed.
+    pub(super) fn journal(&self, name: &str) -> Vec<String> {
+        let without_time = |line: String| Some(line.split_once(' ')?.1.to_owned());
+        self.noted(name)
+            .into_iter()
+            .filter_map(without_time)
+            .collect()
     }
 
     /// Looks at tmux again and again, for all workers.
