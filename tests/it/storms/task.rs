@@ -29,7 +29,8 @@ case $deed in
         for ((n = 0; n < rings; n++)); do
             note rings
             printf '\a'
-            sleep 0.1
+            # Once the terminal answers, tmux has read the bell and counts it by itself.
+            IFS= read -rs -d n -t 60 -p $'\e[5n' _ </dev/tty 2>/dev/tty || note unanswered
         done
         ;;
     ask)
@@ -124,6 +125,16 @@ impl Slots {
             .into_iter()
             .filter_map(without_time)
             .collect()
+    }
+
+    /// Waits until a run of each task has begun.
+    pub(super) fn until_each_has_run(&self) {
+        let deadline = Instant::now() + DEADLINE;
+        let has_run = |name: &String| !self.journal(name).is_empty();
+        while !self.names.iter().all(has_run) {
+            assert!(Instant::now() < deadline, "a task never runs");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Looks at tmux again and again, for all workers.

@@ -218,8 +218,7 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
         }
     }
     // A run that was replaced while it rang, because its launch seemed to have failed, has rung or
-    // not. Bells that tmux reads at once are one alert to it, so of several bells of a run at least
-    // one is reported.
+    // not.
     let rings_of = |tokens: &[&str]| -> Vec<&str> {
         let lines = journal.iter().filter_map(|line| line.split_once(' '));
         lines
@@ -234,13 +233,17 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
             .map(|(token, _)| token)
             .collect()
     };
-    let ended: BTreeSet<&str> = rings_of(&of_deed("ended")).into_iter().collect();
-    let (least, most) = (ended.len() as u64, rings_of(&of_deed("began")).len() as u64);
+    let least = rings_of(&of_deed("ended")).len() as u64;
+    let most = rings_of(&of_deed("began")).len() as u64;
     let bells: u64 = of_type("notify")
         .filter_map(|event| event["bells"].as_u64())
         .sum();
     if !(least..=most).contains(&bells) {
         faults.push(format!("rang {least} to {most} times, in the feed {bells}"));
+    }
+    let unanswered = of_deed("unanswered");
+    if !unanswered.is_empty() {
+        faults.push(format!("tmux did not answer {unanswered:?}"));
     }
     // What stayed until it was replaced or its window was closed has had a start and one such end,
     // and a question was asked and answered once.
