@@ -28,6 +28,8 @@ pub mod model;
 pub mod notice;
 pub mod observe;
 pub(crate) mod ops;
+#[cfg(feature = "panel")]
+pub(crate) mod panel;
 pub(crate) mod paths;
 pub(crate) mod process;
 pub mod prompt;

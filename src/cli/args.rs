@@ -67,6 +67,9 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show the session, or a task, in this terminal; inside tmux, switch to it
     Attach(Attach),
+    /// Show the tasks full-screen: what needs you on top, with keys to answer, read and kill
+    #[cfg(feature = "panel")]
+    Panel,
     /// Print a task's output
     Logs(Logs),
     /// Search the tasks' current output for a text

@@ -5,12 +5,7 @@ use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
-use crate::model::text;
 use crate::ops;
-use crate::wire::{ExplainedState, Explanation};
-
-/// The maximum length of a displayed line, in characters.
-const LINE: usize = 200;
 
 pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
     let mut session = context.given("explain")?;
@@ -20,83 +15,6 @@ pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure>
     if args.json.json {
         return output::json(&explanation);
     }
-    let lines = lines(&explanation, clock::now().wall);
+    let lines = ops::explanation_lines(&explanation, clock::now().wall);
     output::lines(lines.iter().map(String::as_str))
-}
-
-fn lines(explanation: &Explanation, now: i64) -> Vec<String> {
-    let line = |name: &str, value: String| format!("{name:<9} {value}");
-    let state = match explanation.state {
-        ExplainedState::Ended => "has ended".to_owned(),
-        ExplainedState::Waiting => {
-            let since = explanation.waiting_since.map_or_else(String::new, |since| {
-                format!(", for {}", seconds(now - since))
-            });
-            format!("waits for input{since}")
-        }
-        ExplainedState::Muted => "waits for input; the configuration keeps it quiet".to_owned(),
-        ExplainedState::Asking => "asks for input; not reported (yet)".to_owned(),
-        ExplainedState::Working => "does not wait for input".to_owned(),
-        ExplainedState::Stalled => "is stalled: no evidence says whether it waits".to_owned(),
-    };
-    let mut lines = vec![
-        line(
-            "task",
-            format!("{} ({})", explanation.window_id, explanation.window_name),
-        ),
-        line("state", state),
-        line("rule", explanation.rule.clone()),
-    ];
-    if let (Some(prompt), Some(kind)) = (&explanation.prompt, explanation.prompt_kind) {
-        let secret = if explanation.secret == Some(true) {
-            ", secret"
-        } else {
-            ""
-        };
-        let kind = crate::model::PromptKind::from(kind).name();
-        lines.push(line("prompt", format!("{prompt} ({kind}{secret})")));
-    }
-    if let Some(shown) = &explanation.line {
-        lines.push(line("line", text::one_line(shown.as_bytes(), LINE)));
-    }
-    if let (Some(x), Some(y)) = (explanation.cursor_x, explanation.cursor_y) {
-        let screen = match explanation.alternate_on {
-            Some(true) => ", alternate screen",
-            Some(false) | None => "",
-        };
-        lines.push(line("cursor", format!("column {x}, row {y}{screen}")));
-    }
-    if let Some(ms) = explanation.quiet_ms {
-        let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-        lines.push(line("quiet", format!("for {}", seconds(ms))));
-    }
-    match &explanation.terminal {
-        None => lines.push(line("terminal", "nothing is known".to_owned())),
-        Some(terminal) => {
-            let mode = |name: &str, on: Option<bool>| match on {
-                Some(true) => format!("{name} on"),
-                Some(false) => format!("{name} off"),
-                None => format!("{name} unknown"),
-            };
-            let modes = [
-                mode("echo", terminal.echo),
-                mode("lines", terminal.canonical),
-            ];
-            lines.push(line("terminal", modes.join(", ")));
-            lines.push(line(
-                "programs",
-                format!(
-                    "{}: {}, {}",
-                    terminal.programs.join(" "),
-                    terminal.reader,
-                    terminal.foreground
-                ),
-            ));
-        }
-    }
-    lines
-}
-
-fn seconds(ms: i64) -> String {
-    format!("{}.{} s", ms.max(0) / 1000, ms.max(0) % 1000 / 100)
 }

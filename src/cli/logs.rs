@@ -37,6 +37,7 @@ fn request(name: &str, args: &Logs) -> LogRequest {
         task: name.to_owned(),
         raw: args.raw,
         since: args.since.clone(),
+        history_rows: None,
     }
 }
 

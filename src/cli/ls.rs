@@ -6,8 +6,9 @@ use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
 use crate::model::Millis;
+pub(super) use crate::model::age;
 use crate::ops;
-use crate::terminal::{columns_of, split_at_column};
+use crate::terminal::{columns_of, fitted};
 use crate::wire::{LsTask, LsView};
 
 /// The maximum width of the command and of the last line in the table, in columns.
@@ -167,35 +168,11 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
     ]
 }
 
-/// Returns `text` cut to this many columns. `…` marks a cut.
-fn fitted(text: &str, columns: usize) -> String {
-    if columns_of(text) <= columns {
-        return text.to_owned();
-    }
-    let (mut cut, _) = split_at_column(text, columns.saturating_sub(1));
-    // Half of a wide character does not fit.
-    while columns_of(cut) >= columns {
-        cut = cut.char_indices().last().map_or("", |(at, _)| &cut[..at]);
-    }
-    format!("{cut}…")
-}
-
 /// Returns the number of running tasks, and how many of them are stalled.
 pub(super) fn running(running: usize, stalled: usize) -> String {
     match stalled {
         0 => format!("{running} running"),
         _ => format!("{running} running, {stalled} of them stalled"),
-    }
-}
-
-/// Returns a duration in its largest unit.
-pub(super) fn age(millis: Millis) -> String {
-    let seconds = millis.max(0) / 1000;
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
     }
 }
 
@@ -219,12 +196,6 @@ mod tests {
     use crate::wire::TaskFields;
 
     #[test]
-    fn ages_are_in_their_largest_unit() {
-        let shown = [0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map(age);
-        assert_eq!(shown, ["0s", "59s", "1m", "1h", "1d", "0s"]);
-    }
-
-    #[test]
     fn sizes_are_in_their_largest_unit() {
         let shown = [0, 1023, 1024, (1 << 20) - 1, 3 << 19, 5 << 30].map(size);
         let expected = [
@@ -236,20 +207,6 @@ mod tests {
             "5.0 GiB",
         ];
         assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn what_is_too_wide_is_cut_to_the_columns_that_it_has() {
-        for (text, expected) in [
-            ("four", "four"),
-            ("fives", "fiv…"),
-            ("日本", "日本"),
-            ("日本語", "日…"),
-            ("a日本語", "a日…"),
-            ("", ""),
-        ] {
-            assert_eq!(fitted(text, 4), expected);
-        }
     }
 
     fn style(columns: Option<usize>) -> Style {

@@ -24,6 +24,8 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod output;
+#[cfg(feature = "panel")]
+mod panel;
 mod prune_state;
 mod replay;
 mod run;
@@ -120,6 +122,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Status(args) => status::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Attach(args) => attach::run(context, args).await,
+        #[cfg(feature = "panel")]
+        Command::Panel => panel::run(context).await,
         Command::Guide => guide::run(),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(&args),

@@ -239,7 +239,13 @@ impl Client {
         self.write(&line).await
     }
 
-    async fn stream(&mut self, request: &Request) -> Result<String, ClientError> {
+    /// Sends a request that begins a stream and returns the stream's first line. [`Client::line`]
+    /// returns the others.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
+    pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, ClientError> {
         self.send(request).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {

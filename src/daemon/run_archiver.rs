@@ -10,7 +10,7 @@ use crate::config::LogsConfig;
 use crate::model::{SessionLife, Task};
 use crate::paths::Paths;
 use crate::store::{Archiver, KeptRun};
-use crate::tmux::{self, Connection, Style, TmuxError};
+use crate::tmux::{self, Connection, History, Style, TmuxError};
 use crate::wait::Cursor;
 
 /// Why output was not archived.
@@ -77,7 +77,7 @@ impl RunArchiver {
         if self.limits.runs == 0 {
             return Ok(None);
         }
-        let log = tmux::read_log(connection, pane, Style::Plain).await?;
+        let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
         let is_running_again = !task.is_alive() && !log.end.is_dead;
         let is_other = log.end.pid.is_some() && task.pid.is_some() && log.end.pid != task.pid;
         if is_running_again || is_other {

@@ -78,7 +78,10 @@ pub(crate) async fn read_task_log(
             } else {
                 Style::Plain
             };
-            let log = tmux::read_log(connection, pane, style).await?;
+            let history = request
+                .history_rows
+                .map_or(History::Whole, History::LastRows);
+            let log = tmux::read_log(connection, pane, style, history).await?;
             (log.lines, log.end)
         }
         Some(text) => {
@@ -137,7 +140,7 @@ pub(crate) async fn search_task(
     let Some(pane) = task.pane else {
         return Ok(Vec::new());
     };
-    let log = tmux::read_log(connection, pane, Style::Plain).await?;
+    let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
     let is_match = |line: &String| {
         let runs = [(line.len(), 1)];
         pattern.find(&Line::new(line, &runs, true), 0).is_some()

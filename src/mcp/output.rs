@@ -37,6 +37,7 @@ pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result
         task: name,
         raw: false,
         since: cursor,
+        history_rows: None,
     };
     let read = async {
         Ok(match run {

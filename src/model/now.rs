@@ -25,3 +25,26 @@ impl Now {
         }
     }
 }
+
+/// Returns a duration in its largest unit.
+#[must_use]
+pub fn age(millis: Millis) -> String {
+    let seconds = millis.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_in_their_largest_unit() {
+        let shown = [0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map(age);
+        assert_eq!(shown, ["0s", "59s", "1m", "1h", "1d", "0s"]);
+    }
+}

@@ -22,6 +22,12 @@ pub fn row(bytes: &[u8]) -> String {
     row
 }
 
+/// Returns a piece of a row of a pane as sanitised text. Like [`row`], but blanks at its end are kept.
+#[must_use]
+pub fn piece(bytes: &[u8]) -> String {
+    sanitised(bytes, |c| c == '\t')
+}
+
 /// Removes escape sequences and harmful characters, and turns some characters into blanks.
 fn sanitised(bytes: &[u8], is_blank: impl Fn(char) -> bool) -> String {
     let text = String::from_utf8_lossy(bytes);

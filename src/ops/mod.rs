@@ -13,11 +13,14 @@ mod error;
 #[cfg(feature = "mcp")]
 mod events;
 mod explain;
+mod explain_text;
 mod kill;
 mod launch;
 mod list;
 mod logs;
 mod pending;
+#[cfg(feature = "panel")]
+mod preview;
 mod run;
 mod search;
 mod send;
@@ -25,6 +28,8 @@ mod session;
 mod session_name;
 mod state_folders;
 mod succession;
+#[cfg(feature = "panel")]
+mod task_stream;
 mod wait;
 
 pub(crate) use attach::{Attachment, attachment};
@@ -36,16 +41,21 @@ pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use explain::explain;
+pub(crate) use explain_text::explanation_lines;
 pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
 pub(crate) use pending::owners_with_pending_follow_ups;
+#[cfg(feature = "panel")]
+pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
+#[cfg(feature = "panel")]
+pub(crate) use task_stream::task_stream;
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 
 use std::ffi::OsString;

@@ -117,6 +117,22 @@ impl Session {
         })
     }
 
+    /// Returns the same session for a request beside others.
+    #[cfg(feature = "panel")]
+    pub(crate) fn for_request(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            server: self.server.clone(),
+            paths: self.paths.clone(),
+            project: self.project.clone(),
+            client: RefCell::default(),
+            daemon_version: self.daemon_version.clone(),
+            is_daemon_silent: false,
+            is_settled: self.is_settled,
+            socket: Arc::new(Mutex::new(self.paths.socket())),
+        }
+    }
+
     /// Resolves the name. The daemon knows it; without one tmux is asked once: the session may have
     /// been renamed.
     pub(crate) async fn settle(&mut self) -> Result<(), OpsError> {

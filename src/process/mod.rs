@@ -22,6 +22,8 @@ mod run_time;
 mod running;
 #[cfg(target_os = "linux")]
 mod tree;
+#[cfg(feature = "panel")]
+mod usage;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,6 +36,8 @@ pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};
 pub(crate) use running::Process;
+#[cfg(feature = "panel")]
+pub(crate) use usage::{TreeUsage, tree_usage};
 
 #[cfg(target_os = "linux")]
 use rustix::time::ClockId;

@@ -295,10 +295,48 @@ pub(crate) fn split_at_column(text: &str, column: usize) -> (&str, &str) {
     text.split_at(end.map_or(text.len(), |(end, _)| end))
 }
 
+/// Returns `text` cut to this many columns. `…` marks a cut.
+#[must_use]
+pub(crate) fn fitted(text: &str, columns: usize) -> String {
+    if columns_of(text) <= columns {
+        return text.to_owned();
+    }
+    if columns == 0 {
+        return String::new();
+    }
+    let (mut cut, _) = split_at_column(text, columns - 1);
+    // Half of a wide character does not fit.
+    while columns_of(cut) >= columns {
+        cut = cut.char_indices().last().map_or("", |(at, _)| &cut[..at]);
+    }
+    format!("{cut}…")
+}
+
 /// Returns how many columns a character takes: 0 for one that combines with the one before it.
 pub(super) fn width_of(c: char) -> usize {
     match c {
         ' '..='~' => 1,
         _ => c.width().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_wide_is_cut_to_the_columns_that_it_has() {
+        for (text, expected) in [
+            ("four", "four"),
+            ("fives", "fiv…"),
+            ("日本", "日本"),
+            ("日本語", "日…"),
+            ("a日本語", "a日…"),
+            ("", ""),
+        ] {
+            assert_eq!(fitted(text, 4), expected);
+        }
+        assert_eq!(fitted("日", 1), "…");
+        assert_eq!(fitted("a", 0), "");
     }
 }

@@ -27,6 +27,17 @@ pub(crate) enum History {
     LastRows(usize),
 }
 
+impl History {
+    /// Returns the row that a capture begins with, as tmux counts.
+    fn first_row(self) -> String {
+        match self {
+            Self::Whole => "-".to_owned(),
+            Self::LastRow => "-1".to_owned(),
+            Self::LastRows(rows) => format!("-{rows}"),
+        }
+    }
+}
+
 /// What happens to output that tmux has not sent yet when the pane is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnsentOutput {
@@ -80,11 +91,7 @@ pub(crate) async fn follow_output(
 
 fn reading(pane: PaneId, history: History) -> [Command; 2] {
     let id = pane.to_string();
-    let start = match history {
-        History::Whole => "-".to_owned(),
-        History::LastRow => "-1".to_owned(),
-        History::LastRows(rows) => format!("-{rows}"),
-    };
+    let start = history.first_row();
     [
         Command::new("capture-pane").args(["-p", "-t", &id, "-S", &start, "-E", "-"]),
         Command::new("display-message").args(["-p", "-t", &id, &shape_format()]),
@@ -110,14 +117,14 @@ pub(crate) enum Style {
 /// A pane's output for reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// History and screen with wrapped rows joined, without the blank rows at the end and without
-    /// tmux's banner of a dead pane.
+    /// The history that was read and the screen, with wrapped rows joined, without the blank rows
+    /// at the end and without tmux's banner of a dead pane.
     pub lines: Vec<String>,
     /// The end of the output.
     pub end: PaneOutput,
 }
 
-/// Reads all of a pane's output for reading.
+/// Reads a pane's output for reading: the screen, and this much of the history.
 ///
 /// # Errors
 ///
@@ -126,9 +133,12 @@ pub(crate) async fn read_log(
     connection: &mut Connection<'_>,
     pane: PaneId,
     style: Style,
+    history: History,
 ) -> Result<Log, TmuxError> {
     let id = pane.to_string();
-    let capture = Command::new("capture-pane").args(["-p", "-J", "-t", &id, "-S", "-", "-E", "-"]);
+    let start = history.first_row();
+    let capture =
+        Command::new("capture-pane").args(["-p", "-J", "-t", &id, "-S", &start, "-E", "-"]);
     let commands = [
         match style {
             Style::Plain => capture,

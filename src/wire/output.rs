@@ -14,6 +14,10 @@ pub struct LogRequest {
     /// Only the output after this cursor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// How many rows of the history are read at most, besides the screen; all of them if absent.
+    /// From a cursor on, all of them are always read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_rows: Option<usize>,
 }
 
 /// The output of a run.

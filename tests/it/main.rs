@@ -38,6 +38,8 @@ mod mcp;
 mod notices;
 mod owners;
 mod ownership;
+#[cfg(feature = "panel")]
+mod panel;
 mod panes;
 mod presence;
 mod prompts;

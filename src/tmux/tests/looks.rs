@@ -187,9 +187,14 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
     let rows = rows(&seen);
     assert_eq!(rows.last().map(String::as_str), Some("end"));
     let pane = only(&seen).pane.as_ref().unwrap().pane;
-    let log = read_log(&mut private.connection(), pane, Style::Plain)
-        .await
-        .unwrap();
+    let log = read_log(
+        &mut private.connection(),
+        pane,
+        Style::Plain,
+        History::Whole,
+    )
+    .await
+    .unwrap();
     let all = &log.lines;
     assert_eq!(
         (all.len(), all[0].as_str(), all[200].as_str()),

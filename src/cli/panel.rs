@@ -1,0 +1,29 @@
+//! `panel`: the tasks, full-screen.
+
+use std::io::{self, IsTerminal};
+
+use super::context::{Context, ExitWatch};
+use super::failure::{Failure, Kind};
+use crate::panel::{self, PanelError};
+
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return Err(
+            Failure::new(Kind::Failed, "panel", "this is not a terminal")
+                .with_hint("`tmux-task ls` prints the tasks"),
+        );
+    }
+    let mut signals = ExitWatch::listen("panel")?;
+    // The panel says itself what does not answer.
+    context.limit.lift();
+    match panel::run(&context.choice(), signals.recv()).await {
+        Ok(None) => Ok(()),
+        Ok(Some(kind)) => Err(Failure::silent(kind)),
+        Err(PanelError::Ops(error)) => Err(Failure::of_ops("panel", error)),
+        Err(error @ PanelError::Silent) => {
+            let failure = Failure::of(Kind::Failed, "panel", &error);
+            Err(failure.with_hint("`tmux-task doctor` says why"))
+        }
+        Err(error @ PanelError::Terminal(_)) => Err(Failure::of(Kind::Failed, "panel", &error)),
+    }
+}

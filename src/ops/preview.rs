@@ -1,0 +1,50 @@
+//! What the panel shows of a task besides its state: the end of its output, and what it uses.
+
+use std::collections::BTreeMap;
+
+use super::error::OpsError;
+use super::logs::further_log;
+use super::session::Session;
+use crate::process;
+use crate::wire::LogRequest;
+
+pub(crate) use crate::process::TreeUsage;
+
+/// How many rows of the history a preview includes: more than a panel shows.
+const HISTORY_ROWS: usize = 100;
+
+/// Returns the end of a task's output, with escape sequences for colours. Of a full-screen program
+/// it is the screen alone.
+pub(crate) async fn preview(
+    session: &Session,
+    window: String,
+    is_full_screen: bool,
+) -> Result<Vec<String>, OpsError> {
+    let history_rows = if is_full_screen { 0 } else { HISTORY_ROWS };
+    read(session, window, Some(history_rows)).await
+}
+
+/// Returns a task's whole output, with escape sequences for colours.
+pub(crate) async fn whole_log(session: &Session, window: String) -> Result<Vec<String>, OpsError> {
+    read(session, window, None).await
+}
+
+async fn read(
+    session: &Session,
+    window: String,
+    history_rows: Option<usize>,
+) -> Result<Vec<String>, OpsError> {
+    let request = LogRequest {
+        task: window,
+        raw: true,
+        since: None,
+        history_rows,
+    };
+    Ok(further_log(session, request).await?.lines)
+}
+
+/// Returns what these processes and their descendants use, by pid.
+#[must_use]
+pub(crate) fn usage(pids: &[u32]) -> BTreeMap<u32, TreeUsage> {
+    process::tree_usage(pids)
+}

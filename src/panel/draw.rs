@@ -1,0 +1,165 @@
+//! Draws the state.
+
+mod footer;
+mod list;
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::board::Group;
+use super::log_view::LogView;
+use super::state::{Mode, State};
+use crate::terminal::{columns_of, fitted, split_at_column};
+
+/// The style of titles.
+const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// The style of what is less important.
+const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
+
+/// Draws one frame.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    let layout = state.layout().clipped(frame.area());
+    let buffer = frame.buffer_mut();
+    title(buffer, layout.title, state);
+    if let Mode::View { view, .. } = &state.mode {
+        text(buffer, layout.body(), view);
+    } else {
+        list::draw(buffer, &layout, state);
+        preview(buffer, layout.preview, state);
+    }
+    // A trouble must be visible in every mode.
+    if let Some(trouble) = &state.trouble {
+        let style = Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED);
+        bar(buffer, layout.header, trouble, "", style);
+    }
+    if let Some(cursor) = footer::draw(buffer, layout.footer, state) {
+        frame.set_cursor_position(cursor);
+    }
+}
+
+fn title(buffer: &mut Buffer, area: Rect, state: &State) {
+    let counts = state.counts();
+    let counts = counts
+        .iter()
+        .map(|(group, n)| format!("{n} {}", group.counted()));
+    let counts = counts.collect::<Vec<_>>().join(" · ");
+    let filter = match state.filter.as_str() {
+        "" => String::new(),
+        filter => format!("/{filter}"),
+    };
+    let session = fitted(&state.session, usize::from(area.width) / 3);
+    bar(buffer, area, &format!("{session}  {counts}"), &filter, BAR);
+}
+
+/// Draws a row with a text on the left and one on the right, if it fits.
+fn bar(buffer: &mut Buffer, area: Rect, left: &str, right: &str, style: Style) {
+    if area.height == 0 {
+        return;
+    }
+    buffer.set_style(area, style);
+    let width = usize::from(area.width);
+    let right_columns = columns_of(right);
+    let room = if right.is_empty() {
+        width
+    } else {
+        width.saturating_sub(right_columns + 2)
+    };
+    put(buffer, area, 1, room.saturating_sub(1), left, style);
+    if right_columns + 2 < width {
+        let x = width - right_columns - 1;
+        put(buffer, area, x, right_columns, right, style);
+    }
+}
+
+/// Draws a text at a column of the area's first row, cut to `columns`.
+fn put(buffer: &mut Buffer, area: Rect, x: usize, columns: usize, text: &str, style: Style) {
+    let columns = columns.min(usize::from(area.width).saturating_sub(x));
+    if columns == 0 || area.height == 0 {
+        return;
+    }
+    let x = area.x + u16::try_from(x).unwrap_or(u16::MAX);
+    buffer.set_stringn(x, area.y, fitted(text, columns), columns, style);
+}
+
+/// Returns a row of an area.
+fn row(area: Rect, y: usize) -> Rect {
+    let y = u16::try_from(y).unwrap_or(u16::MAX).min(area.height);
+    let height = u16::from(y < area.height);
+    Rect::new(area.x, area.y + y, area.width, height)
+}
+
+/// Draws the end of the selected task's output below a title.
+fn preview(buffer: &mut Buffer, area: Rect, state: &State) {
+    if area.height == 0 {
+        return;
+    }
+    let Some(listed) = state.selected_task() else {
+        bar(buffer, area, "", "", BAR);
+        return;
+    };
+    let task = &listed.task;
+    let run = task
+        .run
+        .map_or_else(String::new, |run| format!(" · run {run}"));
+    let name = format!("{}{run} · {}", task.window_name, task.window_id);
+    let command = task.current_command.as_deref().unwrap_or_default();
+    let room = usize::from(area.width).saturating_sub(columns_of(&name) + 6);
+    bar(buffer, row(area, 0), &name, &fitted(command, room), BAR);
+    let Some((_, lines)) = state
+        .preview
+        .as_ref()
+        .filter(|(of, _)| *of == task.window_id)
+    else {
+        return;
+    };
+    let height = usize::from(area.height) - 1;
+    // A full-screen program is shown from its top, other output to its end.
+    let first = if task.alternate_on == Some(true) {
+        0
+    } else {
+        lines.len().saturating_sub(height)
+    };
+    for (y, line) in lines.iter().skip(first).take(height).enumerate() {
+        let place = row(area, y + 1);
+        buffer.set_line(place.x, place.y, line, place.width);
+    }
+}
+
+/// Draws a text that is scrolled.
+fn text(buffer: &mut Buffer, area: Rect, view: &LogView) {
+    let shown = view.lines.iter().enumerate().skip(view.top);
+    for (y, (at, line)) in shown.take(usize::from(area.height)).enumerate() {
+        let place = row(area, y);
+        buffer.set_line(place.x, place.y, &shifted(line, view.left), place.width);
+        if view.found == Some(at) {
+            buffer.set_style(place, BAR);
+        }
+    }
+}
+
+/// Returns a line without its first columns.
+fn shifted(line: &Line<'static>, columns: usize) -> Line<'static> {
+    let mut skip = columns;
+    let span = |span: &Span<'static>| {
+        let width = columns_of(&span.content);
+        let (_, rest) = split_at_column(&span.content, skip);
+        skip = skip.saturating_sub(width);
+        Span::styled(rest.to_owned(), span.style)
+    };
+    line.spans.iter().map(span).collect()
+}
+
+/// Returns the colour of a group.
+fn style_of(group: Group) -> Style {
+    match group {
+        Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
+        Group::Failed => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        Group::Stalled => Style::new().fg(Color::Yellow),
+        Group::Done => FAINT,
+        Group::Running => Style::new().fg(Color::Green),
+    }
+}

@@ -1,0 +1,145 @@
+//! Draws the last rows: what is asked of the user, a message, or which keys there are.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Color, Modifier, Style};
+
+use super::{FAINT, put, row};
+use crate::panel::input_line::InputLine;
+use crate::panel::state::{Answer, Mode, State, Subject};
+use crate::terminal::columns_of;
+
+const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
+
+/// Draws the footer. Returns where the cursor is, if the user types.
+pub(super) fn draw(buffer: &mut Buffer, area: Rect, state: &State) -> Option<Position> {
+    let first = row(area, 0);
+    let line = |buffer: &mut Buffer, text: &str, style: Style| {
+        put(buffer, first, 1, usize::from(first.width), text, style);
+        None
+    };
+    match &state.mode {
+        Mode::Answer(answer) => {
+            line(buffer, &question(answer), QUESTION);
+            let is_shown = answer.is_secret == Some(false);
+            return typed(buffer, row(area, 1), "> ", &answer.line, is_shown);
+        }
+        Mode::Send {
+            name, line: input, ..
+        } => {
+            line(buffer, &format!("A line for {name} (Esc: no)"), QUESTION);
+            return typed(buffer, row(area, 1), "> ", input, true);
+        }
+        Mode::Filter(input) => return typed(buffer, first, "/", input, true),
+        Mode::ConfirmKill { name, .. } => {
+            let text = format!("Kill {name} and remove its window? y/n");
+            return line(buffer, &text, QUESTION);
+        }
+        Mode::ConfirmPrune { n } => {
+            let tasks = if *n == 1 { "task" } else { "tasks" };
+            let text = format!("Remove {n} ended {tasks}? y/n");
+            return line(buffer, &text, QUESTION);
+        }
+        Mode::View { view, .. } if view.typed.is_some() => {
+            return typed(buffer, first, "/", view.typed.as_ref()?, true);
+        }
+        Mode::List | Mode::View { .. } => {}
+    }
+    if let Some(message) = &state.message {
+        let style = if message.is_error {
+            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+        } else {
+            Style::new()
+        };
+        return line(buffer, &message.text, style);
+    }
+    let text = match &state.mode {
+        Mode::View { of, view } => {
+            let keys = match of {
+                Subject::Log(_) => "j k  / search  n N  l reload  q back",
+                Subject::Help | Subject::Explanation(_) => "j k  q back",
+            };
+            let end = (view.top + usize::from(state.layout().body().height)).min(view.lines.len());
+            format!("{keys}  {end}/{}  {}", view.lines.len(), view.title)
+        }
+        Mode::List
+        | Mode::Filter(_)
+        | Mode::Answer(_)
+        | Mode::Send { .. }
+        | Mode::ConfirmKill { .. }
+        | Mode::ConfirmPrune { .. } => hints(state, usize::from(area.width)),
+    };
+    line(buffer, &text, FAINT)
+}
+
+fn question(answer: &Answer) -> String {
+    let Answer { name, prompt, .. } = answer;
+    match answer.is_secret {
+        Some(true) => format!("{name} asks (typed text is hidden): {prompt}"),
+        Some(false) | None => format!("{name} asks: {prompt}"),
+    }
+}
+
+/// Draws what is being typed, so that the cursor is visible. Text that must not be shown is dots.
+fn typed(
+    buffer: &mut Buffer,
+    area: Rect,
+    before: &str,
+    input: &InputLine,
+    is_shown: bool,
+) -> Option<Position> {
+    let masked = |text: &str| {
+        if is_shown {
+            text.to_owned()
+        } else {
+            "•".repeat(text.chars().count())
+        }
+    };
+    let (left, right) = input.parts();
+    let (left, right) = (masked(left), masked(right));
+    let start = 1 + columns_of(before);
+    let room = usize::from(area.width).saturating_sub(start + 1);
+    // The end of what is before the cursor is visible.
+    let mut shown = left.as_str();
+    while columns_of(shown) > room {
+        let mut chars = shown.chars();
+        chars.next();
+        shown = chars.as_str();
+    }
+    put(buffer, area, 1, start, before, QUESTION);
+    let columns = columns_of(shown);
+    put(buffer, area, start, columns, shown, Style::new());
+    let rest = room.saturating_sub(columns);
+    put(buffer, area, start + columns, rest, &right, Style::new());
+    let x = area.x + u16::try_from(start + columns).unwrap_or(u16::MAX);
+    (area.height > 0).then_some(Position::new(x, area.y))
+}
+
+/// Returns the keys that are useful now, as many as fit.
+fn hints(state: &State, width: usize) -> String {
+    let task = state.selected_task();
+    let asks = task.is_some_and(|task| task.waiting_for.is_some());
+    let lives = task.is_some_and(|task| !task.task.dead);
+    let has_task = task.is_some();
+    let keys = [
+        (asks, "a answer"),
+        (true, "? help"),
+        (true, "q quit"),
+        (has_task, "Enter go there"),
+        (has_task, "l log"),
+        (has_task, "x kill"),
+        (lives, "s send"),
+        (has_task, "/ filter"),
+        (has_task, "e why"),
+        (state.board.n_ended() > 0, "p prune"),
+    ];
+    let mut text = String::new();
+    for (_, key) in keys.iter().filter(|(is_useful, _)| *is_useful) {
+        let gap = if text.is_empty() { "" } else { "  " };
+        if columns_of(&text) + gap.len() + key.len() + 1 < width {
+            text.push_str(gap);
+            text.push_str(key);
+        }
+    }
+    text
+}

@@ -1,0 +1,22 @@
+//! The full-screen panel: the tasks of a session for the person at a terminal.
+//!
+//! `state` is pure: keys, tasks and results go in, effects come out. `draw` makes a frame of the
+//! state. `run` performs the effects, and `screen` owns the terminal.
+
+mod board;
+mod colours;
+mod draw;
+mod help;
+mod input_line;
+mod layout;
+mod log_view;
+mod run;
+mod screen;
+mod state;
+mod task_stream;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use run::{PanelError, run};

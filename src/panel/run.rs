@@ -1,0 +1,298 @@
+//! Runs the panel: events in, effects performed, frames out.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::pin;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crossterm::event::{Event, EventStream};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use super::screen::Screen;
+use super::state::{Effect, State, Usage};
+use super::task_stream::{Incoming, TaskStream, follow};
+use super::work::{ANSWERS_WITHIN, Outcome, perform};
+use crate::clock;
+use crate::model::text;
+use crate::ops::{self, Attachment, OpsError, Session, SessionChoice, TreeUsage};
+
+/// The shortest time between two frames, so that a storm of changes does not become one of frames.
+const FRAME: Duration = Duration::from_millis(30);
+
+/// The shortest time between two previews of a task that prints all the time.
+const PREVIEW: Duration = Duration::from_millis(250);
+
+/// How often ages are shown again.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How often processor time and memory of the tasks that are shown are read.
+const SAMPLE: Duration = Duration::from_secs(2);
+
+/// The maximum length of a message of tmux, in characters.
+const MESSAGE_CHARS: usize = 300;
+
+/// Why the panel cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PanelError {
+    /// The session's tasks cannot be had.
+    #[error(transparent)]
+    Ops(#[from] OpsError),
+    /// The daemon or tmux does not answer.
+    #[error("the daemon does not answer")]
+    Silent,
+    /// The terminal cannot be used.
+    #[error("could not use the terminal")]
+    Terminal(#[from] io::Error),
+}
+
+/// Shows the panel until the user quits, or until `stop` resolves; returns what that resolved to.
+/// The terminal is restored when this returns.
+pub(crate) async fn run<T>(
+    choice: &SessionChoice,
+    stop: impl Future<Output = T>,
+) -> Result<Option<T>, PanelError> {
+    let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
+    let first = first.map_err(|_| PanelError::Silent)??;
+    let (to, mut incoming) = unbounded_channel();
+    let session = Rc::clone(&first.session);
+    let mut following = pin!(follow(choice, first, to));
+    let mut stop = pin!(stop);
+    let mut panel = Panel::new(session)?;
+    let mut seconds = interval(SECOND);
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        if panel.draws_at() <= Instant::now() {
+            panel.draw()?;
+        }
+        let (draws_at, previews_at) = (panel.draws_at(), panel.previews_at);
+        let (is_changed, has_preview) = (panel.is_changed, panel.preview.is_some());
+        // Nothing is lost when one of these is dropped: all but the timers are kept.
+        tokio::select! {
+            ended = &mut stop => return Ok(Some(ended)),
+            event = panel.events.next() => match event {
+                Some(event) => panel.on_event(event?),
+                // The terminal is gone.
+                None => return Ok(None),
+            },
+            Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
+            // It never ends while the channel is open.
+            () = &mut following => {}
+            Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await?,
+            _ = seconds.tick() => panel.on_second(),
+            () = sleep_until(draws_at), if is_changed => {}
+            () = sleep_until(previews_at), if has_preview => panel.begin_preview(),
+        }
+        if panel.has_quit {
+            return Ok(None);
+        }
+    }
+}
+
+struct Panel {
+    state: State,
+    screen: Screen,
+    events: EventStream,
+    /// Where requests go.
+    session: Rc<Session>,
+    work: FuturesUnordered<LocalBoxFuture<'static, Outcome>>,
+    /// The preview to read next.
+    preview: Option<Effect>,
+    /// When the next preview may be read.
+    previews_at: Instant,
+    /// What was used at the last sample, by pid, and when that was.
+    sampled: (BTreeMap<u32, TreeUsage>, Instant),
+    /// Whether the state has changed since the last frame.
+    is_changed: bool,
+    drawn_at: Option<Instant>,
+    has_quit: bool,
+}
+
+impl Panel {
+    fn new(session: Rc<Session>) -> io::Result<Self> {
+        let screen = Screen::take()?;
+        let state = State::new(session.name.clone(), screen.size()?, clock::now().wall);
+        let now = Instant::now();
+        Ok(Self {
+            state,
+            screen,
+            events: EventStream::new(),
+            session,
+            work: FuturesUnordered::new(),
+            preview: None,
+            previews_at: now,
+            sampled: (BTreeMap::new(), now),
+            is_changed: true,
+            drawn_at: None,
+            has_quit: false,
+        })
+    }
+
+    /// When the next frame is due, if anything has changed.
+    fn draws_at(&self) -> Instant {
+        self.drawn_at.map_or_else(Instant::now, |at| at + FRAME)
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        if self.is_changed {
+            self.state.now = clock::now().wall;
+            self.screen.draw(&self.state)?;
+            self.is_changed = false;
+            self.drawn_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let effects = match event {
+            Event::Key(key) => self.state.on_key(key),
+            Event::Mouse(mouse) => self.state.on_mouse(mouse),
+            Event::Paste(text) => self.state.on_paste(&text),
+            Event::Resize(width, height) => self.state.on_size((width, height)),
+            Event::FocusGained | Event::FocusLost => return,
+        };
+        self.begin(effects);
+    }
+
+    fn on_incoming(&mut self, incoming: Incoming) {
+        let effects = match incoming {
+            Incoming::Connected(session) => {
+                self.state.on_connected(session.name.clone());
+                self.session = session;
+                Vec::new()
+            }
+            Incoming::Lost(why) => {
+                self.state.on_lost(why);
+                Vec::new()
+            }
+            Incoming::Tasks {
+                exists,
+                is_complete,
+                tasks,
+                removed,
+            } => self.state.on_tasks(exists, is_complete, tasks, &removed),
+        };
+        self.begin(effects);
+    }
+
+    async fn on_outcome(&mut self, outcome: Outcome) -> io::Result<()> {
+        match outcome {
+            Outcome::Quit => self.has_quit = true,
+            Outcome::Report(report) => {
+                let effects = self.state.on_report(report);
+                self.begin(effects);
+            }
+            Outcome::Attach(attachment) => {
+                self.attach(attachment).await?;
+                self.is_changed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, effects: Vec<Effect>) {
+        self.is_changed = true;
+        for effect in effects {
+            match effect {
+                Effect::Quit => self.has_quit = true,
+                // Only the latest counts.
+                Effect::Preview { .. } => self.preview = Some(effect),
+                Effect::Attach { .. }
+                | Effect::Send { .. }
+                | Effect::Kill { .. }
+                | Effect::Prune
+                | Effect::Explain { .. }
+                | Effect::ReadLog { .. } => self.perform(effect),
+            }
+        }
+    }
+
+    fn perform(&self, effect: Effect) {
+        let session = Rc::clone(&self.session);
+        self.work.push(Box::pin(perform(session, effect)));
+    }
+
+    fn begin_preview(&mut self) {
+        if let Some(effect) = self.preview.take() {
+            self.previews_at = Instant::now() + PREVIEW;
+            self.perform(effect);
+        }
+    }
+
+    fn on_second(&mut self) {
+        self.is_changed = true;
+        let now = Instant::now();
+        let (before, at) = &self.sampled;
+        let passed = now.saturating_duration_since(*at);
+        let pids: Vec<(String, u32)> = self
+            .state
+            .visible()
+            .iter()
+            .filter_map(|window| {
+                let task = &self.state.board.get(window)?.task;
+                let pid = task.pane_pid.filter(|_| !task.dead)?;
+                Some((window.clone(), pid))
+            })
+            .collect();
+        let is_new = pids.iter().any(|(_, pid)| !before.contains_key(pid));
+        if passed < SAMPLE && !(is_new && passed >= SECOND / 2) {
+            return;
+        }
+        let wanted: Vec<u32> = pids.iter().map(|(_, pid)| *pid).collect();
+        let used = ops::usage(&wanted);
+        let usage = pids.into_iter().filter_map(|(window, pid)| {
+            let now = used.get(&pid)?;
+            let cpu = before
+                .get(&pid)
+                .map(|before| percent(*before, *now, passed));
+            let memory = now.memory;
+            Some((window, Usage { cpu, memory }))
+        });
+        self.state.usage = usage.collect();
+        self.sampled = (used, now);
+    }
+
+    /// Shows a task's window to the user.
+    async fn attach(&mut self, attachment: Attachment) -> io::Result<()> {
+        let Attachment {
+            command,
+            takes_terminal,
+        } = attachment;
+        let mut command = tokio::process::Command::from(command);
+        if !takes_terminal {
+            let output = command.stdin(Stdio::null()).output().await;
+            let result = match output {
+                Ok(output) if output.status.success() => return Ok(()),
+                Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
+                Err(error) => format!("could not start tmux: {error}"),
+            };
+            self.state.say(Err(result));
+            return Ok(());
+        }
+        // The keys are tmux's until the user detaches.
+        drop(std::mem::take(&mut self.events));
+        self.screen.leave();
+        let status = command.status().await;
+        self.screen.enter()?;
+        self.events = EventStream::new();
+        let effects = self.state.on_size(self.screen.size()?);
+        self.begin(effects);
+        if let Err(error) = status {
+            self.state
+                .say(Err(format!("could not start tmux: {error}")));
+        }
+        Ok(())
+    }
+}
+
+/// Returns how much of one processor was used between two samples, in percent.
+fn percent(before: TreeUsage, now: TreeUsage, passed: Duration) -> u64 {
+    let used = now.cpu.saturating_sub(before.cpu).as_millis();
+    let passed = passed.as_millis().max(1);
+    u64::try_from(used * 100 / passed).unwrap_or(u64::MAX)
+}

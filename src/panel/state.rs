@@ -1,0 +1,717 @@
+//! The panel's state: keys, tasks and results go in, effects come out.
+
+use std::collections::BTreeMap;
+
+use crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::layout::Position;
+use ratatui::text::Line;
+
+use super::board::{Board, Group};
+use super::colours::coloured;
+use super::help;
+use super::input_line::InputLine;
+use super::layout::Layout;
+use super::log_view::{LogView, Move};
+use crate::model::Millis;
+use crate::wire::{Explanation, LsTask, SecretText, SendRequest, TypedInput};
+
+/// How many lines the mouse wheel moves.
+const WHEEL: usize = 3;
+
+/// What the panel does besides drawing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Quit,
+    /// Show this window in the user's terminal.
+    Attach {
+        window: String,
+    },
+    /// Type into a task.
+    Send {
+        /// The task's name.
+        name: String,
+        request: SendRequest,
+    },
+    /// End the task.
+    Kill {
+        window: String,
+        name: String,
+    },
+    /// Remove the tasks that have ended.
+    Prune,
+    /// Find out why the task is or is not judged to wait.
+    Explain {
+        window: String,
+    },
+    /// Read the task's output.
+    ReadLog {
+        window: String,
+    },
+    /// Read the end of the task's output.
+    Preview {
+        window: String,
+        is_full_screen: bool,
+    },
+}
+
+/// The result of an effect. An error is one line.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// It was done, or not, and there is something to say.
+    Said(Result<String, String>),
+    Explained {
+        window: String,
+        result: Result<(Box<Explanation>, Vec<String>), String>,
+    },
+    Log {
+        window: String,
+        result: Result<Vec<String>, String>,
+    },
+    Preview {
+        window: String,
+        lines: Vec<String>,
+    },
+}
+
+/// What the keys mean.
+#[derive(Debug)]
+pub(super) enum Mode {
+    /// They choose a task and what to do with it.
+    List,
+    /// They change the filter.
+    Filter(InputLine),
+    /// They are the answer to a prompt.
+    Answer(Answer),
+    /// They are a line for a task.
+    Send {
+        window: String,
+        name: String,
+        line: InputLine,
+    },
+    /// They say whether to end this task.
+    ConfirmKill { window: String, name: String },
+    /// They say whether to remove this many tasks.
+    ConfirmPrune { n: usize },
+    /// They move in a text.
+    View { of: Subject, view: LogView },
+}
+
+/// An answer that is being typed.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) window: String,
+    pub(super) name: String,
+    /// The prompt that was shown when the user chose to answer.
+    pub(super) prompt: String,
+    pub(super) line: InputLine,
+    /// Whether it must not be shown; `None` until that is known.
+    pub(super) is_secret: Option<bool>,
+    /// Whether the user has finished it before that was known.
+    is_finished: bool,
+}
+
+/// What a text is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    Help,
+    /// Why this window waits.
+    Explanation(String),
+    /// The log of this window.
+    Log(String),
+}
+
+/// A short message to the user.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) text: String,
+    pub(super) is_error: bool,
+}
+
+/// What a task's processes use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Percent of one processor, once it was measured twice.
+    pub(super) cpu: Option<u64>,
+    /// Bytes.
+    pub(super) memory: u64,
+}
+
+/// All that a frame shows.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) session: String,
+    pub(super) board: Board,
+    /// The windows that are listed, in order.
+    pub(super) rows: Vec<String>,
+    /// The first row that is shown.
+    pub(super) top: usize,
+    pub(super) selected: Option<String>,
+    pub(super) filter: String,
+    pub(super) mode: Mode,
+    pub(super) message: Option<Message>,
+    /// Why the tasks are not up to date; `None` while they are.
+    pub(super) trouble: Option<String>,
+    /// By window.
+    pub(super) usage: BTreeMap<String, Usage>,
+    /// The end of the output of a window.
+    pub(super) preview: Option<(String, Vec<Line<'static>>)>,
+    pub(super) size: (u16, u16),
+    /// The time that ages refer to.
+    pub(super) now: Millis,
+    /// The task whose preview was asked for last, as it was then.
+    previewed: Option<LsTask>,
+}
+
+impl State {
+    pub(super) fn new(session: String, size: (u16, u16), now: Millis) -> Self {
+        Self {
+            session,
+            board: Board::default(),
+            rows: Vec::new(),
+            top: 0,
+            selected: None,
+            filter: String::new(),
+            mode: Mode::List,
+            message: None,
+            trouble: Some("connecting to the daemon".to_owned()),
+            usage: BTreeMap::new(),
+            preview: None,
+            size,
+            now,
+            previewed: None,
+        }
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        let footer = match self.mode {
+            Mode::Answer(_) | Mode::Send { .. } => 2,
+            Mode::List
+            | Mode::Filter(_)
+            | Mode::ConfirmKill { .. }
+            | Mode::ConfirmPrune { .. }
+            | Mode::View { .. } => 1,
+        };
+        Layout::of(self.size, footer)
+    }
+
+    pub(super) fn selected_task(&self) -> Option<&LsTask> {
+        self.board.get(self.selected.as_deref()?)
+    }
+
+    /// The windows of the rows that are shown.
+    pub(super) fn visible(&self) -> &[String] {
+        let end = self.top + usize::from(self.layout().list.height);
+        &self.rows[self.top.min(self.rows.len())..end.min(self.rows.len())]
+    }
+
+    // What happens outside.
+
+    /// A stream of the session's tasks has begun.
+    pub(super) fn on_connected(&mut self, session: String) {
+        self.session = session;
+        self.trouble = None;
+    }
+
+    /// The stream has ended.
+    pub(super) fn on_lost(&mut self, why: String) {
+        self.trouble = Some(why);
+    }
+
+    pub(super) fn on_tasks(
+        &mut self,
+        exists: bool,
+        is_complete: bool,
+        tasks: Vec<LsTask>,
+        removed: &[String],
+    ) -> Vec<Effect> {
+        self.board.update(exists, is_complete, tasks, removed);
+        self.list_again();
+        self.settled()
+    }
+
+    pub(super) fn on_size(&mut self, size: (u16, u16)) -> Vec<Effect> {
+        self.size = size;
+        let height = usize::from(self.layout().body().height);
+        if let Mode::View { view, .. } = &mut self.mode {
+            view.resize(height);
+        }
+        self.settled()
+    }
+
+    pub(super) fn on_report(&mut self, report: Report) -> Vec<Effect> {
+        match report {
+            Report::Said(result) => self.say(result),
+            Report::Preview { window, lines } => self.preview = Some((window, coloured(&lines))),
+            Report::Log { window, result } => match result {
+                Ok(lines) => self.fill(&Subject::Log(window), coloured(&lines), true),
+                Err(error) => self.fail(&Subject::Log(window), error),
+            },
+            Report::Explained { window, result } => return self.on_explained(window, result),
+        }
+        Vec::new()
+    }
+
+    fn on_explained(
+        &mut self,
+        window: String,
+        result: Result<(Box<Explanation>, Vec<String>), String>,
+    ) -> Vec<Effect> {
+        match &mut self.mode {
+            Mode::Answer(answer) if answer.window == window => {
+                match result {
+                    Ok((explanation, _)) => {
+                        answer.is_secret = Some(explanation.secret == Some(true));
+                    }
+                    Err(error) => {
+                        self.mode = Mode::List;
+                        self.say(Err(error));
+                        return Vec::new();
+                    }
+                }
+                if answer.is_finished {
+                    return self.send_answer();
+                }
+            }
+            Mode::List
+            | Mode::Filter(_)
+            | Mode::Answer(_)
+            | Mode::Send { .. }
+            | Mode::ConfirmKill { .. }
+            | Mode::ConfirmPrune { .. }
+            | Mode::View { .. } => {
+                let subject = Subject::Explanation(window);
+                match result {
+                    Ok((_, lines)) => {
+                        let lines = lines.into_iter().map(Line::from).collect();
+                        self.fill(&subject, lines, false);
+                    }
+                    Err(error) => self.fail(&subject, error),
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// Shows the text of a view that is still open.
+    fn fill(&mut self, subject: &Subject, lines: Vec<Line<'static>>, at_end: bool) {
+        let height = usize::from(self.layout().body().height);
+        if let Mode::View { of, view } = &mut self.mode
+            && of == subject
+        {
+            *view = LogView::new(std::mem::take(&mut view.title), lines, height);
+            if at_end {
+                view.go(Move::End);
+            }
+        }
+    }
+
+    /// Closes a view whose text cannot be had.
+    fn fail(&mut self, subject: &Subject, error: String) {
+        if matches!(&self.mode, Mode::View { of, .. } if of == subject) {
+            self.mode = Mode::List;
+            self.say(Err(error));
+        }
+    }
+
+    pub(super) fn say(&mut self, result: Result<String, String>) {
+        let is_error = result.is_err();
+        let (Ok(text) | Err(text)) = result;
+        self.message = Some(Message { text, is_error });
+    }
+
+    // What the user does.
+
+    pub(super) fn on_paste(&mut self, text: &str) -> Vec<Effect> {
+        match &mut self.mode {
+            // It is sent already, as soon as it is known whether it may be shown.
+            Mode::Answer(answer) if answer.is_finished => {}
+            Mode::Answer(Answer { line, .. }) | Mode::Send { line, .. } => line.insert(text),
+            Mode::Filter(line) => {
+                line.insert(text);
+                self.filter = line.text();
+                self.list_again();
+            }
+            // It is no command.
+            Mode::List
+            | Mode::ConfirmKill { .. }
+            | Mode::ConfirmPrune { .. }
+            | Mode::View { .. } => {}
+        }
+        self.settled()
+    }
+
+    pub(super) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+        let list = self.layout().list;
+        let place = Position::new(mouse.column, mouse.row);
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "other buttons and moves mean nothing"
+        )]
+        let lines = match mouse.kind {
+            MouseEventKind::ScrollUp => -1,
+            MouseEventKind::ScrollDown => 1,
+            MouseEventKind::Down(MouseButton::Left)
+                if matches!(self.mode, Mode::List) && list.contains(place) =>
+            {
+                let at = self.top + usize::from(mouse.row - list.y);
+                if let Some(window) = self.rows.get(at) {
+                    self.selected = Some(window.clone());
+                }
+                0
+            }
+            _ => 0,
+        };
+        match &mut self.mode {
+            Mode::List => self.select_by(lines),
+            Mode::View { view, .. } => {
+                for _ in 0..WHEEL {
+                    match lines {
+                        1 => view.go(Move::Down),
+                        -1 => view.go(Move::Up),
+                        _ => {}
+                    }
+                }
+            }
+            Mode::Filter(_)
+            | Mode::Answer(_)
+            | Mode::Send { .. }
+            | Mode::ConfirmKill { .. }
+            | Mode::ConfirmPrune { .. } => {}
+        }
+        self.settled()
+    }
+
+    pub(super) fn on_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        if key.kind == KeyEventKind::Release {
+            return Vec::new();
+        }
+        self.message = None;
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let is_interrupt = is_control && key.code == KeyCode::Char('c');
+        let mut effects = match &self.mode {
+            Mode::List if is_interrupt => vec![Effect::Quit],
+            Mode::List if is_control => Vec::new(),
+            Mode::List => self.on_list_key(key.code),
+            _ if is_interrupt => {
+                self.mode = Mode::List;
+                Vec::new()
+            }
+            Mode::Filter(_) => self.on_filter_key(key),
+            Mode::Answer(_) => self.on_answer_key(key),
+            Mode::Send { .. } => self.on_send_key(key),
+            Mode::ConfirmKill { .. } | Mode::ConfirmPrune { .. } => self.on_confirm_key(key.code),
+            Mode::View { .. } => self.on_view_key(key),
+        };
+        effects.extend(self.settled());
+        effects
+    }
+
+    fn on_list_key(&mut self, key: KeyCode) -> Vec<Effect> {
+        let page = isize::try_from(self.layout().list.height).unwrap_or(1);
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the other keys mean nothing"
+        )]
+        match key {
+            KeyCode::Char('q') => return vec![Effect::Quit],
+            KeyCode::Down | KeyCode::Char('j') => self.select_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.select_by(-1),
+            KeyCode::PageDown => self.select_by(page),
+            KeyCode::PageUp => self.select_by(-page),
+            KeyCode::Home | KeyCode::Char('g') => self.select_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.select_by(isize::MAX),
+            KeyCode::Char('/') => self.mode = Mode::Filter(InputLine::with(&self.filter)),
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.list_again();
+            }
+            KeyCode::Char('?') => {
+                let height = usize::from(self.layout().body().height);
+                let lines = help::lines().into_iter().map(Line::from).collect();
+                let view = LogView::new("keys".to_owned(), lines, height);
+                let of = Subject::Help;
+                self.mode = Mode::View { of, view };
+            }
+            KeyCode::Char('p') => match self.board.n_ended() {
+                0 => self.say(Ok("no task has ended".to_owned())),
+                n => self.mode = Mode::ConfirmPrune { n },
+            },
+            key => return self.on_task_key(key),
+        }
+        Vec::new()
+    }
+
+    /// A key for the selected task.
+    fn on_task_key(&mut self, key: KeyCode) -> Vec<Effect> {
+        let is_for_task = matches!(key, KeyCode::Enter)
+            || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'l' | 'e'));
+        let Some(listed) = self.selected_task() else {
+            if is_for_task {
+                self.say(Err("no task is selected".to_owned()));
+            }
+            return Vec::new();
+        };
+        let window = listed.task.window_id.clone();
+        let name = listed.task.window_name.clone();
+        let is_dead = listed.task.dead;
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the other keys mean nothing"
+        )]
+        match key {
+            KeyCode::Enter => return vec![Effect::Attach { window }],
+            KeyCode::Char('a') => {
+                let Some(prompt) = listed.waiting_for.clone() else {
+                    self.say(Err(format!("{name} asks for nothing; `s` sends it a line")));
+                    return Vec::new();
+                };
+                self.mode = Mode::Answer(Answer {
+                    window: window.clone(),
+                    name,
+                    prompt,
+                    line: InputLine::default(),
+                    is_secret: None,
+                    is_finished: false,
+                });
+                return vec![Effect::Explain { window }];
+            }
+            KeyCode::Char('s') if is_dead => {
+                self.say(Err(format!("{name} has ended, nothing can be sent to it")));
+            }
+            KeyCode::Char('s') => {
+                let line = InputLine::default();
+                self.mode = Mode::Send { window, name, line };
+            }
+            KeyCode::Char('x') => self.mode = Mode::ConfirmKill { window, name },
+            KeyCode::Char('l') => {
+                let of = Subject::Log(window.clone());
+                self.open(of, format!("log of {name}"));
+                return vec![Effect::ReadLog { window }];
+            }
+            KeyCode::Char('e') => {
+                let of = Subject::Explanation(window.clone());
+                self.open(of, format!("why {name} waits, or not"));
+                return vec![Effect::Explain { window }];
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Opens a view whose text follows.
+    fn open(&mut self, of: Subject, title: String) {
+        let view = LogView::new(title, vec![Line::from("reading…")], 1);
+        self.mode = Mode::View { of, view };
+    }
+
+    fn on_filter_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::Filter(line) = &mut self.mode else {
+            return Vec::new();
+        };
+        if key.code == KeyCode::Esc {
+            self.filter.clear();
+            self.mode = Mode::List;
+        } else if key.code == KeyCode::Enter {
+            self.mode = Mode::List;
+        } else if line.edit(key) {
+            self.filter = line.text();
+        } else if matches!(key.code, KeyCode::Up | KeyCode::Down) {
+            self.select_by(if key.code == KeyCode::Up { -1 } else { 1 });
+        }
+        self.list_again();
+        Vec::new()
+    }
+
+    fn on_answer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::Answer(answer) = &mut self.mode else {
+            return Vec::new();
+        };
+        if key.code == KeyCode::Esc {
+            self.mode = Mode::List;
+        } else if answer.is_finished {
+            // It is sent as soon as it is known whether it may be shown.
+        } else if key.code == KeyCode::Enter {
+            answer.is_finished = true;
+            if answer.is_secret.is_some() {
+                return self.send_answer();
+            }
+        } else {
+            answer.line.edit(key);
+        }
+        Vec::new()
+    }
+
+    fn send_answer(&mut self) -> Vec<Effect> {
+        let Mode::Answer(answer) = std::mem::replace(&mut self.mode, Mode::List) else {
+            return Vec::new();
+        };
+        let text = answer.line.text();
+        let input = if answer.is_secret == Some(true) {
+            TypedInput::Secret(SecretText(text))
+        } else {
+            TypedInput::Text(text)
+        };
+        vec![Effect::Send {
+            name: answer.name,
+            request: SendRequest {
+                task: answer.window,
+                input,
+                enter: true,
+                if_prompt: Some(answer.prompt),
+            },
+        }]
+    }
+
+    fn on_send_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::Send { line, .. } = &mut self.mode else {
+            return Vec::new();
+        };
+        if !matches!(key.code, KeyCode::Enter | KeyCode::Esc) {
+            line.edit(key);
+            return Vec::new();
+        }
+        let Mode::Send { window, name, line } = std::mem::replace(&mut self.mode, Mode::List)
+        else {
+            return Vec::new();
+        };
+        if key.code == KeyCode::Esc {
+            return Vec::new();
+        }
+        vec![Effect::Send {
+            name,
+            request: SendRequest {
+                task: window,
+                input: TypedInput::Text(line.text()),
+                enter: true,
+                if_prompt: None,
+            },
+        }]
+    }
+
+    fn on_confirm_key(&mut self, key: KeyCode) -> Vec<Effect> {
+        let mode = std::mem::replace(&mut self.mode, Mode::List);
+        let is_confirmed = matches!(key, KeyCode::Char('y' | 'Y'));
+        match mode {
+            Mode::ConfirmKill { window, name } if is_confirmed => {
+                vec![Effect::Kill { window, name }]
+            }
+            Mode::ConfirmPrune { .. } if is_confirmed => vec![Effect::Prune],
+            Mode::List
+            | Mode::Filter(_)
+            | Mode::Answer(_)
+            | Mode::Send { .. }
+            | Mode::ConfirmKill { .. }
+            | Mode::ConfirmPrune { .. }
+            | Mode::View { .. } => {
+                self.say(Ok("nothing was done".to_owned()));
+                Vec::new()
+            }
+        }
+    }
+
+    fn on_view_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::View { of, view } = &mut self.mode else {
+            return Vec::new();
+        };
+        if let Some(typed) = &mut view.typed {
+            if key.code == KeyCode::Enter {
+                let query = typed.text();
+                view.typed = None;
+                if !query.is_empty() && !view.search(&query) {
+                    self.say(Err(format!("no line has `{query}`")));
+                }
+            } else if key.code == KeyCode::Esc {
+                view.typed = None;
+            } else {
+                typed.edit(key);
+            }
+            return Vec::new();
+        }
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the other keys mean nothing"
+        )]
+        match key.code {
+            KeyCode::Char('q' | '?') | KeyCode::Esc => self.mode = Mode::List,
+            KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => view.go(Move::Down),
+            KeyCode::Up | KeyCode::Char('k') => view.go(Move::Up),
+            KeyCode::PageDown | KeyCode::Char(' ') => view.go(Move::PageDown),
+            KeyCode::PageUp => view.go(Move::PageUp),
+            KeyCode::Home | KeyCode::Char('g') => view.go(Move::Start),
+            KeyCode::End | KeyCode::Char('G') => view.go(Move::End),
+            KeyCode::Left | KeyCode::Char('h') => view.go(Move::Left),
+            KeyCode::Right => view.go(Move::Right),
+            KeyCode::Char('/') => view.typed = Some(InputLine::default()),
+            // As in less: the search went upwards, so `n` goes on upwards.
+            KeyCode::Char(key @ ('n' | 'N')) => {
+                let is_missing = view.has_query() && !view.search_again(key == 'N');
+                if is_missing {
+                    self.say(Err("no other line has it".to_owned()));
+                }
+            }
+            KeyCode::Char('l') => {
+                if let Subject::Log(window) = of {
+                    let window = window.clone();
+                    return vec![Effect::ReadLog { window }];
+                }
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    // What follows from a change.
+
+    fn select_by(&mut self, rows: isize) {
+        let Some(last) = self.rows.len().checked_sub(1) else {
+            return;
+        };
+        let at = self.selected_row().unwrap_or(0);
+        let at = at.saturating_add_signed(rows).min(last);
+        self.selected = Some(self.rows[at].clone());
+    }
+
+    fn selected_row(&self) -> Option<usize> {
+        let selected = self.selected.as_ref()?;
+        self.rows.iter().position(|row| row == selected)
+    }
+
+    /// Orders and filters the tasks. The same task stays selected; where it is gone, the one in its
+    /// row.
+    fn list_again(&mut self) {
+        let row = self.selected_row().unwrap_or(0);
+        self.rows = self.board.ordered(&self.filter);
+        if self.selected_row().is_none() {
+            let row = row.min(self.rows.len().saturating_sub(1));
+            self.selected = self.rows.get(row).cloned();
+        }
+    }
+
+    /// Brings the selection into view, and asks for its preview if it has changed.
+    fn settled(&mut self) -> Vec<Effect> {
+        let layout = self.layout();
+        let height = usize::from(layout.list.height).max(1);
+        if let Some(row) = self.selected_row() {
+            self.top = self.top.clamp(row.saturating_sub(height - 1), row);
+        }
+        self.top = self.top.min(self.rows.len().saturating_sub(height));
+        let selected = self.selected_task();
+        if layout.preview.height == 0 || selected == self.previewed.as_ref() {
+            return Vec::new();
+        }
+        let effect = selected.map(|listed| Effect::Preview {
+            window: listed.task.window_id.clone(),
+            is_full_screen: listed.task.alternate_on == Some(true),
+        });
+        self.previewed = selected.cloned();
+        effect.into_iter().collect()
+    }
+
+    /// Returns how many tasks are in each group, for groups that have any.
+    pub(super) fn counts(&self) -> Vec<(Group, usize)> {
+        let counts = Group::ALL.map(|group| (group, self.board.count(group)));
+        counts.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+}

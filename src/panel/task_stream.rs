@@ -1,0 +1,115 @@
+//! The tasks of a session as the daemon pushes them, across restarts of the daemon.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+
+use super::work::{ANSWERS_WITHIN, text_of};
+use crate::client::Client;
+use crate::ops::{OpsError, Session, SessionChoice, task_stream};
+use crate::wire::{LiveRecord, LsTask, StreamRecord};
+
+/// How long to wait before connecting again, at first and at most. Between failures it doubles.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// What the stream reports.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// It has begun. Requests go to this session.
+    Connected(Rc<Session>),
+    /// It has ended, and why.
+    Lost(String),
+    Tasks {
+        exists: bool,
+        is_complete: bool,
+        tasks: Vec<LsTask>,
+        removed: Vec<String>,
+    },
+}
+
+/// A stream that has begun.
+pub(super) struct TaskStream {
+    pub(super) session: Rc<Session>,
+    client: Client,
+}
+
+impl TaskStream {
+    /// Begins a stream. Starts a daemon if none runs.
+    pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, OpsError> {
+        let mut session = Session::named(choice)?;
+        session.settle().await?;
+        let (client, name) = task_stream(&session).await?;
+        session.name = name;
+        Ok(Self {
+            session: Rc::new(session),
+            client,
+        })
+    }
+}
+
+/// Reports the tasks until nothing listens any more. Connects again whenever the stream ends.
+pub(super) async fn follow(
+    choice: &SessionChoice,
+    first: TaskStream,
+    to: UnboundedSender<Incoming>,
+) {
+    let mut stream = first;
+    loop {
+        let TaskStream { session, client } = &mut stream;
+        if to.send(Incoming::Connected(Rc::clone(session))).is_err() {
+            return;
+        }
+        let why = read(client, &to).await;
+        if to.send(Incoming::Lost(why)).is_err() {
+            return;
+        }
+        let mut retry = FIRST_RETRY;
+        stream = loop {
+            sleep(retry).await;
+            retry = (retry * 2).min(LONGEST_RETRY);
+            let why = match timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await {
+                Ok(Ok(stream)) => break stream,
+                Ok(Err(error)) => text_of(&error),
+                Err(_) => "the daemon does not answer".to_owned(),
+            };
+            if to
+                .send(Incoming::Lost(format!("{why}; trying again")))
+                .is_err()
+            {
+                return;
+            }
+        };
+    }
+}
+
+/// Reads the stream to its end and returns why it ended.
+async fn read(client: &mut Client, to: &UnboundedSender<Incoming>) -> String {
+    loop {
+        let line = match client.line().await {
+            Ok(Some(line)) => line,
+            Ok(None) => return "the daemon has stopped; connecting again".to_owned(),
+            Err(error) => return format!("{error}; connecting again"),
+        };
+        // Lines of later versions are passed over.
+        if let Ok(StreamRecord::Live(LiveRecord::Tasks {
+            exists,
+            complete,
+            tasks,
+            removed,
+        })) = serde_json::from_str(&line)
+        {
+            let tasks = Incoming::Tasks {
+                exists,
+                is_complete: complete,
+                tasks,
+                removed,
+            };
+            if to.send(tasks).is_err() {
+                return String::new();
+            }
+        }
+    }
+}

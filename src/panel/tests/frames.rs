@@ -1,0 +1,160 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::{Color, Modifier};
+
+use super::*;
+use crate::panel::draw::draw;
+use crate::panel::state::{Report, Usage};
+
+fn terminal(state: &State) -> TestBackend {
+    let (width, height) = state.size;
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
+    terminal.backend().clone()
+}
+
+/// The frame's rows, without blanks at their ends.
+fn frame(state: &State) -> String {
+    let backend = terminal(state);
+    let buffer = backend.buffer();
+    let row = |y| {
+        let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+        let row: String = cells.collect();
+        row.trim_end().to_owned()
+    };
+    let rows: Vec<String> = (0..buffer.area.height).map(row).collect();
+    rows.join("\n") + "\n"
+}
+
+#[track_caller]
+fn check(state: &State, expected: &str) {
+    let found = frame(state);
+    assert!(found == expected, "found:\n{found}\nexpected:\n{expected}");
+}
+
+fn with_usage(size: (u16, u16)) -> State {
+    let mut state = state_with(size, mixed());
+    let usage = Usage {
+        cpu: Some(12),
+        memory: 345 << 20,
+    };
+    state.usage.insert("@5".to_owned(), usage);
+    state.on_report(Report::Preview {
+        window: "@4000".to_owned(),
+        lines: vec![
+            "Deploying \x1b[1;32mapi\x1b[m to production".to_owned(),
+            "  3 machines".to_owned(),
+            "Proceed? [y/N]".to_owned(),
+        ],
+    });
+    state
+}
+
+#[test]
+fn at_40_by_10() {
+    check(&with_usage((40, 10)), include_str!("frames/40x10.txt"));
+}
+
+#[test]
+fn at_80_by_24() {
+    check(&with_usage((80, 24)), include_str!("frames/80x24.txt"));
+}
+
+#[test]
+fn at_200_by_50() {
+    check(&with_usage((200, 50)), include_str!("frames/200x50.txt"));
+}
+
+#[test]
+fn an_answer_at_40_by_10() {
+    let mut state = with_usage((40, 10));
+    press(&mut state, "asecret");
+    // Until it is known whether it may be shown, it is not.
+    check(&state, include_str!("frames/answer.txt"));
+}
+
+#[test]
+fn the_help_at_40_by_10() {
+    let mut state = with_usage((40, 10));
+    press(&mut state, "?");
+    check(&state, include_str!("frames/help.txt"));
+}
+
+#[test]
+fn a_log_at_40_by_10() {
+    let mut state = with_usage((40, 10));
+    press(&mut state, "l");
+    state.on_report(Report::Log {
+        window: "@4000".to_owned(),
+        result: Ok((0..20)
+            .map(|n| format!("\x1b[3{}mline {n}", n % 8))
+            .collect()),
+    });
+    press(&mut state, "/line 17\n");
+    check(&state, include_str!("frames/log.txt"));
+}
+
+#[test]
+fn without_a_daemon_the_last_known_tasks_and_the_trouble_are_shown() {
+    let mut state = with_usage((40, 10));
+    state.on_lost("the daemon has stopped; connecting again".to_owned());
+    check(&state, include_str!("frames/lost.txt"));
+}
+
+#[test]
+fn without_a_session_it_says_how_to_start_one() {
+    let mut state = with_usage((40, 10));
+    state.on_tasks(false, false, Vec::new(), &["@5".to_owned()]);
+    state.on_tasks(false, true, Vec::new(), &[]);
+    check(&state, include_str!("frames/no-session.txt"));
+}
+
+#[test]
+fn groups_and_the_preview_have_their_colours() {
+    let backend = terminal(&with_usage((80, 24)));
+    let buffer = backend.buffer();
+    assert_eq!(buffer[(1, 2)].symbol(), "A");
+    assert_eq!(buffer[(1, 2)].fg, Color::Yellow);
+    assert_eq!(buffer[(1, 3)].fg, Color::Red);
+    let find = |text: &str| {
+        let rows = frame(&with_usage((80, 24)));
+        let y = rows.lines().position(|row| row.starts_with(text)).unwrap();
+        u16::try_from(y).unwrap()
+    };
+    let cell = &buffer[(10, find("Deploying"))];
+    assert_eq!((cell.symbol(), cell.fg), ("a", Color::Indexed(2)));
+    assert!(cell.modifier.contains(Modifier::BOLD));
+}
+
+#[test]
+fn a_secret_is_never_drawn() {
+    for size in [(40, 10), (200, 50)] {
+        let mut state = with_usage(size);
+        press(&mut state, "ahunter2");
+        assert!(!frame(&state).contains("hunter2"));
+        assert!(frame(&state).contains("•••••••"));
+    }
+}
+
+#[test]
+fn no_size_is_too_small_and_no_text_too_hostile() {
+    let hostile = TaskFields {
+        window_name: "日本語\u{301}👩‍👩‍👧 name that is long".to_owned(),
+        current_command: Some("👍🏽".repeat(100)),
+        output_preview: "ÄÖ\u{200d}한".repeat(100),
+        ..running(7, "")
+    };
+    let mut tasks = mixed();
+    tasks.push(listed(hostile));
+    for width in [1, 2, 20, 39, 61, 120] {
+        for height in [1, 2, 5, 16] {
+            for keys in ["", "a", "s", "x", "?", "/7", "l", "G"] {
+                let mut state = state_with((width, height), tasks.clone());
+                press(&mut state, keys);
+                terminal(&state);
+                state.on_lost("trouble".to_owned());
+                terminal(&state);
+            }
+        }
+    }
+}

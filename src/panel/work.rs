@@ -1,0 +1,112 @@
+//! Performs effects with the use cases.
+
+use std::error::Error;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::state::{Effect, Report};
+use crate::model::text;
+use crate::ops::{self, Attachment, Caller, OpsError, Session};
+
+/// How long daemon and tmux may take to answer.
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The maximum length of an error, in characters.
+const ERROR_CHARS: usize = 500;
+
+/// The result of an effect.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Report(Report),
+    /// The command that shows a task to the user.
+    Attach(Attachment),
+    Quit,
+}
+
+/// Performs an effect. Ends within a limited time.
+pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
+    let silent = || "daemon or tmux does not answer".to_owned();
+    let said = |result: Result<String, OpsError>| {
+        Outcome::Report(Report::Said(result.map_err(|error| text_of(&error))))
+    };
+    match effect {
+        Effect::Quit => Outcome::Quit,
+        Effect::Attach { window } => {
+            match limited(ops::attachment(&session, Some(&window))).await {
+                Some(Ok(attachment)) => Outcome::Attach(attachment),
+                Some(Err(error)) => said(Err(error)),
+                None => Outcome::Report(Report::Said(Err(silent()))),
+            }
+        }
+        Effect::Send { name, request } => {
+            match limited(ops::send(&mut session.for_request(), request)).await {
+                Some(result) => said(result.map(|()| format!("sent to {name}"))),
+                None => Outcome::Report(Report::Said(Err(silent()))),
+            }
+        }
+        Effect::Kill { window, name } => {
+            let mut session = session.for_request();
+            match limited(ops::kill(&mut session, Caller::user(), vec![window])).await {
+                Some(result) => said(result.map(|_| format!("killed {name}"))),
+                None => Outcome::Report(Report::Said(Err(silent()))),
+            }
+        }
+        Effect::Prune => match limited(ops::prune(&mut session.for_request())).await {
+            Some(result) => said(result.map(|tasks| match tasks.len() {
+                1 => "removed 1 task".to_owned(),
+                n => format!("removed {n} tasks"),
+            })),
+            None => Outcome::Report(Report::Said(Err(silent()))),
+        },
+        Effect::Explain { window } => {
+            let result = match limited(ops::explain(&mut session.for_request(), &window)).await {
+                Some(Ok(explanation)) => {
+                    let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
+                    Ok((Box::new(explanation), lines))
+                }
+                Some(Err(error)) => Err(text_of(&error)),
+                None => Err(silent()),
+            };
+            Outcome::Report(Report::Explained { window, result })
+        }
+        Effect::ReadLog { window } => {
+            let result = match limited(ops::whole_log(&session, window.clone())).await {
+                Some(result) => result.map_err(|error| text_of(&error)),
+                None => Err(silent()),
+            };
+            Outcome::Report(Report::Log { window, result })
+        }
+        Effect::Preview {
+            window,
+            is_full_screen,
+        } => {
+            let preview = limited(ops::preview(&session, window.clone(), is_full_screen)).await;
+            // A pane that has just gone has no preview; the next record of the daemon says so.
+            let lines = preview.and_then(Result::ok).unwrap_or_default();
+            Outcome::Report(Report::Preview { window, lines })
+        }
+    }
+}
+
+/// Returns a result, or `None` when it takes too long.
+async fn limited<T>(work: impl Future<Output = T>) -> Option<T> {
+    timeout(ANSWERS_WITHIN, work).await.ok()
+}
+
+/// Returns an error with its causes and what to do about it, as one line.
+pub(super) fn text_of(error: &OpsError) -> String {
+    let mut why = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        why.push_str(": ");
+        why.push_str(&error.to_string());
+        cause = error.source();
+    }
+    if let Some(hint) = error.hint() {
+        why.push_str("; ");
+        why.push_str(&hint);
+    }
+    text::one_line(why.as_bytes(), ERROR_CHARS)
+}

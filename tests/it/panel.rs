@@ -1,0 +1,169 @@
+//! `panel`, in a real terminal: a pane of another tmux server.
+
+use rustix::process::{Signal, kill_process};
+
+use crate::support::{World, events, pid};
+
+/// The pane in which the panel runs.
+const TERMINAL: [&str; 2] = ["-L", "terminal"];
+
+/// Runs the panel in a terminal of this size. When it ends, the terminal shows its exit code.
+fn open(world: &World, columns: &str, rows: &str) {
+    let line = format!(
+        "env -u TMUX '{}' panel; echo code-$?; exec cat",
+        World::program().display()
+    );
+    let size = ["new-session", "-d", "-x", columns, "-y", rows, &line];
+    world.tmux([&TERMINAL, size.as_slice()].concat());
+}
+
+fn shown(world: &World) -> String {
+    world.tmux([&TERMINAL, ["capture-pane", "-p"].as_slice()].concat())
+}
+
+#[track_caller]
+fn until_shown(world: &World, text: &str) {
+    world.until_true(
+        &format!("the panel shows {text}:\n{}", shown(world)),
+        || shown(world).contains(text),
+    );
+}
+
+/// The first word of each row of the list: the group, except for the selected row's mark.
+fn groups(world: &World) -> Vec<String> {
+    let shown = shown(world);
+    let words = shown.lines().filter_map(|row| {
+        let row = row.strip_prefix('>').unwrap_or(row);
+        let word = row.split_whitespace().next()?;
+        ["ASK", "FAILED", "DONE", "RUNNING"]
+            .contains(&word)
+            .then(|| word.to_owned())
+    });
+    words.collect()
+}
+
+fn press(world: &World, keys: &[&str]) {
+    world.tmux([&TERMINAL, ["send-keys"].as_slice(), keys].concat());
+}
+
+fn close(world: &World) {
+    world.tmux([&TERMINAL, ["kill-server"].as_slice()].concat());
+}
+
+fn is_full_screen(world: &World) -> bool {
+    let ask = ["display-message", "-p", "#{alternate_on}"];
+    world.tmux([&TERMINAL, ask.as_slice()].concat()) == "1"
+}
+
+#[test]
+fn a_prompt_is_answered_and_a_task_is_killed() {
+    let world = World::new();
+    world.run(
+        "deploy",
+        "printf 'Proceed? [y/N] '; read -r word; echo got-$word; exec sleep 1000",
+    );
+    world.run("build", "echo compiling; exit 3");
+    world.run("server", "exec sleep 1000");
+    world.run("lint", "echo clean");
+    world.until_delivered("exited", "build");
+    world.until_delivered("exited", "lint");
+    world.until_delivered("input", "deploy");
+    open(&world, "80", "24");
+    world.until_true("all groups are shown in order", || {
+        groups(&world) == ["ASK", "FAILED", "DONE", "RUNNING"]
+    });
+    until_shown(&world, "exit 3: compiling");
+    press(&world, &["a"]);
+    until_shown(&world, "deploy asks: Proceed? [y/N]");
+    press(&world, &["y", "Enter"]);
+    until_shown(&world, "sent to deploy");
+    until_shown(&world, "got-y");
+    world.until_true("nothing asks", || {
+        groups(&world) == ["FAILED", "DONE", "RUNNING", "RUNNING"]
+    });
+
+    press(&world, &["/"]);
+    press(&world, &["-l", "server"]);
+    world.until_true("only it is listed", || groups(&world) == ["RUNNING"]);
+    press(&world, &["Enter"]);
+    press(&world, &["x"]);
+    until_shown(&world, "Kill server and remove its window? y/n");
+    press(&world, &["y"]);
+    until_shown(&world, "killed server");
+    let records = world.until_delivered("disappeared", "server");
+    let gone = events(&records)
+        .into_iter()
+        .find(|event| event["type"] == "disappeared");
+    assert_eq!(gone.unwrap()["reason"], "userKilled");
+
+    press(&world, &["Escape"]);
+    world.until_true("the others are listed", || groups(&world).len() == 3);
+    let size = ["resize-window", "-x", "40", "-y", "10"];
+    world.tmux([&TERMINAL, size.as_slice()].concat());
+    until_shown(&world, "FAIL build");
+    press(&world, &["q"]);
+    until_shown(&world, "code-0");
+    assert!(!is_full_screen(&world));
+    close(&world);
+}
+
+#[test]
+fn it_says_that_the_daemon_is_gone_and_comes_back() {
+    let mut world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    open(&world, "80", "24");
+    until_shown(&world, "RUNNING api");
+    world.kill_daemon();
+    until_shown(&world, "no daemon runs for session `work`");
+    // What was known stays.
+    until_shown(&world, "RUNNING api");
+    world.daemon();
+    world.run("web", "exec sleep 1000");
+    until_shown(&world, "RUNNING web");
+    until_shown(&world, "LAST LINE");
+    // The session goes, and another one of its name comes.
+    world.task(["kill-all", "--yes"]).ok();
+    until_shown(&world, "There is no session `work`.");
+    world.run("later", "exec sleep 1000");
+    until_shown(&world, "RUNNING later");
+    close(&world);
+}
+
+#[test]
+fn it_starts_the_daemon() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    open(&world, "80", "24");
+    until_shown(&world, "RUNNING api");
+    world.daemon_status();
+    close(&world);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_restores_the_terminal() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    open(&world, "80", "24");
+    until_shown(&world, "RUNNING api");
+    assert!(is_full_screen(&world));
+    let ask = ["display-message", "-p", "#{pane_pid}"];
+    let shell = world.tmux([&TERMINAL, ask.as_slice()].concat());
+    let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+    let panel = children.unwrap();
+    kill_process(pid(panel.trim().parse().unwrap()), Signal::TERM).unwrap();
+    until_shown(&world, "code-143");
+    assert!(!is_full_screen(&world));
+    close(&world);
+}
+
+#[test]
+fn without_a_terminal_it_says_so() {
+    let world = World::new();
+    world.task(["panel"]).fails(
+        1,
+        "tmux-task: panel: this is not a terminal\nhint: `tmux-task ls` prints the tasks",
+    );
+}
