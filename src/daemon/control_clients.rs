@@ -18,8 +18,9 @@ use crate::tmux::{
 /// notices that they are not read.
 const MAX_QUEUED: usize = 4096;
 
-/// The control clients of a session. As few as possible, attached as rarely as possible: tmux 3.3a
-/// can crash when the current window changes while one is attaching.
+/// The control clients of a session. As few as possible, attached as rarely as possible, and never
+/// while an earlier one leaves: tmux up to 3.5a can crash when a client detaches or the current
+/// window changes while one is attaching.
 #[derive(Debug)]
 pub(super) struct ControlClients {
     /// Runs commands, and reports windows, sessions and which panes print. It is never behind the
@@ -44,6 +45,8 @@ impl ControlClients {
     ) -> Result<Self, TmuxError> {
         // tmux can crash when a session is created or ended while a control client connects.
         let lock = paths.lock_server().await;
+        let mut apart = Connection::OneShot(server);
+        tmux::end_clients_left_behind(&mut apart, session, &[]).await?;
         let (waiter, main) = tokio::try_join!(
             server.wait_on(session),
             server.attach(session, Output::Reported),
@@ -63,11 +66,15 @@ impl ControlClients {
 
     /// Stores in tmux which clients are ours, for a daemon that has to clean up after this one.
     async fn note_own(&mut self) -> Result<(), TmuxError> {
-        let follower = self.follower.as_ref().and_then(OutputFollower::pid);
-        let pids = [self.main.pid(), self.waiter.pid(), follower];
-        let pids: Vec<u32> = pids.into_iter().flatten().collect();
+        let pids = self.pids();
         let mut connection = Connection::Attached(&mut self.main);
         tmux::own_clients(&mut connection, self.session, &pids).await
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        let follower = self.follower.as_ref().and_then(OutputFollower::pid);
+        let pids = [self.main.pid(), self.waiter.pid(), follower];
+        pids.into_iter().flatten().collect()
     }
 
     /// Resolves when a hook or tmux reports a relevant change.
@@ -182,6 +189,9 @@ impl ControlClients {
     ) -> Result<PaneReading, TmuxError> {
         if self.follower.is_none() {
             let lock = paths.lock_server().await;
+            let ours = self.pids();
+            let mut connection = Connection::Attached(&mut self.main);
+            tmux::end_clients_left_behind(&mut connection, self.session, &ours).await?;
             let client = server.attach(self.session, Output::Reported).await?;
             drop(lock);
             self.follower = Some(OutputFollower::new(client));

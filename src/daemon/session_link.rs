@@ -9,7 +9,7 @@ mod window_options;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 pub(super) use self::look::LinkLook;
 
@@ -31,6 +31,9 @@ use crate::tmux::{self, Connection, History, Memory, Server, TmuxError};
 
 /// The delay between two attempts to attach, initial and maximum.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How long to wait for other daemons of the server that attach, before the clients leave.
+const LOCK_LIMIT: Duration = Duration::from_millis(500);
 
 /// Looks at one task session.
 #[derive(Debug)]
@@ -333,7 +336,10 @@ impl SessionLink {
             }
         }
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
+            // Not while another daemon attaches, unless that takes too long.
+            let lock = timeout(LOCK_LIMIT, self.paths.lock_server()).await;
             clients.close().await;
+            drop(lock);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Locks among all processes of this program that one user runs.
 //!
-//! The lock of a tmux server separates attaching from creating and ending sessions: tmux 3.3a, and
-//! possibly other versions, crashes with all its sessions when a session is created or ended at the
-//! moment in which a control client connects. The lock of a task session separates launches, so
+//! The lock of a tmux server separates attaching from creating and ending sessions and from
+//! detaching: tmux up to 3.5a crashes with all its sessions when a session is created or ended, or a
+//! client detaches, at the moment in which a control client connects. The lock of a task session separates launches, so
 //! that each run has been observed before the next one replaces it.
 
 use std::fs::File;

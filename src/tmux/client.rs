@@ -57,8 +57,8 @@ enum ConnectionState {
 impl Server {
     /// Attaches a control client to the session. It is ignored for the size of windows.
     ///
-    /// To be used rarely: tmux up to 3.3a at least crashes when a session is created or ended, or
-    /// the current window changes, at the moment in which a control client connects.
+    /// To be used rarely: tmux up to 3.5a crashes when a session is created or ended, the current
+    /// window changes or a client detaches, at the moment in which a control client connects.
     ///
     /// # Errors
     ///

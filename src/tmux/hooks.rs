@@ -23,7 +23,7 @@ const DEATHS: &str = "@tmux_task_deaths";
 const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// A session option with the control clients of the session's daemon, for its successor in case it
 /// is killed.
-const CLIENTS: &str = "@tmux_task_clients";
+pub(super) const CLIENTS: &str = "@tmux_task_clients";
 pub(super) const BELL_HOOK: &str = "alert-bell[9010]";
 pub(super) const DEATH_HOOK: &str = "pane-died[9011]";
 pub(super) const LINK_HOOK: &str = "window-linked[9012]";
@@ -100,50 +100,6 @@ pub(crate) async fn install(
         .run(&[&formats[..], &commands].concat())
         .await
         .map(drop)
-}
-
-/// Stores the control clients of the session's daemon, and ends those left behind by a daemon that
-/// was killed: tmux can keep them, and itself with them, for ever.
-///
-/// # Errors
-///
-/// When tmux refuses.
-pub(crate) async fn own_clients(
-    connection: &mut Connection<'_>,
-    session: SessionId,
-    pids: &[u32],
-) -> Result<(), TmuxError> {
-    let target = format!("{session}:");
-    let ours: Vec<String> = pids.iter().map(ToString::to_string).collect();
-    let commands = [
-        Command::new("show-options").args(["-qv", "-t", &target, CLIENTS]),
-        Command::new("set-option").args(["-t", &target, CLIENTS, &ours.join(" ")]),
-    ];
-    let frames = connection.run(&commands).await?;
-    let before = frames
-        .first()
-        .map(crate::protocol::Frame::text)
-        .unwrap_or_default();
-    for pid in before.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-        if !pids.contains(&pid) && is_control_client(pid) {
-            tracing::info!(pid, "ending a control client that was left behind");
-            if let Some(pid) = process(pid)
-                && let Err(error) = kill_process(pid, Signal::TERM)
-            {
-                tracing::debug!(%error, "could not end it");
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether this process is one of our control clients, as far as the system reports (Linux): its
-/// pid may have been reused.
-fn is_control_client(pid: u32) -> bool {
-    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
-        let mut words = line.split(|byte| *byte == 0);
-        words.any(|word| word == b"-C") && words.any(|word| word == b"attach-session")
-    })
 }
 
 /// Clears the death record after its deaths were reported. A record that has grown since is not
@@ -315,7 +271,7 @@ pub(crate) fn nudge(server_pid: u32) {
     }
 }
 
-fn is_alive(pid: u32) -> bool {
+pub(super) fn is_alive(pid: u32) -> bool {
     match process(pid).map(test_kill_process) {
         None => false,
         Some(Ok(())) => true,
@@ -324,7 +280,7 @@ fn is_alive(pid: u32) -> bool {
     }
 }
 
-fn process(pid: u32) -> Option<Pid> {
+pub(super) fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 

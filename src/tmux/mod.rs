@@ -22,6 +22,7 @@ mod look_memory;
 mod nonce;
 mod one_shot;
 mod output;
+mod own_clients;
 mod ownership;
 mod probe;
 mod quoted;
@@ -47,9 +48,7 @@ pub(crate) use error::TmuxError;
 pub(crate) use gate::Gate;
 pub(crate) use hook_check::{HookFault, check_hooks, server_version};
 pub(crate) use hook_wakeups::{Callers, HookWakeups};
-pub(crate) use hooks::{
-    forget_deaths, install, nudge, own_clients, prepare_windows, uninstall, write_runs,
-};
+pub(crate) use hooks::{forget_deaths, install, nudge, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
 pub(crate) use launch::{Launch, find_launched, launch, launch_in};
@@ -57,6 +56,7 @@ pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_memory::{Extent, Memory};
 pub(crate) use output::{History, Style, UnsentOutput, follow_output, read_log, read_output};
+pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
 pub(crate) use probe::Probe;
 pub(crate) use script::CommandWords;

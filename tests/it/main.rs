@@ -12,6 +12,7 @@ mod attaching;
 mod codex;
 mod commands;
 mod consumers;
+mod control_clients;
 mod crashes;
 mod daemon;
 mod descriptors;
