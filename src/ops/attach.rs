@@ -6,9 +6,15 @@ use std::process::Command;
 use super::error::OpsError;
 use super::lookup;
 use super::session::Session;
+use crate::model::SessionId;
+use crate::tmux::{self, Viewer};
 
-/// The variable in which tmux names its server to the programs in its panes.
+/// The variable in which tmux names its server and a session to the programs in its panes and
+/// popups.
 const TMUX: &str = "TMUX";
+
+/// The variable in which tmux names a pane to its programs. Programs in a popup have none.
+const TMUX_PANE: &str = "TMUX_PANE";
 
 /// The command that shows a session to the user.
 #[derive(Debug)]
@@ -18,6 +24,15 @@ pub(crate) struct Attachment {
     /// Whether it needs the caller's terminal, and ends when the user detaches. Otherwise the
     /// caller's tmux client switches to the session.
     pub(crate) takes_terminal: bool,
+    /// Whether the caller is in a popup of tmux, which covers what the client switches to.
+    pub(crate) is_covered: bool,
+}
+
+/// The tmux server that the caller's terminal belongs to.
+struct Surroundings {
+    socket: PathBuf,
+    /// The session of the caller's pane, or from which its popup was opened.
+    session: Option<SessionId>,
 }
 
 /// Returns the command that shows a session, or one of its tasks.
@@ -33,32 +48,80 @@ pub(crate) async fn attachment(
         Some(name) => format!("={}:{}", session.name, look.find_task(name)?.window),
         None => format!("={}:", session.name),
     };
-    let takes_terminal = match surrounding_server() {
-        None => true,
-        Some(socket) if is_same_file(&socket, session.server.socket()) => false,
-        Some(socket) => return Err(OpsError::OtherServer(socket)),
-    };
     let mut command = Command::new(session.server.program());
     command.arg("-S").arg(session.server.socket());
-    command.arg(if takes_terminal {
-        "attach-session"
-    } else {
-        "switch-client"
-    });
+    let surroundings = surroundings();
+    match &surroundings {
+        None => {
+            command.arg("attach-session");
+        }
+        Some(around) if is_same_file(&around.socket, session.server.socket()) => {
+            command.arg("switch-client");
+            // tmux itself might choose a control client, such as the daemon's.
+            let viewers = tmux::list_viewers(&mut session.connection()).await?;
+            if let Some(viewer) = user_of(&viewers, around.session) {
+                command.args(["-c", &viewer.name]);
+            }
+        }
+        Some(around) => return Err(OpsError::OtherServer(around.socket.clone())),
+    }
     command.args(["-t", &target]);
     Ok(Attachment {
         command,
-        takes_terminal,
+        takes_terminal: surroundings.is_none(),
+        is_covered: surroundings.is_some() && lookup(TMUX_PANE).is_none_or(|pane| pane.is_empty()),
     })
 }
 
-/// Returns the socket of the tmux server that the caller's terminal is a pane of.
-fn surrounding_server() -> Option<PathBuf> {
+/// Returns the terminal that the user has used last, of those that show this session if there are
+/// any.
+fn user_of(viewers: &[Viewer], session: Option<SessionId>) -> Option<&Viewer> {
+    viewers
+        .iter()
+        .max_by_key(|viewer| (Some(viewer.session) == session, viewer.last_used))
+}
+
+/// Returns what tmux says of the caller's terminal; `None` outside tmux.
+fn surroundings() -> Option<Surroundings> {
     let value = lookup(TMUX)?.into_string().ok()?;
-    let (socket, _) = value.split_once(',')?;
-    (!socket.is_empty()).then(|| socket.into())
+    // The path may have commas.
+    let mut fields = value.rsplitn(3, ',');
+    let session = fields.next().and_then(|number| number.parse().ok());
+    let socket = fields.nth(1).filter(|socket| !socket.is_empty())?;
+    Some(Surroundings {
+        socket: socket.into(),
+        session: session.map(SessionId),
+    })
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::WindowId;
+
+    #[test]
+    fn the_terminal_in_the_callers_session_switches_else_the_one_used_last() {
+        let viewer = |name: &str, session: u32, last_used: i64| Viewer {
+            name: name.to_owned(),
+            session: SessionId(session),
+            window: WindowId(1),
+            last_used,
+            is_focused: true,
+            wants_notices: false,
+        };
+        let viewers = [viewer("a", 1, 50), viewer("b", 2, 70), viewer("c", 1, 60)];
+        let name = |session: Option<u32>| {
+            let found = user_of(&viewers, session.map(SessionId));
+            found.map(|viewer| viewer.name.as_str())
+        };
+        assert_eq!(name(Some(1)), Some("c"));
+        assert_eq!(name(Some(2)), Some("b"));
+        assert_eq!(name(Some(3)), Some("b"));
+        assert_eq!(name(None), Some("b"));
+        assert_eq!(user_of(&[], None), None);
+    }
 }

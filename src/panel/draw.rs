@@ -11,7 +11,8 @@ use ratatui::text::{Line, Span};
 
 use super::board::Group;
 use super::log_view::LogView;
-use super::state::{Mode, State};
+use super::mode::Mode;
+use super::state::State;
 use crate::terminal::{columns_of, fitted, split_at_column};
 
 /// The style of titles.

@@ -6,15 +6,18 @@
 mod board;
 mod colours;
 mod draw;
+mod effect;
 mod help;
 mod input_line;
 mod layout;
 mod log_view;
+mod mode;
 mod run;
 mod screen;
 mod state;
 mod task_stream;
 mod work;
+mod wrap;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Runs the panel: events in, effects performed, frames out.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::io;
 use std::pin::pin;
 use std::process::Stdio;
@@ -14,8 +15,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
+use super::effect::Effect;
 use super::screen::Screen;
-use super::state::{Effect, State, Usage};
+use super::state::{State, Usage};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, Outcome, perform};
 use crate::clock;
@@ -75,7 +77,7 @@ pub(crate) async fn run<T>(
         // Nothing is lost when one of these is dropped: all but the timers are kept.
         tokio::select! {
             ended = &mut stop => return Ok(Some(ended)),
-            event = panel.events.next() => match event {
+            event = next_event(&mut panel.events) => match event {
                 Some(event) => panel.on_event(event?),
                 // The terminal is gone.
                 None => return Ok(None),
@@ -97,7 +99,8 @@ pub(crate) async fn run<T>(
 struct Panel {
     state: State,
     screen: Screen,
-    events: EventStream,
+    /// What the user does; `None` while another program has the terminal.
+    events: Option<EventStream>,
     /// Where requests go.
     session: Rc<Session>,
     work: FuturesUnordered<LocalBoxFuture<'static, Outcome>>,
@@ -121,7 +124,7 @@ impl Panel {
         Ok(Self {
             state,
             screen,
-            events: EventStream::new(),
+            events: Some(EventStream::new()),
             session,
             work: FuturesUnordered::new(),
             preview: None,
@@ -262,12 +265,17 @@ impl Panel {
         let Attachment {
             command,
             takes_terminal,
+            is_covered,
         } = attachment;
         let mut command = tokio::process::Command::from(command);
         if !takes_terminal {
             let output = command.stdin(Stdio::null()).output().await;
             let result = match output {
-                Ok(output) if output.status.success() => return Ok(()),
+                Ok(output) if output.status.success() => {
+                    // The popup goes, so that the user sees the window.
+                    self.has_quit = is_covered;
+                    return Ok(());
+                }
                 Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
                 Err(error) => format!("could not start tmux: {error}"),
             };
@@ -275,11 +283,12 @@ impl Panel {
             return Ok(());
         }
         // The keys are tmux's until the user detaches.
-        drop(std::mem::take(&mut self.events));
+        // A second stream would wait until the thread of the first one has read a key.
+        self.events = None;
         self.screen.leave();
         let status = command.status().await;
         self.screen.enter()?;
-        self.events = EventStream::new();
+        self.events = Some(EventStream::new());
         let effects = self.state.on_size(self.screen.size()?);
         self.begin(effects);
         if let Err(error) = status {
@@ -287,6 +296,14 @@ impl Panel {
                 .say(Err(format!("could not start tmux: {error}")));
         }
         Ok(())
+    }
+}
+
+/// Returns what the user does next; `None` when the terminal is gone.
+async fn next_event(events: &mut Option<EventStream>) -> Option<io::Result<Event>> {
+    match events {
+        Some(events) => events.next().await,
+        None => pending().await,
     }
 }
 

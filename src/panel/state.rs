@@ -10,117 +10,21 @@ use ratatui::text::Line;
 
 use super::board::{Board, Group};
 use super::colours::coloured;
+use super::effect::{Effect, Report};
 use super::help;
 use super::input_line::InputLine;
 use super::layout::Layout;
 use super::log_view::{LogView, Move};
+use super::mode::{Answer, Mode, Subject};
+use super::wrap::wrapped;
 use crate::model::Millis;
 use crate::wire::{Explanation, LsTask, SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
 const WHEEL: usize = 3;
 
-/// What the panel does besides drawing.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Quit,
-    /// Show this window in the user's terminal.
-    Attach {
-        window: String,
-    },
-    /// Type into a task.
-    Send {
-        /// The task's name.
-        name: String,
-        request: SendRequest,
-    },
-    /// End the task.
-    Kill {
-        window: String,
-        name: String,
-    },
-    /// Remove the tasks that have ended.
-    Prune,
-    /// Find out why the task is or is not judged to wait.
-    Explain {
-        window: String,
-    },
-    /// Read the task's output.
-    ReadLog {
-        window: String,
-    },
-    /// Read the end of the task's output.
-    Preview {
-        window: String,
-        is_full_screen: bool,
-    },
-}
-
-/// The result of an effect. An error is one line.
-#[derive(Debug)]
-pub(super) enum Report {
-    /// It was done, or not, and there is something to say.
-    Said(Result<String, String>),
-    Explained {
-        window: String,
-        result: Result<(Box<Explanation>, Vec<String>), String>,
-    },
-    Log {
-        window: String,
-        result: Result<Vec<String>, String>,
-    },
-    Preview {
-        window: String,
-        lines: Vec<String>,
-    },
-}
-
-/// What the keys mean.
-#[derive(Debug)]
-pub(super) enum Mode {
-    /// They choose a task and what to do with it.
-    List,
-    /// They change the filter.
-    Filter(InputLine),
-    /// They are the answer to a prompt.
-    Answer(Answer),
-    /// They are a line for a task.
-    Send {
-        window: String,
-        name: String,
-        line: InputLine,
-    },
-    /// They say whether to end this task.
-    ConfirmKill { window: String, name: String },
-    /// They say whether to remove this many tasks.
-    ConfirmPrune { n: usize },
-    /// They move in a text.
-    View { of: Subject, view: LogView },
-}
-
-/// An answer that is being typed.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) window: String,
-    pub(super) name: String,
-    /// The prompt that was shown when the user chose to answer.
-    pub(super) prompt: String,
-    pub(super) line: InputLine,
-    /// Whether it must not be shown; `None` until that is known.
-    pub(super) is_secret: Option<bool>,
-    /// Whether the user has finished it before that was known.
-    is_finished: bool,
-}
-
-/// What a text is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Subject {
-    Help,
-    /// Why this window waits.
-    Explanation(String),
-    /// The log of this window.
-    Log(String),
-}
+/// How many rows a question or a message has at most.
+const FOOTER_ROWS: usize = 3;
 
 /// A short message to the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -185,15 +89,21 @@ impl State {
     }
 
     pub(super) fn layout(&self) -> Layout {
-        let footer = match self.mode {
-            Mode::Answer(_) | Mode::Send { .. } => 2,
-            Mode::List
-            | Mode::Filter(_)
-            | Mode::ConfirmKill { .. }
-            | Mode::ConfirmPrune { .. }
-            | Mode::View { .. } => 1,
+        let rows = self.footer_text().len() + usize::from(self.mode.typed().is_some());
+        Layout::of(self.size, u16::try_from(rows.max(1)).unwrap_or(u16::MAX))
+    }
+
+    /// Returns the rows of the footer that ask or tell the user something; none where it shows the
+    /// keys, or only what is typed.
+    pub(super) fn footer_text(&self) -> Vec<String> {
+        // A column on each side is free.
+        let columns = usize::from(self.size.0).saturating_sub(2);
+        let text = match (&self.message, self.mode.question()) {
+            (_, Some(question)) => question,
+            (Some(message), None) if self.mode.typed().is_none() => message.text.clone(),
+            (Some(_) | None, None) => return Vec::new(),
         };
-        Layout::of(self.size, footer)
+        wrapped(&text, columns, FOOTER_ROWS)
     }
 
     pub(super) fn selected_task(&self) -> Option<&LsTask> {
@@ -248,9 +158,13 @@ impl State {
                 Ok(lines) => self.fill(&Subject::Log(window), coloured(&lines), true),
                 Err(error) => self.fail(&Subject::Log(window), error),
             },
-            Report::Explained { window, result } => return self.on_explained(window, result),
+            Report::Explained { window, result } => {
+                let mut effects = self.on_explained(window, result);
+                effects.extend(self.settled());
+                return effects;
+            }
         }
-        Vec::new()
+        self.settled()
     }
 
     fn on_explained(
@@ -464,7 +378,11 @@ impl State {
             KeyCode::Enter => return vec![Effect::Attach { window }],
             KeyCode::Char('a') => {
                 let Some(prompt) = listed.waiting_for.clone() else {
-                    self.say(Err(format!("{name} asks for nothing; `s` sends it a line")));
+                    self.say(Err(if is_dead {
+                        format!("{name} has ended and asks for nothing")
+                    } else {
+                        format!("{name} asks for nothing; `s` sends it a line")
+                    }));
                     return Vec::new();
                 };
                 self.mode = Mode::Answer(Answer {

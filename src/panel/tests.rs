@@ -5,7 +5,8 @@ mod transitions;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Effect, State};
+use super::effect::Effect;
+use super::state::State;
 use crate::wire::{LsTask, TaskFields};
 
 /// When frames are drawn, in milliseconds since 1970.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::state::{Effect, Report};
+use super::effect::{Effect, Report};
 use crate::model::text;
 use crate::ops::{self, Attachment, Caller, OpsError, Session};
 

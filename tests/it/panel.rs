@@ -107,6 +107,56 @@ fn a_prompt_is_answered_and_a_task_is_killed() {
     close(&world);
 }
 
+/// The sessions and windows that terminals of the world's server show.
+fn viewed(world: &World) -> Vec<String> {
+    let format = "#{client_control_mode}#{client_session} #{window_name}";
+    let clients = world.tmux(["list-clients", "-F", format]);
+    let terminals = clients.lines().filter_map(|line| line.strip_prefix('0'));
+    terminals.map(str::to_owned).collect()
+}
+
+#[test]
+fn enter_shows_the_window_until_the_user_detaches() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.run("web", "exec sleep 1000");
+    open(&world, "80", "24");
+    until_shown(&world, "RUNNING web");
+    press(&world, &["j", "Enter"]);
+    world.until_true("the terminal shows web", || viewed(&world) == ["work web"]);
+    press(&world, &["C-b", "d"]);
+    until_shown(&world, "RUNNING web");
+    assert_eq!(viewed(&world), [""; 0]);
+    press(&world, &["q"]);
+    until_shown(&world, "code-0");
+    close(&world);
+}
+
+#[test]
+fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
+    let panel = format!("'{}' -s work panel", World::program().display());
+    let popup = ["display-popup", "-E", "-w", "90%", "-h", "90%", &panel];
+    world.tmux([["bind-key", "T"].as_slice(), &popup].concat());
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
+    let size = ["new-session", "-d", "-x", "80", "-y", "24", &attach];
+    world.tmux([&TERMINAL, size.as_slice()].concat());
+    world.until_true("the terminal shows home", || {
+        viewed(&world) == ["home desk"]
+    });
+    press(&world, &["C-b", "T"]);
+    until_shown(&world, "RUNNING api");
+    press(&world, &["Enter"]);
+    world.until_true("the terminal shows api", || viewed(&world) == ["work api"]);
+    world.until_true("the popup is gone", || {
+        !shown(&world).contains("RUNNING api")
+    });
+    close(&world);
+}
+
 #[test]
 fn it_says_that_the_daemon_is_gone_and_comes_back() {
     let mut world = World::new();

@@ -6,78 +6,58 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::{FAINT, put, row};
 use crate::panel::input_line::InputLine;
-use crate::panel::state::{Answer, Mode, State, Subject};
+use crate::panel::mode::{Mode, Subject};
+use crate::panel::state::State;
 use crate::terminal::columns_of;
 
 const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
 
 /// Draws the footer. Returns where the cursor is, if the user types.
 pub(super) fn draw(buffer: &mut Buffer, area: Rect, state: &State) -> Option<Position> {
-    let first = row(area, 0);
-    let line = |buffer: &mut Buffer, text: &str, style: Style| {
-        put(buffer, first, 1, usize::from(first.width), text, style);
-        None
+    let line = |buffer: &mut Buffer, y: usize, text: &str, style: Style| {
+        put(
+            buffer,
+            row(area, y),
+            1,
+            usize::from(area.width),
+            text,
+            style,
+        );
     };
-    match &state.mode {
-        Mode::Answer(answer) => {
-            line(buffer, &question(answer), QUESTION);
-            let is_shown = answer.is_secret == Some(false);
-            return typed(buffer, row(area, 1), "> ", &answer.line, is_shown);
-        }
-        Mode::Send {
-            name, line: input, ..
-        } => {
-            line(buffer, &format!("A line for {name} (Esc: no)"), QUESTION);
-            return typed(buffer, row(area, 1), "> ", input, true);
-        }
-        Mode::Filter(input) => return typed(buffer, first, "/", input, true),
-        Mode::ConfirmKill { name, .. } => {
-            let text = format!("Kill {name} and remove its window? y/n");
-            return line(buffer, &text, QUESTION);
-        }
-        Mode::ConfirmPrune { n } => {
-            let tasks = if *n == 1 { "task" } else { "tasks" };
-            let text = format!("Remove {n} ended {tasks}? y/n");
-            return line(buffer, &text, QUESTION);
-        }
-        Mode::View { view, .. } if view.typed.is_some() => {
-            return typed(buffer, first, "/", view.typed.as_ref()?, true);
-        }
-        Mode::List | Mode::View { .. } => {}
-    }
-    if let Some(message) = &state.message {
-        let style = if message.is_error {
-            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
-        } else {
-            Style::new()
-        };
-        return line(buffer, &message.text, style);
-    }
-    let text = match &state.mode {
-        Mode::View { of, view } => {
-            let keys = match of {
-                Subject::Log(_) => "j k  / search  n N  l reload  q back",
-                Subject::Help | Subject::Explanation(_) => "j k  q back",
-            };
-            let end = (view.top + usize::from(state.layout().body().height)).min(view.lines.len());
-            format!("{keys}  {end}/{}  {}", view.lines.len(), view.title)
-        }
-        Mode::List
-        | Mode::Filter(_)
-        | Mode::Answer(_)
-        | Mode::Send { .. }
-        | Mode::ConfirmKill { .. }
-        | Mode::ConfirmPrune { .. } => hints(state, usize::from(area.width)),
+    let is_error = state
+        .message
+        .as_ref()
+        .is_some_and(|message| message.is_error);
+    let style = match state.mode.question() {
+        Some(_) => QUESTION,
+        None if is_error => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        None => Style::new(),
     };
-    line(buffer, &text, FAINT)
+    let rows = state.footer_text();
+    for (y, text) in rows.iter().enumerate() {
+        line(buffer, y, text, style);
+    }
+    if let Some((before, input)) = state.mode.typed() {
+        let is_shown = state.mode.shows_typed();
+        return typed(buffer, row(area, rows.len()), before, input, is_shown);
+    }
+    if rows.is_empty() {
+        line(buffer, 0, &keys(state, usize::from(area.width)), FAINT);
+    }
+    None
 }
 
-fn question(answer: &Answer) -> String {
-    let Answer { name, prompt, .. } = answer;
-    match answer.is_secret {
-        Some(true) => format!("{name} asks (typed text is hidden): {prompt}"),
-        Some(false) | None => format!("{name} asks: {prompt}"),
-    }
+/// Returns the keys, where nothing else is to be said.
+fn keys(state: &State, width: usize) -> String {
+    let Mode::View { of, view } = &state.mode else {
+        return hints(state, width);
+    };
+    let keys = match of {
+        Subject::Log(_) => "j k  / search  n N  l reload  q back",
+        Subject::Help | Subject::Explanation(_) => "j k  q back",
+    };
+    let end = (view.top + usize::from(state.layout().body().height)).min(view.lines.len());
+    format!("{keys}  {end}/{}  {}", view.lines.len(), view.title)
 }
 
 /// Draws what is being typed, so that the cursor is visible. Text that must not be shown is dots.

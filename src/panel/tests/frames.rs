@@ -4,7 +4,8 @@ use ratatui::style::{Color, Modifier};
 
 use super::*;
 use crate::panel::draw::draw;
-use crate::panel::state::{Report, Usage};
+use crate::panel::effect::Report;
+use crate::panel::state::Usage;
 
 fn terminal(state: &State) -> TestBackend {
     let (width, height) = state.size;

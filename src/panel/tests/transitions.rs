@@ -1,8 +1,9 @@
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::*;
+use crate::panel::effect::Report;
 use crate::panel::help::KEYS;
-use crate::panel::state::{Mode, Report, Subject};
+use crate::panel::mode::{Mode, Subject};
 use crate::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInput};
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
@@ -367,4 +368,30 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     let mut low = State::new("work".to_owned(), (80, 10), NOW);
     assert_eq!(low.on_tasks(true, true, tasks, &[]), []);
     assert_eq!(low.on_size((80, 24)), [preview(1)]);
+}
+
+#[test]
+fn questions_and_messages_are_whole_on_a_narrow_terminal() {
+    let name = "a-name-of-forty-characters-which-is-long";
+    let mut state = state_with((40, 10), vec![listed(ended(1, name, 1))]);
+    press(&mut state, "x");
+    let question = [
+        "Kill",
+        "a-name-of-forty-characters-which-is-lo",
+        "ng and remove its window? y/n",
+    ];
+    assert_eq!(state.footer_text(), question);
+    assert_eq!(state.layout().footer.height, 3);
+    press(&mut state, "na");
+    let message = state.footer_text().join(" ");
+    assert!(
+        message.ends_with("has ended and asks for nothing"),
+        "{message}"
+    );
+    // The selected row is above it.
+    let tasks = (0..50).map(|n| listed(running(n, name)));
+    state.on_tasks(true, true, tasks.collect(), &[]);
+    press(&mut state, "Gx");
+    let window = state.selected.clone().unwrap();
+    assert!(state.visible().contains(&window));
 }
