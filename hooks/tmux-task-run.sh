@@ -221,6 +221,17 @@ display_command() {
     one_line "$shown"
 }
 
+# hex: prints its input as hexadecimal digits.
+hex() { LC_ALL=C od -An -v -tx1 | tr -d ' \t\n'; }
+
+# command_record WORD...: prints the directory and the words, each ended by a NUL, as
+# hexadecimal digits: what runs the task again exactly. tmux expands no digits.
+command_record() {
+    printf '%s' "$cwd" | hex
+    printf ' '
+    printf '%s\0' "$@" | hex
+}
+
 # task_script WORD...: sets `pane`, the words of a task's pane, whose last shell runs
 # the script with `bash -lc`. The pane keeps one process: each of its shells takes
 # the place of the one before. `eval` ends the
@@ -530,7 +541,10 @@ window_options() {
     add set-option -w -t "$1" allow-rename off
     add set-option -w -t "$1" @tmux_task_command "$shown"
     add set-option -w -t "$1" @tmux_task_cwd "$cwd"
-    add set-option -w -t "$1" @tmux_task_started "$(now_ms)"
+    local started
+    started=$(now_ms)
+    add set-option -w -t "$1" @tmux_task_started "$started"
+    add set-option -w -t "$1" @tmux_task_rerun "1 $started caller $record"
     if [ -n "$owner" ]; then
         add set-option -w -t "$1" @tmux_task_owner "$owner"
     else
@@ -801,6 +815,7 @@ esac
 is_utf8 "$cwd" || fail 1 "could not use the current directory: its name is not UTF-8"
 command=("$@")
 shown=$(display_command "$@")
+record=$(command_record "$@")
 mark=$$-$RANDOM$RANDOM$RANDOM
 find_owner
 # What tmux knows of the windows of the task's name: as long as that is the same, so

@@ -56,6 +56,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start a task, or rerun it in its window
     Run(Run),
+    /// Run tasks again with their commands and directories
+    Restart(Restart),
     /// Supervise the task session, or manage the daemon that does
     Daemon(Daemon),
     /// Print the records of events and deliveries
@@ -248,9 +250,9 @@ pub(crate) struct Json {
 }
 
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag that can be given"
+#[command(
+    after_help = "Without a command, the task runs again: the command of its last launch, in the \
+                        directory of that launch, with the environment that this command has now."
 )]
 pub(crate) struct Run {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
@@ -268,6 +270,19 @@ pub(crate) struct Run {
     /// Run it in tmux's environment instead of this one; --env is added last
     #[arg(long)]
     pub(crate) clean_env: bool,
+    #[command(flatten)]
+    pub(crate) follow: FollowRun,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    /// The command: one word is a shell line, several are a program and its arguments [default: that
+    /// of the task's last launch, in its directory]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How `run` waits for what it has started.
+#[derive(Debug, Args)]
+pub(crate) struct FollowRun {
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
     /// input, 124: timed out, 125: run itself failed
     #[arg(long, conflicts_with = "until", group = "waits")]
@@ -287,11 +302,23 @@ pub(crate) struct Run {
     /// With --wait or --until: the longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration, requires = "waits")]
     pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A live run is replaced. Each task gets the environment that this command has now \
+                        (tmux's if it was started with --clean-env); values of --env are not \
+                        recorded, so a task that was started with it is refused: \
+                        `tmux-task run NAME --env K=V` runs it again with these."
+)]
+pub(crate) struct Restart {
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) follow: FollowRun,
     #[command(flatten)]
     pub(crate) json: Json,
-    /// The command: one word is a shell line, several are a program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -44,7 +44,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Cli, Command};
+use args::{Cli, Command, Restart, Run};
 use context::Context;
 use failure::{Failure, Kind};
 
@@ -91,7 +91,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn command(cli: Cli) -> Result<(), Failure> {
     let context = Context::new(cli.global);
-    let passes_code_through = matches!(&cli.command, Command::Run(run) if run.wait);
+    let passes_code_through = matches!(
+        &cli.command,
+        Command::Run(Run { follow, .. }) | Command::Restart(Restart { follow, .. }) if follow.wait
+    );
     let outcome = tokio::select! {
         outcome = dispatch(&context, cli.command) => outcome,
         failure = context.silence() => Err(failure),
@@ -106,6 +109,7 @@ async fn command(cli: Cli) -> Result<(), Failure> {
 async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(context, args).await,
+        Command::Restart(args) => run::restart(context, args).await,
         Command::Daemon(args) => daemon::run(context, args).await,
         Command::Feed(args) => feed::run(context, args).await,
         Command::Consumer(args) => consumer::run(context, args).await,

@@ -1,41 +1,158 @@
-//! `run`: starts a task in its slot.
+//! `run` and `restart`: start a task in its slot.
 
 use std::io::IsTerminal;
 
 use serde_json::json;
 
-use super::args::Run;
+use super::args::{FollowRun, Restart, Run};
 use super::context::Context;
-use super::failure::{Failure, OrFail};
+use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, StartedRun};
+use crate::model::WindowId;
+use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
 use crate::wire::ReplacedRun;
 
+/// What is printed of a run that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Report {
+    /// The helper's four lines.
+    Lines,
+    /// One line.
+    Restarted,
+    Json,
+}
+
 pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
-    let options = RunOptions {
-        name: args.name,
-        cwd: args.cwd,
-        is_env_clean: args.clean_env,
-        env: args.env,
-        command: args.command,
-        only_if_absent: args.if_absent,
+    let Run {
+        name,
+        cwd,
+        env,
+        if_absent,
+        clean_env,
+        follow,
+        json,
+        command,
+    } = args;
+    let is_again = command.is_empty();
+    // `run NAME -- $COMMAND` with a variable that is empty.
+    if is_again
+        && std::env::args_os()
+            .next_back()
+            .is_some_and(|word| word == "--")
+    {
+        let why = format!("no command given for task `{name}`");
+        return Err(Failure::new(Kind::Usage, "run", why));
+    }
+    let mut options = RunOptions {
+        name,
+        cwd,
+        is_env_clean: clean_env,
+        env,
+        command,
+        only_if_absent: if_absent,
         owner: Caller::of_environment().owner,
-        wait: match (args.wait, args.until.as_slice()) {
-            (_, [_, ..]) => LaunchWait::Text,
-            (true, []) => LaunchWait::End,
-            (false, []) => LaunchWait::No,
-        },
+        wait: wait_of(&follow),
     };
-    options.check().or_fail("run")?;
-    until::check(args.until.iter().chain(&args.stop))?;
-    let session = context.session("run").await?;
+    if !is_again {
+        options.check().or_fail("run")?;
+    } else if options.name.parse::<WindowId>().is_err() {
+        options.check_name().or_fail("run")?;
+    }
+    check(&follow, "run")?;
+    let mut session = context.session("run").await?;
+    if is_again {
+        options = ops::run_again(&mut session, options).await.or_fail("run")?;
+    }
+    let report = if json.json {
+        Report::Json
+    } else {
+        Report::Lines
+    };
+    start(context, session, "run", options, follow, report).await
+}
+
+/// Runs tasks again; none of them if one cannot be.
+pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Failure> {
+    let Restart {
+        names,
+        follow,
+        json,
+    } = args;
+    let what = "restart";
+    check(&follow, what)?;
+    let wait = wait_of(&follow);
+    if names.len() > 1 && wait != LaunchWait::No {
+        let why = "--wait and --until are for one task";
+        let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
+        return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
+    }
+    let mut session = context.session(what).await?;
+    let mut all: Vec<RunOptions> = Vec::new();
+    for name in names {
+        let options = RunOptions {
+            name,
+            cwd: None,
+            is_env_clean: false,
+            env: Vec::new(),
+            command: Vec::new(),
+            only_if_absent: false,
+            owner: Caller::of_environment().owner,
+            wait,
+        };
+        let options = ops::run_again(&mut session, options).await.or_fail(what)?;
+        options.check().or_fail(what)?;
+        // By its name and by its window's id.
+        if !all.iter().any(|other| other.name == options.name) {
+            all.push(options);
+        }
+    }
+    let report = if json.json {
+        Report::Json
+    } else {
+        Report::Restarted
+    };
+    if let [_] = all.as_slice()
+        && let Some(options) = all.pop()
+    {
+        return start(context, session, what, options, follow, report).await;
+    }
+    for options in all {
+        let session = context.session(what).await?;
+        let started = ops::run(session, options).await.or_fail(what)?;
+        print(&started, what, report)?;
+    }
+    Ok(())
+}
+
+fn wait_of(follow: &FollowRun) -> LaunchWait {
+    match (follow.wait, follow.until.as_slice()) {
+        (_, [_, ..]) => LaunchWait::Text,
+        (true, []) => LaunchWait::End,
+        (false, []) => LaunchWait::No,
+    }
+}
+
+/// Refuses invalid texts before anything is started.
+fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
+    until::check(what, follow.until.iter().chain(&follow.stop))
+}
+
+/// Starts a run, and follows it as requested.
+async fn start(
+    context: &Context,
+    session: Session,
+    what: &str,
+    options: RunOptions,
+    follow: FollowRun,
+    report: Report,
+) -> Result<(), Failure> {
     let will_wait = options.wait != LaunchWait::No;
-    let started = ops::run(session, options).await.or_fail("run")?;
-    print(&started, args.json.json)?;
+    let started = ops::run(session, options).await.or_fail(what)?;
+    print(&started, what, report)?;
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         output::note(&format!(
-            "tmux-task: run: no message will come when this task ends or asks for input: {why}\n\
+            "tmux-task: {what}: no message will come when this task ends or asks for input: {why}\n\
              hint: `tmux-task wait {}` waits for it",
             started.name
         ));
@@ -48,12 +165,13 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         ..
     } = started;
     let until = Until {
-        texts: args.until,
-        stops: args.stop,
-        timeout: args.timeout,
-        through_prompts: args.through_prompts,
-        tail: args.tail,
-        json: args.json.json,
+        what: format!("{what} {name}"),
+        texts: follow.until,
+        stops: follow.stop,
+        timeout: follow.timeout,
+        through_prompts: follow.through_prompts,
+        tail: follow.tail,
+        json: report == Report::Json,
     };
     match (will_wait, daemon) {
         (false, _) => Ok(()),
@@ -61,11 +179,11 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             context.limit.wait(until.timeout);
             until.follow(&mut daemon, &name, &run, gate).await
         }
-        (true, None) => Err(ops::OpsError::NoDaemonToWait).or_fail("run"),
+        (true, None) => Err(ops::OpsError::NoDaemonToWait).or_fail(what),
     }
 }
 
-fn print(started: &StartedRun, is_json: bool) -> Result<(), Failure> {
+fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure> {
     let StartedRun {
         session_name,
         name,
@@ -74,8 +192,8 @@ fn print(started: &StartedRun, is_json: bool) -> Result<(), Failure> {
         older_daemon,
         ..
     } = started;
-    if is_json {
-        output::json(&json!({
+    match report {
+        Report::Json => output::json(&json!({
             "sessionName": session_name,
             "windowId": run.window_id,
             "windowName": name,
@@ -83,24 +201,31 @@ fn print(started: &StartedRun, is_json: bool) -> Result<(), Failure> {
             "run": run.run,
             "cursor": run.cursor,
             "replaced": run.replaced,
-        }))?;
-    } else {
-        output::lines([
+        }))?,
+        Report::Lines => output::lines([
             format!("session={session_name}").as_str(),
             &format!("window_id={}", run.window_id),
             &format!("task={name}"),
             &format!("cwd={cwd}"),
-        ])?;
+        ])?,
+        Report::Restarted => {
+            output::lines([
+                format!("restarted {} ({name}), run {}", run.window_id, run.run).as_str(),
+            ])?;
+        }
     }
     if let Some(OlderDaemon { version, why }) = older_daemon {
         let ours = env!("CARGO_PKG_VERSION");
         output::note(&format!(
-            "tmux-task: run: the daemon is version {version}, older than this program ({ours}), and \
+            "tmux-task: {what}: the daemon is version {version}, older than this program ({ours}), and \
              goes on: {why}\nhint: {}",
             ops::STOP_OLDER_DAEMON
         ));
     }
-    if run.replaced == Some(ReplacedRun::Live) && std::io::stderr().is_terminal() {
+    if report != Report::Restarted
+        && run.replaced == Some(ReplacedRun::Live)
+        && std::io::stderr().is_terminal()
+    {
         output::note(&format!(
             "tmux-task: run: replaced the live run of task `{name}`"
         ));

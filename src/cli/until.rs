@@ -12,6 +12,8 @@ use crate::wire::{ConditionFields, LaunchedRun, OutcomeName, WaitRequest, WaitRe
 
 /// What to wait for once the run has begun.
 pub(super) struct Until {
+    /// The command and the task, for errors.
+    pub(super) what: String,
     /// The texts of `--until`; if empty, the end of the run.
     pub(super) texts: Vec<String>,
     pub(super) stops: Vec<String>,
@@ -33,7 +35,7 @@ impl Until {
         gate: Option<Gate>,
     ) -> Result<(), Failure> {
         let is_for_exit = self.texts.is_empty();
-        let (tail, json) = (self.tail, self.json);
+        let (what, tail, json) = (self.what, self.tail, self.json);
         let request = WaitRequest {
             window: launched.window_id.clone(),
             run: Some(launched.run),
@@ -46,14 +48,19 @@ impl Until {
             says_when_it_begins: gate.is_some(),
             ..WaitRequest::default()
         };
-        let result = wait::ask(daemon, "run", request, || drop(gate)).await?;
+        let result = wait::ask(
+            daemon,
+            what.split(' ').next().unwrap_or_default(),
+            request,
+            || drop(gate),
+        )
+        .await?;
         if !is_for_exit {
-            return wait::print_result(&result, &format!("run {name}"), name, json);
+            return wait::print_result(&result, &what, name, json);
         }
         if json {
             output::json(&result)?;
         }
-        let what = format!("run {name}");
         match result.outcome {
             OutcomeName::Exited => ended(&what, &result, json),
             OutcomeName::Input => {
@@ -83,14 +90,17 @@ impl Until {
 }
 
 /// Refuses invalid texts before anything is started.
-pub(super) fn check<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
+pub(super) fn check<'a>(
+    what: &str,
+    texts: impl IntoIterator<Item = &'a String>,
+) -> Result<(), Failure> {
     for text in texts {
         if text.is_empty() {
             let why = "an empty text matches everything";
-            return Err(Failure::new(Kind::Usage, "run", why));
+            return Err(Failure::new(Kind::Usage, what, why));
         }
         Pattern::parse(text, false, false)
-            .map_err(|error| Failure::of(Kind::Usage, "run", &error))?;
+            .map_err(|error| Failure::of(Kind::Usage, what, &error))?;
     }
     Ok(())
 }

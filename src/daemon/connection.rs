@@ -154,6 +154,7 @@ pub(super) async fn serve(
             | Request::Prune
             | Request::Cursor { .. }
             | Request::Log(_)
+            | Request::Record { .. }
             | Request::Search(_)
             | Request::Reads { .. }
             | Request::Seen { .. }
@@ -180,6 +181,7 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Kill { .. }
         | Request::Prune
         | Request::Log(_)
+        | Request::Record { .. }
         | Request::Search(_)
         | Request::Explain { .. } => true,
         Request::To { .. }

@@ -618,6 +618,7 @@ fn name(request: &Request) -> &'static str {
         Request::Wait(_) => "wait",
         Request::Cursor { .. } => "cursor",
         Request::Log(_) => "log",
+        Request::Record { .. } => "record",
         Request::Search(_) => "search",
         Request::Follow { .. } => "follow",
         Request::Reads { .. } => "reads",

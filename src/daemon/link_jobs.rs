@@ -16,7 +16,7 @@ use crate::model::{PaneId, StatusCounts, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
-use crate::wire::{LogRequest, Response};
+use crate::wire::{LogRequest, Response, TaskRecord};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -77,6 +77,7 @@ impl LinkJobs {
             Job::Read { .. } => "read",
             Job::ReadEnd(..) => "read-end",
             Job::ReadLog(..) => "read-log",
+            Job::ReadRecord(_) => "read-record",
             Job::Search(..) => "search",
             Job::Drain => "drain",
             Job::Kill(_) => "kill",
@@ -112,6 +113,7 @@ impl LinkJobs {
                 )
             }
             Job::ReadLog(task, request) => Done::of(Ok(self.read_log(&task, &request).await)),
+            Job::ReadRecord(task) => Done::of(self.read_record(&task).await.map_err(text)),
             Job::Search(task, pattern) => {
                 let mut connection = self.link.connection();
                 let found = search_task(&mut connection, &task, &pattern).await;
@@ -238,6 +240,16 @@ impl LinkJobs {
         let log = read_task_log(&mut self.link.connection(), &life, task, request).await;
         let response = log.map_or_else(|error| Response::Refused(error.refusal()), Response::Log);
         Outcome::Answered(Box::new(response), None)
+    }
+
+    /// Reads how a task was last launched.
+    async fn read_record(&mut self, task: &Task) -> Result<Outcome, TmuxError> {
+        let record = tmux::read_record(&mut self.link.connection(), task.window).await?;
+        let response = Response::Record(TaskRecord {
+            window_name: task.name.clone(),
+            record,
+        });
+        Ok(Outcome::Answered(Box::new(response), None))
     }
 
     async fn read(

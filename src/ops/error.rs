@@ -115,6 +115,12 @@ pub(crate) enum OpsError {
     /// A rule of the configuration cannot be used.
     #[error(transparent)]
     Rule(#[from] regex::Error),
+    /// The task's command is not known exactly.
+    #[error("the command of task `{0}` is not recorded")]
+    NotRecorded(String),
+    /// The task's command is known, but not the variables that it was given.
+    #[error("task `{0}` was started with --env, and the values are not recorded")]
+    EnvNotRecorded(String),
     /// Launching failed; nothing was started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -172,6 +178,8 @@ impl OpsError {
             | Self::Archive(_)
             | Self::Config(_)
             | Self::Rule(_)
+            | Self::NotRecorded(_)
+            | Self::EnvNotRecorded(_)
             | Self::Launch(_)
             | Self::Typing(_)
             | Self::Tmux(_)
@@ -202,6 +210,12 @@ impl OpsError {
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => error.hint(),
+            Self::NotRecorded(_) => {
+                "`tmux-task run NAME -- COMMAND` starts it and records the command"
+            }
+            Self::EnvNotRecorded(_) => {
+                "`tmux-task run NAME --env K=V` runs its command again with these"
+            }
             Self::Archive(error) if is_refusal(error) => {
                 "earlier runs are read from a folder of your own only: put one there"
             }

@@ -3,6 +3,7 @@
 //!
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
+mod again;
 mod attach;
 mod caller;
 mod codex_follower;
@@ -32,6 +33,7 @@ mod succession;
 mod task_stream;
 mod wait;
 
+pub(crate) use again::run_again;
 pub(crate) use attach::{Attachment, attachment};
 pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};

@@ -70,9 +70,14 @@ pub(crate) struct StartedRun {
 }
 
 impl RunOptions {
+    /// Refuses names that no task can have.
+    pub(crate) fn check_name(&self) -> Result<(), OpsError> {
+        Ok(tmux::check_name(&self.name)?)
+    }
+
     /// Refuses what can never be started, before anything is asked.
     pub(crate) fn check(&self) -> Result<(), OpsError> {
-        tmux::check_name(&self.name)?;
+        self.check_name()?;
         let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
         if self.command.iter().all(is_blank) {
             let why = format!("no command given for task `{}`", self.name);

@@ -148,7 +148,10 @@ impl Session {
                 Command::Launch(ask, _) | Command::Type(ask, ..),
                 Ok(Outcome::Answered(response, _)),
             ) => self.effects.push(Effect::Answer(ask, *response)),
-            (Command::ReadLog(ask, ..), Ok(Outcome::Answered(response, _))) => {
+            (
+                Command::ReadLog(ask, ..) | Command::ReadRecord(ask, _),
+                Ok(Outcome::Answered(response, _)),
+            ) => {
                 self.effects.push(Effect::Answer(ask, *response));
             }
             (Command::Search(search), outcome) => self.searched(*search, outcome),
@@ -172,6 +175,7 @@ impl Session {
                 | Command::KillSession(ask, _)
                 | Command::Prune(ask, _)
                 | Command::ReadLog(ask, ..)
+                | Command::ReadRecord(ask, _)
                 | Command::Resolve(ask, ..)
                 | Command::Whereabouts(ask),
                 failed,

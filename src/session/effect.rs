@@ -80,6 +80,8 @@ pub(crate) enum Job {
     ReadEnd(PaneId, usize),
     /// Read the output of a task's present run.
     ReadLog(Arc<Task>, LogRequest),
+    /// Read how a task was last launched.
+    ReadRecord(Arc<Task>),
     /// Search the output of a task's present run.
     Search(Arc<Task>, Arc<Pattern>),
     /// Wait until all output of followed panes has arrived.

@@ -312,6 +312,7 @@ fn next_command(command: Command) -> Next {
         Command::Cleanup(_) => Job::Cleanup,
         Command::Whereabouts(_) | Command::Resolve(..) => Job::Whereabouts,
         Command::ReadLog(_, task, request) => Job::ReadLog(Arc::clone(task), request.clone()),
+        Command::ReadRecord(_, task) => Job::ReadRecord(Arc::clone(task)),
         Command::Search(search) => {
             Job::Search(Arc::clone(&search.task), Arc::clone(&search.pattern))
         }

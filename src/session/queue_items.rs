@@ -68,6 +68,8 @@ pub(super) enum Command {
     Resolve(AskId, String, Box<Request>),
     /// Read the output of a task's run.
     ReadLog(AskId, Arc<Task>, LogRequest),
+    /// Read how a task was last launched.
+    ReadRecord(AskId, Arc<Task>),
     Search(Box<Search>),
     /// Archive the output of this run before the next command.
     Archive(Arc<Task>),

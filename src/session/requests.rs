@@ -83,6 +83,7 @@ impl Session {
             }
             Request::Cursor { window } => of(window),
             Request::Log(log) => barrier(self.windows_named(&log.task)),
+            Request::Record { .. } => barrier([]),
             Request::Search(search) => {
                 let name = search.task.as_ref();
                 barrier(name.map_or_else(Vec::new, |name| self.windows_named(name)))
@@ -167,6 +168,13 @@ impl Session {
             Request::Cursor { window } => self.read_cursor(ask, &window),
             Request::Log(request) => match self.find_task(&request.task) {
                 Ok(task) => self.jobs.push_command(Command::ReadLog(ask, task, request)),
+                Err(refusal) => {
+                    let refused = Response::Refused(refusal);
+                    self.effects.push(Effect::Answer(ask, refused));
+                }
+            },
+            Request::Record { task } => match self.find_task(&task) {
+                Ok(task) => self.jobs.push_command(Command::ReadRecord(ask, task)),
                 Err(refusal) => {
                     let refused = Response::Refused(refusal);
                     self.effects.push(Effect::Answer(ask, refused));

@@ -287,6 +287,7 @@ fn describe(job: &Job) -> String {
         Job::Kill(windows) => format!("kill {windows:?}"),
         Job::Archive(task) => format!("archive {}", task.window),
         Job::Type(task, ..) => format!("type {}", task.window),
+        Job::ReadRecord(task) => format!("read record of {}", task.window),
         Job::ReadLog(task, _) => format!("read log of {}", task.window),
         Job::Search(task, _) => format!("search {}", task.window),
         Job::KillSession
@@ -534,6 +535,7 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
         token: "t".to_owned(),
         words: Vec::new(),
         command: "true".to_owned(),
+        record: None,
         cwd: "/".to_owned(),
         owner: None,
         started: 0,

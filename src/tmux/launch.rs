@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::client::Connection;
 use super::launch_lines::{Attempt, LaunchLines};
 use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
+use super::recorded::RecordedCommand;
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
@@ -91,11 +92,17 @@ impl Launch {
             .command
             .pane_words(&names, &self.environment, path, gate);
         let shown = self.command.shown();
+        let record = RecordedCommand {
+            is_env_clean: self.environment.is_on_top_of_tmux(),
+            had_env: self.environment.has_given(),
+            ..RecordedCommand::of(&self.command, &self.cwd)
+        };
         let plan = LaunchPlan {
             name: self.name.clone(),
             token,
             words,
             command: crate::model::text::one_line(shown.as_bytes(), 4096),
+            record: Some(record.encode(self.started)),
             cwd: cwd.to_owned(),
             owner: self.owner.clone(),
             started: self.started,

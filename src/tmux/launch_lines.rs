@@ -6,6 +6,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::{names_format, print_inherited};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
+use super::recorded::RECORD;
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
 use super::rows::{IS_BARE, STAND_IN};
 use super::server::Server;
@@ -493,6 +494,10 @@ impl<'a> LaunchLines<'a> {
             set("-w", "@tmux_task_command", &self.plan.command),
             set("-w", "@tmux_task_cwd", &self.plan.cwd),
             set("-w", "@tmux_task_started", &self.plan.started.to_string()),
+            match &self.plan.record {
+                Some(record) => set("-w", RECORD, record),
+                None => Command::new("set-option").args(["-wu", "-t", target, RECORD]),
+            },
             set("-w", MARK, &self.plan.token),
             match &self.plan.owner {
                 Some(owner) => set("-w", OWNER, owner),

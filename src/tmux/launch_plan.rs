@@ -20,6 +20,9 @@ pub(crate) struct LaunchPlan {
     pub words: Vec<String>,
     /// The command for display, one line.
     pub command: String,
+    /// The record of the exact command, for another run; `None` when the client is of a version that
+    /// has none.
+    pub record: Option<String>,
     /// Where the command runs, an absolute path.
     pub cwd: String,
     /// The owner.

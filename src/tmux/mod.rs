@@ -26,6 +26,7 @@ mod own_clients;
 mod ownership;
 mod probe;
 mod quoted;
+mod recorded;
 mod respawn;
 mod rows;
 mod script;
@@ -59,6 +60,7 @@ pub(crate) use output::{History, Style, UnsentOutput, follow_output, read_log, r
 pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
 pub(crate) use probe::Probe;
+pub(crate) use recorded::{RecordedCommand, read_record};
 pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{PromptPlace, ShownPrompt};

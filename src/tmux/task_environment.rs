@@ -63,6 +63,8 @@ pub(crate) struct TaskEnvironment {
     /// Whether it is added to tmux's own environment.
     is_on_top_of_tmux: bool,
     withheld: WithheldVariables,
+    /// Whether variables were given for this task.
+    has_given: bool,
     /// The program that sets variables that no shell can name; see [`TaskEnvironment::set_by`].
     setter: Option<PathBuf>,
 }
@@ -83,6 +85,7 @@ impl TaskEnvironment {
             variables,
             is_on_top_of_tmux: false,
             withheld,
+            has_given: false,
             setter: None,
         }
     }
@@ -94,6 +97,7 @@ impl TaskEnvironment {
             variables: Vec::new(),
             is_on_top_of_tmux: true,
             withheld,
+            has_given: false,
             setter: None,
         }
     }
@@ -129,10 +133,16 @@ impl TaskEnvironment {
     #[must_use]
     pub(crate) fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
         for (name, value) in given {
+            self.has_given = true;
             self.variables.retain(|(known, _)| known != name.as_str());
             self.variables.push((name.into(), value.into()));
         }
         self
+    }
+
+    /// Whether variables were given for this task.
+    pub(super) fn has_given(&self) -> bool {
+        self.has_given
     }
 
     /// Whether it is added to tmux's own environment.

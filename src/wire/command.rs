@@ -17,6 +17,9 @@ pub struct RunRequest {
     pub words: Vec<String>,
     /// The command for display, one line.
     pub command: String,
+    /// The record of the exact command, for another run. Absent in requests of the first versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
     /// Where the command runs, an absolute path.
     pub cwd: String,
     /// The owner that the command belongs to; `None` for a user at a terminal.

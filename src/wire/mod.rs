@@ -41,7 +41,7 @@ pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
     After, Counters, DaemonStatus, EndedTask, Filter, ReaderStart, Refusal, RefusalKind, Request,
-    Response, SinkStatus, Whereabouts,
+    Response, SinkStatus, TaskRecord, Whereabouts,
 };
 use task::OWNER_CHARS;
 pub use task::TaskFields;

@@ -84,6 +84,11 @@ pub enum Request {
     },
     /// The output of a task's present run.
     Log(LogRequest),
+    /// How a task was last launched.
+    Record {
+        /// Its name or window id.
+        task: String,
+    },
     /// The lines of tasks' output that match a pattern.
     Search(SearchRequest),
     /// A task's output from here on, line by line, until its run ends.
@@ -245,6 +250,8 @@ pub enum Response {
         /// For `--since`.
         cursor: String,
     },
+    /// How a task was last launched.
+    Record(TaskRecord),
     /// The output of a run.
     Log(TaskLog),
     /// The lines that match.
@@ -278,6 +285,16 @@ pub struct Whereabouts {
     /// The daemon's version; absent in answers of the first versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+/// The record of a task's last launch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRecord {
+    /// The window's name.
+    pub window_name: String,
+    /// The record as it is in the window's option; null when there is none.
+    pub record: Option<String>,
 }
 
 /// A task that a command ended or removed.

@@ -214,7 +214,7 @@ fn usage_errors_are_two_lines_and_exit_2() {
         &["nonsense"],
         &["ls", "--nonsense"],
         &["run"],
-        &["run", "api"],
+        &["restart"],
         &["run", "api", "echo"],
         &["run", "api", "--env", "A", "--", "true"],
         &["kill"],

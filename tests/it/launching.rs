@@ -271,7 +271,7 @@ fn has_started(records: &[Value]) -> bool {
 }
 
 /// Words that someone may give to a task.
-fn words() -> Vec<OsString> {
+pub(crate) fn words() -> Vec<OsString> {
     let texts = [
         "",
         " ",

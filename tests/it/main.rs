@@ -52,6 +52,7 @@ mod reach;
 mod renames;
 mod replay;
 mod requests;
+mod reruns;
 mod respawns;
 mod restart;
 mod retention;

@@ -1,0 +1,57 @@
+//! Runs a task again: finds what its last launch started.
+
+use super::error::OpsError;
+use super::run::RunOptions;
+use super::session::Session;
+use crate::client::ClientError;
+use crate::tmux::{self, RecordedCommand};
+use crate::wire::{Request, Response, TaskRecord};
+
+/// Completes options without a command by those of the task's last launch: its name, its command, and
+/// its directory unless another one is given. `options.name` may be a window id.
+///
+/// The environment is not recorded: the run gets this one, or tmux's if the last run had that. A task
+/// that was launched with additional variables needs them again.
+pub(crate) async fn run_again(
+    session: &mut Session,
+    options: RunOptions,
+) -> Result<RunOptions, OpsError> {
+    let TaskRecord {
+        window_name,
+        record,
+    } = find_record(session, &options.name).await?;
+    let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
+        return Err(OpsError::NotRecorded(window_name));
+    };
+    if record.had_env && options.env.is_empty() {
+        return Err(OpsError::EnvNotRecorded(window_name));
+    }
+    Ok(RunOptions {
+        name: window_name,
+        cwd: Some(options.cwd.unwrap_or(record.cwd)),
+        is_env_clean: options.is_env_clean || record.is_env_clean,
+        command: record.words,
+        ..options
+    })
+}
+
+/// Returns the record of a task's last launch, by the daemon if one runs.
+async fn find_record(session: &mut Session, name: &str) -> Result<TaskRecord, OpsError> {
+    let request = Request::Record {
+        task: name.to_owned(),
+    };
+    match session.ask_by_name(&request).await {
+        Ok(Some(Response::Record(record))) => return Ok(record),
+        Ok(None) => {}
+        Ok(Some(_)) => return Err(ClientError::Unexpected.into()),
+        // tmux has it as well.
+        Err(error) if error.is_unknown_request() => {}
+        Err(error) => return Err(error),
+    }
+    let task = session.task(name).await?;
+    let record = tmux::read_record(&mut session.connection(), task.window).await?;
+    Ok(TaskRecord {
+        window_name: task.name.clone(),
+        record,
+    })
+}

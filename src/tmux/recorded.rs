@@ -1,0 +1,218 @@
+//! The exact command of a task, recorded on its window so that it can be run again.
+//!
+//! `@tmux_task_command` is for display: blanks are folded. The record is in an option of its own, with
+//! the directory and the words as hexadecimal digits, which no format of tmux changes. The environment
+//! is not in it, and neither are the variables that `--env` gave: only that there were some.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::client::Connection;
+use super::error::TmuxError;
+use super::script::CommandWords;
+use crate::model::{Millis, WindowId};
+use crate::protocol::{Command, Frame};
+
+/// The window option with the record. Both launchers set it.
+pub(super) const RECORD: &str = "@tmux_task_rerun";
+
+/// The window option that says when the last launch was requested.
+const STARTED: &str = "@tmux_task_started";
+
+/// The version of the format.
+const VERSION: &str = "1";
+
+/// How a task was launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecordedCommand {
+    /// What followed `--`: one word is a shell line, several are an argv.
+    pub words: Vec<OsString>,
+    /// The directory, an absolute path.
+    pub cwd: PathBuf,
+    /// Whether it ran in tmux's environment instead of its caller's.
+    pub is_env_clean: bool,
+    /// Whether variables were given, which are not recorded.
+    pub had_env: bool,
+}
+
+impl RecordedCommand {
+    /// Returns the record of a launch.
+    pub(super) fn of(command: &CommandWords, cwd: &Path) -> Self {
+        let words = match command {
+            CommandWords::Line(line) => vec![line.clone()],
+            CommandWords::Argv(words) => words.clone(),
+        };
+        Self {
+            words,
+            cwd: cwd.to_owned(),
+            is_env_clean: false,
+            had_env: false,
+        }
+    }
+
+    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`. The words each end with a
+    /// NUL before they become digits.
+    #[must_use]
+    pub(crate) fn encode(&self, started: Millis) -> String {
+        let environment = match (self.is_env_clean, self.had_env) {
+            (false, false) => "caller",
+            (false, true) => "caller+env",
+            (true, false) => "clean",
+            (true, true) => "clean+env",
+        };
+        let mut words = Vec::new();
+        for word in &self.words {
+            words.extend_from_slice(word.as_bytes());
+            words.push(0);
+        }
+        format!(
+            "{VERSION} {started} {environment} {} {}",
+            hex(self.cwd.as_os_str().as_bytes()),
+            hex(&words)
+        )
+    }
+
+    /// Reads an option's value; `None` when it is of another version, or damaged.
+    #[must_use]
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let mut fields = text.split(' ');
+        let (version, _started) = (fields.next()?, fields.next()?);
+        let (is_env_clean, had_env) = match fields.next()? {
+            "caller" => (false, false),
+            "caller+env" => (false, true),
+            "clean" => (true, false),
+            "clean+env" => (true, true),
+            _ => return None,
+        };
+        let cwd = bytes(fields.next()?)?;
+        let mut words = bytes(fields.next()?)?;
+        if version != VERSION || fields.next().is_some() || words.pop() != Some(0) {
+            return None;
+        }
+        let words = words.split(|byte| *byte == 0);
+        Some(Self {
+            words: words.map(|word| OsStr::from_bytes(word).into()).collect(),
+            cwd: OsString::from_vec(cwd).into(),
+            is_env_clean,
+            had_env,
+        })
+    }
+}
+
+/// Returns the record of the window's last launch; `None` when it has none, or when a launcher that
+/// writes none has used the window since.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn read_record(
+    connection: &mut Connection<'_>,
+    window: WindowId,
+) -> Result<Option<String>, TmuxError> {
+    let window = window.to_string();
+    // Without `-A`: what all windows inherit is no task's record.
+    let show = |name: &str| Command::new("show-options").args(["-wqv", "-t", &window, name]);
+    let frames = connection.run(&[show(RECORD), show(STARTED)]).await?;
+    let shown = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
+    let (record, started) = (shown(0), shown(1));
+    let (record, started) = (record.trim(), started.trim());
+    let is_of_launch = record.split(' ').nth(1) == Some(started);
+    Ok(is_of_launch.then(|| record.to_owned()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        for half in [byte >> 4, byte & 0xf] {
+            digits.extend(char::from_digit(half.into(), 16));
+        }
+    }
+    digits
+}
+
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let [high, low] = pair else { return None };
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+    };
+    pairs.map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(words: &[&[u8]]) -> RecordedCommand {
+        let words = words.iter().map(|word| OsStr::from_bytes(word).into());
+        let command = CommandWords::from_words(words.collect());
+        RecordedCommand::of(&command, Path::new("/a b"))
+    }
+
+    #[test]
+    fn a_record_is_plain_and_has_no_environment() {
+        let mut record = record(&[b"ls"]);
+        assert_eq!(record.encode(7), "1 7 caller 2f612062 6c7300");
+        record.had_env = true;
+        assert_eq!(record.encode(7), "1 7 caller+env 2f612062 6c7300");
+        record.is_env_clean = true;
+        assert_eq!(record.encode(7), "1 7 clean+env 2f612062 6c7300");
+        record.had_env = false;
+        assert_eq!(record.encode(7), "1 7 clean 2f612062 6c7300");
+    }
+
+    #[test]
+    fn what_is_recorded_is_read_byte_for_byte() {
+        let every: Vec<u8> = (1..=255).collect();
+        for words in [
+            &[&b"echo  a\n\tb"[..]][..],
+            &[b"printf", b"%s", b"", &every, b"#{pid} #(id) ;"],
+            &[b"", b"", b""],
+            &[b""],
+        ] {
+            let mut record = record(words);
+            for (is_env_clean, had_env) in [(false, true), (true, false), (true, true)] {
+                record.is_env_clean = is_env_clean;
+                record.had_env = had_env;
+                let text = record.encode(1_700_000_000_123);
+                assert_eq!(RecordedCommand::decode(&text), Some(record.clone()));
+                assert!(
+                    text.bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b" +".contains(&b))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        for text in [
+            "",
+            "1",
+            "2 7 caller 2f 6c7300",
+            "1 7 other 2f 6c7300",
+            "1 7 caller 2f 6c73",
+            "1 7 caller 2f ",
+            "1 7 caller 2f 6c7300 00",
+            "1 7 caller 2 6c7300",
+            "1 7 caller 2f 6g00",
+            "1 7 caller 2f é00",
+        ] {
+            assert_eq!(RecordedCommand::decode(text), None, "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            if let Some(record) = RecordedCommand::decode(&text) {
+                let started = text.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+                proptest::prop_assert_eq!(
+                    RecordedCommand::decode(&record.encode(started)), Some(record)
+                );
+            }
+        }
+    }
+}
