@@ -91,26 +91,54 @@ pub(crate) fn keep(
 /// When the folder or the run's file cannot be read.
 pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
-        let mut file = match files::open(&path) {
-            Ok(file) => BufReader::new(file),
-            Err(error) if files::is_refusal(&error) => {
-                tracing::warn!(%error, "not a kept run");
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let mut first = String::new();
-        file.read_line(&mut first)?;
-        let Ok(about) = serde_json::from_str::<RunInfo>(&first) else {
-            tracing::debug!(path = %path.display(), "not a kept run");
+        let Some((about, rest)) = read(&path)? else {
             continue;
         };
         if about.run == run && (about.window_name == name || about.window_id == name) {
-            let lines = file.lines().collect::<io::Result<_>>()?;
+            let lines = rest.lines().collect::<io::Result<_>>()?;
             return Ok(Some(ArchivedRun { about, lines }));
         }
     }
     Ok(None)
+}
+
+/// Returns the data of all stored runs, the last one last.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
+pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
+    let mut runs = Vec::new();
+    for (_, _, path) in newest_first(folder)?.into_iter().rev() {
+        match read(&path) {
+            Ok(found) => runs.extend(found.map(|(about, _)| about)),
+            // It was removed by a newer one meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // The files' times can be coarse.
+    runs.sort_by_key(|run| run.ended_at);
+    Ok(runs)
+}
+
+/// Reads the data of a stored run; its output follows. `None` when the file is not one of ours.
+fn read(path: &Path) -> io::Result<Option<(RunInfo, BufReader<fs::File>)>> {
+    let mut file = match files::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if files::is_refusal(&error) => {
+            tracing::warn!(%error, "not a kept run");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut first = String::new();
+    file.read_line(&mut first)?;
+    let Ok(about) = serde_json::from_str::<RunInfo>(&first) else {
+        tracing::debug!(path = %path.display(), "not a kept run");
+        return Ok(None);
+    };
+    Ok(Some((about, file)))
 }
 
 fn prune(folder: &Path, limits: Limits) -> io::Result<()> {

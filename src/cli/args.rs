@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Panel,
     /// Print a task's output
     Logs(Logs),
+    /// Show how often tasks ran, failed, and how long they usually take
+    Stats(Stats),
     /// Search the tasks' current output for a text
     Search(Search),
     /// Wait for a task to exit, print text, ring the bell or ask for input
@@ -95,9 +97,11 @@ pub(crate) enum Command {
     Status(Json),
     /// Check everything that tmux-task depends on, and suggest what to do
     Doctor(Json),
+    /// Show the settings that apply and where each is from, or an example of a file
+    Config(Config),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
-    /// Show or install the adapter that wakes an agent when its tasks need it
+    /// Show or install the adapter that wakes an agent when its tasks need it, or a shell's completion
     Init(Init),
     /// Serve MCP on standard input and output: tasks as tools for a model
     #[cfg(feature = "mcp")]
@@ -114,6 +118,20 @@ pub(crate) enum Command {
     /// Used by the program itself when a task starts.
     #[command(hide = true)]
     SetEnvironment(SetEnvironment),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print each setting with its value and where that is from
+    Show(Json),
+    /// Print a configuration file with all settings, their defaults and what they mean
+    Example,
 }
 
 /// What the program does for the shells of a task: see `tmux::TaskEnvironment`.
@@ -174,18 +192,18 @@ pub(crate) struct Mcp {
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The agent's program
+    /// The agent's program, or the shell
     #[arg(value_enum)]
     pub(crate) client: InitClient,
-    /// Install the adapter
+    /// Install the adapter, or set up the shell
     #[arg(long, conflicts_with = "remove")]
     pub(crate) write: bool,
-    /// Remove the adapter
+    /// Remove what --write has added
     #[arg(long)]
     pub(crate) remove: bool,
 }
 
-/// The clients that have an adapter.
+/// What can be set up: the clients that have an adapter, and shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InitClient {
     /// Pi: a package for `pi install`
@@ -196,6 +214,12 @@ pub(crate) enum InitClient {
     Codex,
     /// opencode: a plugin file
     Opencode,
+    /// bash: completion, by lines in ~/.bashrc
+    Bash,
+    /// fish: completion, by a file in ~/.config/fish/completions
+    Fish,
+    /// zsh: completion, by lines in ~/.zshrc
+    Zsh,
 }
 
 #[derive(Debug, Args)]
@@ -523,6 +547,9 @@ impl From<TypeArg> for EventType {
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Ls {
+    /// All task sessions: those of this tmux server, and those of others that have a daemon
+    #[arg(short, long)]
+    pub(crate) all: bool,
     /// Do not cut commands and lines
     #[arg(short, long)]
     pub(crate) wide: bool,
@@ -554,9 +581,26 @@ pub(crate) struct Logs {
     /// The stored output of an earlier run
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     pub(crate) run: Option<u32>,
+    /// List the ended runs whose output is stored, the last one last; -n N the last N
+    #[arg(long, conflicts_with_all = ["follow", "since", "run", "raw"])]
+    pub(crate) runs: bool,
     /// Keep escape sequences, as the task wrote them or tmux has them
     #[arg(long)]
     pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "From the stored runs, as many as `logs` in the configuration says: 200 of a session. \
+                        A run whose window was closed while it was alive is not stored. USUALLY is \
+                        the median of the runs that ended with code 0."
+)]
+pub(crate) struct Stats {
+    /// The tasks, by name or window id [default: all]
+    #[arg(value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

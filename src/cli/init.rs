@@ -4,12 +4,19 @@ use super::args::{Init, InitClient};
 use super::failure::{Failure, Kind};
 use super::output;
 use crate::agent::{AgentClient, Setup, SetupError};
-use crate::ops::lookup;
+use crate::model::text;
+use crate::ops::{ShellSetup, ShellSetupError, UserShell, lookup};
 
 const WHAT: &str = "init";
 
+/// The maximum length of a path, in characters.
+const MAX_CHARS: usize = 4096;
+
 pub(super) fn run(args: &Init) -> Result<(), Failure> {
     let client = match args.client {
+        InitClient::Bash => return set_up_shell(args, UserShell::Bash, "bash"),
+        InitClient::Fish => return set_up_shell(args, UserShell::Fish, "fish"),
+        InitClient::Zsh => return set_up_shell(args, UserShell::Zsh, "zsh"),
         InitClient::Pi => AgentClient::Pi,
         InitClient::Claude => AgentClient::Claude,
         InitClient::Codex => AgentClient::Codex,
@@ -41,6 +48,44 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Shows what would be added to a file of the shell, adds it or removes it.
+fn set_up_shell(args: &Init, shell: UserShell, name: &str) -> Result<(), Failure> {
+    let setup = ShellSetup::of(shell, &lookup).map_err(shell_failure)?;
+    let path = text::one_line(setup.path.as_os_str().as_encoded_bytes(), MAX_CHARS);
+    if args.write {
+        let done = if setup.install().map_err(shell_failure)? {
+            "wrote"
+        } else {
+            "is there already:"
+        };
+        output::line(&format!("{done} {path}"))?;
+        output::note("hint: a shell that is started now completes `tmux-task`");
+    } else if args.remove {
+        let done = if setup.remove().map_err(shell_failure)? {
+            "removed from"
+        } else {
+            "is not there:"
+        };
+        output::line(&format!("{done} {path}"))?;
+    } else {
+        output::line(&format!("would add to {path}:"))?;
+        output::text(&setup.block)?;
+        output::note(&format!(
+            "hint: `tmux-task init {name} --write` does it, --remove takes it away"
+        ));
+    }
+    Ok(())
+}
+
+fn shell_failure(error: ShellSetupError) -> Failure {
+    let hint = match &error {
+        ShellSetupError::Damaged(_) => Some("remove these lines by hand".to_owned()),
+        ShellSetupError::NotOurs(_) => Some("move it away, or delete it".to_owned()),
+        ShellSetupError::NoHome | ShellSetupError::File { .. } => None,
+    };
+    Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)
 }
 
 fn failure(error: SetupError) -> Failure {

@@ -6,12 +6,15 @@ use futures_util::stream::FuturesUnordered;
 use super::args::Logs;
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
-use super::output;
+use super::{output, runs};
 use crate::ops::{self, Session};
 use crate::terminal::columns_of;
 use crate::wire::{LogRequest, TaskLog};
 
 pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
+    if args.runs {
+        return runs::list(context, &args).await;
+    }
     if let [_, _, ..] = &args.names[..] {
         return several(context, &args).await;
     }

@@ -1,5 +1,7 @@
 //! `ls`: the tasks as a table or as JSON.
 
+use serde_json::{Value, json};
+
 use super::args::Ls;
 use super::context::Context;
 use super::failure::{Failure, OrFail};
@@ -7,7 +9,7 @@ use super::output;
 use crate::clock;
 use crate::model::Millis;
 pub(super) use crate::model::age;
-use crate::ops;
+use crate::ops::{self, Everywhere};
 use crate::terminal::{columns_of, fitted};
 use crate::wire::{LsTask, LsView};
 
@@ -28,6 +30,9 @@ const STATE: usize = 2;
 const GAP: usize = 2;
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
+    if args.all {
+        return all(context, args).await;
+    }
     let mut session = context.given("ls")?;
     let view = ops::list(&mut session).await.or_fail("ls")?;
     if !view.exists {
@@ -42,13 +47,57 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.json.json {
         return output::json(&view);
     }
-    let style = Style {
-        columns: output::terminal_columns().filter(|_| !args.wide),
-        longest: if args.wide { usize::MAX } else { COLUMN },
-        is_coloured: output::is_coloured(),
-    };
-    let table = table(&view, clock::now().wall, style);
+    let table = table(&view, clock::now().wall, Style::of(args));
     output::lines(table.iter().map(String::as_str))
+}
+
+/// Lists all task sessions, each below its name.
+async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
+    let choice = context.choice();
+    let Everywhere { sessions, silent } = ops::list_everywhere(&choice).await.or_fail("ls")?;
+    for socket in silent {
+        output::note(&format!(
+            "tmux-task: ls: a daemon does not answer, its session is left out: {}",
+            socket.display()
+        ));
+    }
+    if args.json.json {
+        let sessions: Vec<Value> = sessions
+            .iter()
+            .map(|listed| {
+                let mut value = json!(listed.view);
+                if let Value::Object(fields) = &mut value {
+                    fields.insert("server".to_owned(), json!(listed.server));
+                }
+                value
+            })
+            .collect();
+        return output::json(&json!({ "sessions": sessions }));
+    }
+    let (now, style) = (clock::now().wall, Style::of(args));
+    let mut lines = Vec::new();
+    for listed in &sessions {
+        let view = &listed.view;
+        let n = view.tasks.len();
+        let tasks = if n == 1 { "task" } else { "tasks" };
+        let server = if listed.is_here {
+            String::new()
+        } else {
+            format!(", server {}", listed.server)
+        };
+        let daemon = if view.supervised { "" } else { ", no daemon" };
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(format!(
+            "{} ({n} {tasks}{server}{daemon})",
+            view.session_name
+        ));
+        if n > 0 {
+            lines.extend(table(view, now, style));
+        }
+    }
+    output::lines(lines.iter().map(String::as_str))
 }
 
 /// How the table is shown.
@@ -60,6 +109,16 @@ struct Style {
     longest: usize,
     /// Whether states have colours.
     is_coloured: bool,
+}
+
+impl Style {
+    fn of(args: Ls) -> Self {
+        Self {
+            columns: output::terminal_columns().filter(|_| !args.wide),
+            longest: if args.wide { usize::MAX } else { COLUMN },
+            is_coloured: output::is_coloured(),
+        }
+    }
 }
 
 fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {

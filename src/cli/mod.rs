@@ -4,6 +4,7 @@ mod agent;
 mod args;
 mod attach;
 mod completions;
+mod config;
 mod confirm;
 mod consume;
 mod consumer;
@@ -29,6 +30,7 @@ mod panel;
 mod prune_state;
 mod replay;
 mod run;
+mod runs;
 mod search;
 mod send;
 mod set_environment;
@@ -115,6 +117,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Consumer(args) => consumer::run(context, args).await,
         Command::Ls(args) => ls::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
+        Command::Stats(args) => runs::stats(context, &args).await,
         Command::Search(args) => search::run(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Signal(args) => wait::signal(context, args).await,
@@ -124,6 +127,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::KillAll(args) => kill::kill_all(context, args).await,
         Command::Prune(args) => kill::prune(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::Config(args) => config::run(context, &args),
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Attach(args) => attach::run(context, args).await,
         #[cfg(feature = "panel")]

@@ -63,13 +63,17 @@ pub(crate) fn find(env: Env<'_>) -> Option<ConfigFile> {
 ///
 /// When the file is named and missing, cannot be read, or contains unknown keys or invalid values.
 pub(crate) fn load(env: Env<'_>) -> Result<Config, ConfigError> {
-    match find(env) {
-        Some(file) => read(file),
+    let Some(file) = find(env) else {
+        return Ok(Config::default());
+    };
+    match read_text(&file)? {
+        Some(text) => parse(file.path(), &text),
         None => Ok(Config::default()),
     }
 }
 
-fn read(file: ConfigFile) -> Result<Config, ConfigError> {
+/// Returns the file's text; `None` when there is none at the default location.
+pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, ConfigError> {
     let bytes = match files::read_written(file.path(), MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(source) => {
@@ -82,20 +86,21 @@ fn read(file: ConfigFile) -> Result<Config, ConfigError> {
                 source.kind(),
                 ErrorKind::NotFound | ErrorKind::NotADirectory
             );
+            let path = file.path().to_owned();
             return match file {
-                ConfigFile::Usual(_) if is_missing => Ok(Config::default()),
-                ConfigFile::Named(path) if is_missing => Err(ConfigError::Missing { path }),
-                ConfigFile::Named(path) | ConfigFile::Usual(path) => {
+                ConfigFile::Usual(_) if is_missing => Ok(None),
+                ConfigFile::Named(_) if is_missing => Err(ConfigError::Missing { path }),
+                ConfigFile::Named(_) | ConfigFile::Usual(_) => {
                     Err(ConfigError::Read { path, source })
                 }
             };
         }
     };
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(file.path(), text),
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
         Err(error) => Err(ConfigError::Invalid {
             path: file.path().to_owned(),
-            line: line_of(&bytes, error.valid_up_to()),
+            line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()),
             problem: "not UTF-8".to_owned(),
         }),
     }

@@ -13,6 +13,7 @@ mod notices;
 mod parse;
 mod quantity;
 mod settings;
+mod show;
 mod sinks;
 mod value;
 
@@ -20,4 +21,5 @@ pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use settings::{Config, LogsConfig};
+pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};

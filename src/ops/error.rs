@@ -106,6 +106,9 @@ pub(crate) enum OpsError {
         /// The task's window.
         name: String,
     },
+    /// No run of the task is stored.
+    #[error("no ended run of task `{0}` is stored")]
+    NoRuns(String),
     /// The stored runs cannot be read.
     #[error(transparent)]
     Archive(io::Error),
@@ -160,6 +163,7 @@ impl OpsError {
             | Self::NoDaemon(_)
             | Self::NoDaemonToWait
             | Self::NotKept { .. }
+            | Self::NoRuns(_)
             | Self::Name(NameError::Missing { .. })
             | Self::Client(ClientError::NoDaemon) => ErrorKind::Missing,
             Self::Output(error) => kind_of(error.kind()),
@@ -210,6 +214,9 @@ impl OpsError {
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => error.hint(),
+            Self::NoRuns(_) => {
+                "a run is stored when it has ended; `tmux-task ls` shows the present ones"
+            }
             Self::NotRecorded(_) => {
                 "`tmux-task run NAME -- COMMAND` starts it and records the command"
             }

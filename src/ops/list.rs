@@ -13,8 +13,13 @@ pub(crate) async fn list(session: &mut Session) -> Result<LsView, OpsError> {
     match session.ask_by_name(&Request::List).await? {
         Some(Response::List(view)) => Ok(view),
         Some(_) => Err(ClientError::Unexpected.into()),
-        None => Ok(unsupervised(session.look().await?)),
+        None => look(session).await,
     }
+}
+
+/// Returns the tasks of a look.
+pub(super) async fn look(session: &Session) -> Result<LsView, OpsError> {
+    Ok(unsupervised(session.look().await?))
 }
 
 /// Returns the task of this name or window id.

@@ -13,8 +13,10 @@ mod doctor;
 mod error;
 #[cfg(feature = "mcp")]
 mod events;
+mod everywhere;
 mod explain;
 mod explain_text;
+mod history;
 mod kill;
 mod launch;
 mod list;
@@ -27,6 +29,7 @@ mod search;
 mod send;
 mod session;
 mod session_name;
+mod shell_setup;
 mod state_folders;
 mod succession;
 #[cfg(feature = "panel")]
@@ -42,8 +45,10 @@ pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Sur
 pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
+pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use explain::explain;
 pub(crate) use explain_text::explanation_lines;
+pub(crate) use history::{RunInfo, TaskStats, duration, stats, stored_runs};
 pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
@@ -54,6 +59,7 @@ pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
+pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserShell};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]

@@ -226,6 +226,32 @@ impl Paths {
         self.runtime_file("sock")
     }
 
+    /// Returns the sockets of all daemons of this user that have this runtime folder, by name. Their
+    /// daemons may be gone.
+    #[must_use]
+    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.runtime.clone()];
+        // Where those are whose paths would be too long.
+        let stand_ins = tmp_root();
+        if self.runtime_file("sock").starts_with(&stand_ins) && self.runtime != stand_ins {
+            folders.push(stand_ins);
+        }
+        let entries = folders
+            .iter()
+            .filter_map(|folder| std::fs::read_dir(folder).ok());
+        let files = entries
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()));
+        let mut sockets: Vec<PathBuf> = files
+            .filter(|file| {
+                file.extension()
+                    .is_some_and(|extension| extension == "sock")
+            })
+            .collect();
+        sockets.sort();
+        sockets
+    }
+
     /// The key is short. If the runtime folder is too long a path for a socket, the per-user folder
     /// in `/tmp` is used instead.
     fn runtime_file(&self, extension: &str) -> PathBuf {

@@ -83,3 +83,47 @@ fn every_command_of_the_help_has_a_manual_page() {
     let unknown = world.task(["man", "nope"]);
     assert_eq!(unknown.code, 2);
 }
+
+#[test]
+fn a_shell_is_set_up_and_the_file_is_as_it_was_afterwards() {
+    let mut world = World::new();
+    world.prepend_path(World::program().parent().unwrap());
+    let home = world.path("home");
+    let file = home.join(".bashrc");
+    let own = "export MINE=1\n# \u{e9}\n";
+    std::fs::write(&file, own).unwrap();
+    let shown = world.task(["init", "bash"]);
+    assert!(shown.ok().contains("tmux-task completions bash"), "{shown}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), own);
+
+    let path = file.display();
+    assert_eq!(
+        world.task(["init", "bash", "--write"]).ok(),
+        format!("wrote {path}\n")
+    );
+    let again = world.task(["init", "bash", "--write"]);
+    assert_eq!(again.ok(), format!("is there already: {path}\n"));
+    let mut bash = world.command("bash");
+    bash.args(["-ic", "complete -p tmux-task; echo $MINE"]);
+    let bash = crate::support::Output::of(bash);
+    assert!(bash.out.contains("_clap_complete_tmux_task"), "{bash}");
+    assert!(bash.out.ends_with("\n1\n"), "{bash}");
+
+    let removed = world.task(["init", "bash", "--remove"]);
+    assert_eq!(removed.ok(), format!("removed from {path}\n"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), own);
+    let removed = world.task(["init", "bash", "--remove"]);
+    assert_eq!(removed.ok(), format!("is not there: {path}\n"));
+    // Where there is no file yet.
+    for shell in ["fish", "zsh"] {
+        let written = world.task(["init", shell, "--write"]);
+        let path = written.ok().trim().strip_prefix("wrote ").unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(
+            text.contains(&format!("tmux-task completions {shell}")),
+            "{text}"
+        );
+        world.task(["init", shell, "--remove"]).ok();
+        assert!(!std::path::Path::new(path).exists());
+    }
+}

@@ -1,0 +1,303 @@
+//! Which settings apply, and where each is from; and the example of a file, which has the defaults.
+
+use std::collections::BTreeMap;
+
+use toml::de::{DeTable, DeValue};
+
+use super::file::{Env, read_text};
+use super::parse::line_of;
+use super::{Config, ConfigError, ConfigFile, find};
+use crate::model::text;
+
+/// A file with all settings: comments, and the defaults as comments that begin without a space.
+pub(crate) const EXAMPLE: &str = include_str!("example.toml");
+
+/// Settings that have no default, in the order of the example.
+const WITHOUT_DEFAULT: [&str; 3] = ["notices.quiet-hours", "notices.tasks", "sink"];
+
+/// The maximum length of a value, in characters.
+const MAX_CHARS: usize = 400;
+
+/// A setting that applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Its key with those of its tables, such as `logs.keep-runs`.
+    pub key: String,
+    /// Its value as in the file; `None` if it is not set and has no default. Of a sink only what kind
+    /// of sink it is: addresses and arguments can be secret.
+    pub value: Option<String>,
+    /// The line of the file; `None` for a default.
+    pub line: Option<u32>,
+}
+
+/// The settings that apply.
+#[derive(Debug)]
+pub(crate) struct ShownConfig {
+    /// The file; `None` when this user has no home directory.
+    pub file: Option<ConfigFile>,
+    /// Whether it exists.
+    pub exists: bool,
+    /// The settings, in the order of the example.
+    pub settings: Vec<Setting>,
+}
+
+/// Returns the settings that apply, with where they are from.
+///
+/// # Errors
+///
+/// As [`super::load`].
+pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, ConfigError> {
+    let file = find(env);
+    let text = match &file {
+        Some(file) => read_text(file)?,
+        None => None,
+    };
+    if let (Some(file), Some(text)) = (&file, &text) {
+        let _: Config = super::parse::parse(file.path(), text)?;
+    }
+    Ok(ShownConfig {
+        exists: text.is_some(),
+        settings: merge(
+            &settings_in(&defaults()),
+            &settings_in(&text.unwrap_or_default()),
+        ),
+        file,
+    })
+}
+
+/// Returns the example as a file that sets everything to its default.
+fn defaults() -> String {
+    let set = |line: &str| {
+        let rest = line.strip_prefix('#').unwrap_or(line);
+        let is_set = rest.starts_with(|c: char| c == '[' || c.is_ascii_lowercase());
+        is_set.then(|| format!("{rest}\n"))
+    };
+    EXAMPLE.lines().filter_map(set).collect()
+}
+
+/// Returns the defaults with what is set in their place, and what else is set behind its table.
+fn merge(defaults: &[Setting], set: &[Setting]) -> Vec<Setting> {
+    let table_of = |key: &str| {
+        key.rsplit_once('.')
+            .map_or("", |(table, _)| table)
+            .to_owned()
+    };
+    // A key in place of the whole table: `notices = ["tmux"]`.
+    let is_covered = |key: &str| {
+        set.iter()
+            .any(|other| key == other.key || key.starts_with(&format!("{}.", other.key)))
+    };
+    let mut merged: Vec<Setting> = Vec::new();
+    for default in defaults {
+        if !is_covered(&default.key) {
+            merged.push(Setting {
+                line: None,
+                ..default.clone()
+            });
+        }
+    }
+    for key in WITHOUT_DEFAULT {
+        let is_set =
+            |other: &Setting| other.key == key || other.key.starts_with(&format!("{key}."));
+        if !is_covered(key) && !set.iter().any(is_set) {
+            merged.push(Setting {
+                key: key.to_owned(),
+                value: None,
+                line: None,
+            });
+        }
+    }
+    merged.extend(set.iter().cloned());
+    let order: BTreeMap<String, usize> = defaults
+        .iter()
+        .enumerate()
+        .flat_map(|(n, setting)| [(setting.key.clone(), n), (table_of(&setting.key), n)])
+        .collect();
+    // By table: settings without one first, then as in the example.
+    let place = |setting: &Setting| {
+        let first = setting.key.split('.').next().unwrap_or_default();
+        let is_key = defaults.iter().any(|default| default.key == setting.key);
+        let table = order.get(first).copied().unwrap_or(usize::MAX);
+        let own = order.get(&setting.key).copied().filter(|_| is_key);
+        (table, own.unwrap_or(usize::MAX), setting.line)
+    };
+    merged.sort_by_key(place);
+    merged
+}
+
+/// Returns what a valid file sets, in its order.
+fn settings_in(text: &str) -> Vec<Setting> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut settings = Vec::new();
+    collect(text, "", table.get_ref(), &mut settings);
+    settings.sort_by_key(|setting| setting.line);
+    settings
+}
+
+fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Setting>) {
+    for (name, value) in table {
+        let key = format!("{above}{}", plain_key(name.get_ref()));
+        match value.get_ref() {
+            DeValue::Table(table) => collect(text, &format!("{key}."), table, settings),
+            DeValue::Array(items) if key == "sink" => {
+                for item in items {
+                    if let DeValue::Table(sink) = item.get_ref() {
+                        settings.extend(sink_in(text, sink));
+                    }
+                }
+            }
+            DeValue::Array(_)
+            | DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_) => settings.push(Setting {
+                value: Some(text::one_line(written(text, value).as_bytes(), MAX_CHARS)),
+                line: Some(line_of(text.as_bytes(), name.span().start)),
+                key,
+            }),
+        }
+    }
+}
+
+fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
+    let of = |key: &str| sink.iter().find(|(name, _)| name.get_ref() == key);
+    let (at, name) = of("name")?;
+    let kind = ["exec", "shell", "webhook"]
+        .into_iter()
+        .find(|kind| of(kind).is_some())?;
+    Some(Setting {
+        key: format!("sink.{}", plain_key(name.get_ref().as_str()?)),
+        value: Some(kind.to_owned()),
+        line: Some(line_of(text.as_bytes(), at.span().start)),
+    })
+}
+
+/// Returns a value as it is written in the file, lists without their comments.
+fn written(text: &str, value: &toml::Spanned<DeValue<'_>>) -> String {
+    match value.get_ref() {
+        DeValue::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| written(text, item)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        DeValue::Table(_)
+        | DeValue::String(_)
+        | DeValue::Integer(_)
+        | DeValue::Float(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_) => text.get(value.span()).unwrap_or_default().to_owned(),
+    }
+}
+
+fn plain_key(key: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if !key.is_empty() && key.chars().all(is_plain) {
+        key.to_owned()
+    } else {
+        format!("\"{}\"", text::one_line(key.as_bytes(), MAX_CHARS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::parse::parse;
+
+    #[test]
+    fn the_example_is_a_file_with_the_defaults() {
+        let path = Path::new("c.toml");
+        assert_eq!(parse(path, EXAMPLE).unwrap(), Config::default());
+        let set = defaults();
+        assert_eq!(parse(path, &set).unwrap(), Config::default(), "{set}");
+        assert!(
+            EXAMPLE.lines().all(|line| line.len() <= 110),
+            "fits a terminal"
+        );
+    }
+
+    #[test]
+    fn the_example_has_every_key() {
+        // The comment of each field ends with its key.
+        let sources = [include_str!("settings.rs"), include_str!("notices.rs")].concat();
+        let sources = sources.replace("\n    /// ", " ");
+        let comments = sources
+            .lines()
+            .filter(|line| line.contains("///") || line.contains(": key `"));
+        let keys: Vec<&str> = comments
+            .filter_map(|line| line.rsplit_once(": key `"))
+            .filter_map(|(_, rest)| rest.strip_suffix("`.").or_else(|| rest.split('`').next()))
+            .collect();
+        assert!(keys.len() > 15, "{keys:?}");
+        for key in keys {
+            let is_there = EXAMPLE.lines().any(|line| {
+                line.trim_start_matches(['#', ' '])
+                    .starts_with(&format!("{key} = "))
+            });
+            assert!(is_there, "{key}");
+        }
+    }
+
+    fn shown(text: &str) -> Vec<String> {
+        let merged = merge(&settings_in(&defaults()), &settings_in(text));
+        let line = |setting: Setting| {
+            let value = setting.value.unwrap_or_else(|| "-".to_owned());
+            let place = setting
+                .line
+                .map_or("default".to_owned(), |line| line.to_string());
+            format!("{} = {value} {place}", setting.key)
+        };
+        merged.into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn each_setting_is_shown_once_with_its_place() {
+        let default = shown("");
+        assert_eq!(
+            default[..5],
+            [
+                "env-withhold = [] default",
+                "shells = \"notice\" default",
+                "clean-after = \"1h\" default",
+                "notices.desktop = [\"failed\", \"input\", \"notify\", \"disappeared\"] default",
+                "notices.tmux = [\"failed\", \"input\", \"notify\", \"disappeared\"] default",
+            ]
+        );
+        assert_eq!(default.last().unwrap(), "sink = - default");
+        let text = "shells = 'ignore'\n[notices]\ntmux = [\n 'failed', # why\n 'input']\n\
+            [notices.tasks]\n'@3' = []\n[logs]\nkeep-runs = 1_0\n\
+            [[sink]]\nname = 'hook'\nwebhook = 'https://x/token'\n";
+        let set: Vec<String> = shown(text);
+        let expected = [
+            "shells = 'ignore' 1",
+            "notices.tmux = ['failed', 'input'] 3",
+            "notices.tasks.\"@3\" = [] 7",
+            "logs.keep-runs = 1_0 9",
+            "sink.hook = webhook 11",
+        ];
+        let of_file: Vec<&String> = set
+            .iter()
+            .filter(|line| !line.ends_with("default"))
+            .collect();
+        assert_eq!(of_file, expected);
+        assert_eq!(set.len(), default.len());
+        let keys: Vec<&str> = set
+            .iter()
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let at = |key| keys.iter().position(|other| *other == key);
+        assert!(at("notices.tmux") < at("notices.tasks.\"@3\""));
+        assert!(at("notices.tasks.\"@3\"") < at("input.ask"));
+    }
+
+    #[test]
+    fn a_list_of_displays_is_shown_as_it_is() {
+        let set = shown("notices = ['tmux']");
+        let notices: Vec<&String> = set
+            .iter()
+            .filter(|line| line.starts_with("notices"))
+            .collect();
+        assert_eq!(notices, ["notices = ['tmux'] 1"]);
+    }
+}

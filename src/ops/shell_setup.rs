@@ -1,0 +1,293 @@
+//! Sets up a user's shell, so that it completes commands, options and the names of tasks.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The lines around what is added to a file of the user.
+const BEGIN: &str = "# >>> tmux-task: `tmux-task init --remove` removes this >>>";
+const END: &str = "# <<< tmux-task <<<";
+
+const BASH: &str = r#"if [[ $- == *i* ]] && command -v tmux-task >/dev/null; then
+  eval "$(tmux-task completions bash)"
+fi"#;
+
+const ZSH: &str = r#"if (( $+commands[tmux-task] )); then
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+  eval "$(tmux-task completions zsh)"
+fi"#;
+
+const FISH: &str = "command -q tmux-task; and tmux-task completions fish | source";
+
+/// A shell that can be set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UserShell {
+    Bash,
+    Fish,
+    Zsh,
+}
+
+/// Why a shell was not set up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ShellSetupError {
+    /// There is no home folder.
+    #[error("no folder for the shell's files: HOME is not set")]
+    NoHome,
+    /// The file cannot be read or written.
+    #[error("could not change {}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The end of what was added is missing.
+    #[error("{} has the line `{BEGIN}` without `{END}` after it", .0.display())]
+    Damaged(PathBuf),
+    /// The file that would be written belongs to the user.
+    #[error("{} exists, and was not written by tmux-task", .0.display())]
+    NotOurs(PathBuf),
+}
+
+/// What setting up a shell adds, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShellSetup {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// The text, with the lines that mark it as ours.
+    pub(crate) block: String,
+    /// Whether the file is ours alone.
+    is_ours: bool,
+}
+
+impl ShellSetup {
+    /// Returns how this shell is set up.
+    ///
+    /// # Errors
+    ///
+    /// When there is no home folder.
+    pub(crate) fn of(
+        shell: UserShell,
+        env: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, ShellSetupError> {
+        let folder = |name: &str| {
+            env(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let home = folder("HOME").ok_or(ShellSetupError::NoHome);
+        let (path, text, is_ours) = match shell {
+            UserShell::Bash => (home?.join(".bashrc"), BASH, false),
+            UserShell::Zsh => {
+                let folder = folder("ZDOTDIR").map_or(home, Ok)?;
+                (folder.join(".zshrc"), ZSH, false)
+            }
+            UserShell::Fish => {
+                let config = match folder("XDG_CONFIG_HOME") {
+                    Some(config) => config,
+                    None => home?.join(".config"),
+                };
+                (config.join("fish/completions/tmux-task.fish"), FISH, true)
+            }
+        };
+        Ok(Self {
+            path,
+            block: format!("{BEGIN}\n{text}\n{END}\n"),
+            is_ours,
+        })
+    }
+
+    /// Adds the text, in place of an older one. Returns whether the file was changed.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be changed, or is one that we may not change.
+    pub(crate) fn install(&self) -> Result<bool, ShellSetupError> {
+        let before = self.read()?;
+        let rest = self.without_block(before.as_deref().unwrap_or_default())?;
+        let (mut after, behind) = rest;
+        if !after.is_empty() && !after.ends_with(b"\n") {
+            after.push(b'\n');
+        }
+        after.extend_from_slice(self.block.as_bytes());
+        after.extend(behind);
+        if before.as_ref() == Some(&after) {
+            return Ok(false);
+        }
+        self.write(&after).map(|()| true)
+    }
+
+    /// Removes the text; a file that has nothing else goes. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// As [`ShellSetup::install`].
+    pub(crate) fn remove(&self) -> Result<bool, ShellSetupError> {
+        let Some(before) = self.read()? else {
+            return Ok(false);
+        };
+        let (mut after, behind) = self.without_block(&before)?;
+        after.extend(behind);
+        if after == before {
+            return Ok(false);
+        }
+        let is_link = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink());
+        if after.is_empty() && !is_link {
+            fs::remove_file(&self.path).map_err(|source| self.failed(source))?;
+        } else {
+            self.write(&after)?;
+        }
+        Ok(true)
+    }
+
+    fn read(&self) -> Result<Option<Vec<u8>>, ShellSetupError> {
+        match fs::read(&self.path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.failed(source)),
+        }
+    }
+
+    /// Returns what is before our text and what is behind it; without our text, everything and nothing.
+    fn without_block(&self, text: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ShellSetupError> {
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        let find = |from: usize, marker: &str| {
+            let mut rest = lines.iter().skip(from);
+            let found = rest.position(|line| line.trim_ascii() == marker.as_bytes());
+            found.map(|at| from + at)
+        };
+        let (before, behind) = match find(0, BEGIN) {
+            None => (lines.concat(), Vec::new()),
+            Some(begin) => {
+                let end = find(begin, END);
+                let end = end.ok_or_else(|| ShellSetupError::Damaged(self.path.clone()))?;
+                (lines[..begin].concat(), lines[end + 1..].concat())
+            }
+        };
+        if self.is_ours && !before.is_empty() {
+            return Err(ShellSetupError::NotOurs(self.path.clone()));
+        }
+        Ok((before, behind))
+    }
+
+    /// Replaces the file at once, with its permissions; where a link leads, what it leads to.
+    fn write(&self, text: &[u8]) -> Result<(), ShellSetupError> {
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        replace(&path, text).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> ShellSetupError {
+        ShellSetupError::File {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".tmux-task-{}", std::process::id()));
+    let fresh = PathBuf::from(fresh);
+    let mode = fs::metadata(path).map_or(0o644, |found| found.permissions().mode() & 0o7777);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)
+        .and_then(|mut file| {
+            file.write_all(text)?;
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let removed = fs::remove_file(&fresh);
+        tracing::debug!(?removed, "a shell was not set up");
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(shell: UserShell, home: &Path) -> ShellSetup {
+        ShellSetup::of(shell, &|name| (name == "HOME").then(|| home.into())).unwrap()
+    }
+
+    #[test]
+    fn what_is_added_is_removed_again() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in [&b"a\n"[..], b"alias x=y\n\n\xff\n", b"\n"] {
+            let setup = setup(UserShell::Bash, dir.path());
+            fs::write(&setup.path, text).unwrap();
+            assert!(setup.install().unwrap());
+            assert!(!setup.install().unwrap(), "it is there already");
+            let expected = [text, setup.block.as_bytes()].concat();
+            assert_eq!(fs::read(&setup.path).unwrap(), expected);
+            assert!(setup.remove().unwrap());
+            assert!(!setup.remove().unwrap());
+            assert_eq!(fs::read(&setup.path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn an_older_text_is_replaced_where_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(UserShell::Zsh, dir.path());
+        let old = format!("a\n{BEGIN}\nold\n{END}\nb");
+        fs::write(&setup.path, old).unwrap();
+        assert!(setup.install().unwrap());
+        let text = fs::read_to_string(&setup.path).unwrap();
+        assert_eq!(text, format!("a\n{}b", setup.block));
+        fs::write(&setup.path, format!("a\n{BEGIN}\nb\n")).unwrap();
+        for result in [setup.install(), setup.remove()] {
+            assert!(matches!(result, Err(ShellSetupError::Damaged(_))));
+        }
+        assert_eq!(
+            fs::read_to_string(&setup.path).unwrap(),
+            format!("a\n{BEGIN}\nb\n")
+        );
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_permissions_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(UserShell::Bash, dir.path());
+        let real = dir.path().join("dotfiles");
+        fs::write(&real, "").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&real, &setup.path).unwrap();
+        setup.install().unwrap();
+        assert!(fs::symlink_metadata(&setup.path).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), setup.block);
+        assert_eq!(
+            fs::metadata(&real).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        setup.remove().unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_of_its_own_is_made_and_removed_and_never_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(UserShell::Fish, dir.path());
+        assert!(!setup.remove().unwrap());
+        setup.install().unwrap();
+        assert_eq!(fs::read_to_string(&setup.path).unwrap(), setup.block);
+        assert!(setup.remove().unwrap());
+        assert!(!setup.path.exists());
+        fs::write(&setup.path, "mine\n").unwrap();
+        for result in [setup.install(), setup.remove()] {
+            assert!(matches!(result, Err(ShellSetupError::NotOurs(_))));
+        }
+    }
+}
