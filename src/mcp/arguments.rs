@@ -99,8 +99,11 @@ pub(super) struct ReadOutput {
     reason = "each is a condition of its own"
 )]
 pub(super) struct WaitFor {
-    /// The task's name or window id. Required, except with channel
-    pub(super) task: Option<String>,
+    /// The names or window ids of the tasks. Required, except with channel
+    #[serde(deserialize_with = "one_or_more", alias = "tasks")]
+    pub(super) task: Vec<String>,
+    /// With several tasks: until the first of the waits has ended, instead of all
+    pub(super) any: bool,
     /// Until its run ends (the default)
     pub(super) exit: bool,
     /// Until one of these texts is written
@@ -121,7 +124,7 @@ pub(super) struct WaitFor {
     pub(super) regex: bool,
     /// The texts match in any case
     pub(super) ignore_case: bool,
-    /// Count what was written after this too, from an earlier answer
+    /// With one task: count what was written after this too, from an earlier answer
     pub(super) cursor: Option<String>,
     /// With exit: continue to wait while it asks for input
     pub(super) through_prompts: bool,
@@ -284,8 +287,12 @@ mod tests {
     fn one_text_is_a_list_of_one() {
         let wait: WaitFor = parsed(json!({"task": "a", "text": "x", "stop": ["y", "z"]})).unwrap();
         assert_eq!(
-            (wait.text, wait.stop),
-            (vec!["x".into()], vec!["y".into(), "z".into()])
+            (wait.task, wait.text, wait.stop),
+            (
+                vec!["a".into()],
+                vec!["x".into()],
+                vec!["y".into(), "z".into()]
+            )
         );
         let kill: KillTask = parsed(json!({"task": "a"})).unwrap();
         assert_eq!(kill.task, ["a"]);

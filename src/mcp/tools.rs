@@ -106,9 +106,9 @@ impl Tool {
                 &["task"],
             ),
             Self::WaitFor => described::<WaitFor>(
-                "Wait for a task",
-                "Wait until a task's run ends, or until the first of several conditions holds. \
-                 Texts count from the start of the call, or from a cursor. Returns at once when \
+                "Wait for tasks",
+                "Wait until a task's run ends, or until the first of several conditions holds. With \
+                 several tasks, all are waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when \
                  the condition can no longer hold, and when the task asks for input before its end.",
                 Effect::Reads,
                 &[],
@@ -291,18 +291,19 @@ mod tests {
                 "  lines integer: How many of the last lines (40, at most 1000)",
                 "  run integer: The stored output of an earlier run, by its number",
                 "  task! string: The task's name or window id",
-                "wait_for: Wait until a task's run ends, or until the first of several conditions holds. Texts count from the start of the call, or from a cursor. Returns at once when the condition can no longer hold, and when the task asks for input before its end.",
+                "wait_for: Wait until a task's run ends, or until the first of several conditions holds. With several tasks, all are waited for at once. Texts count from the start of the call, or from a cursor. Returns at once when the condition can no longer hold, and when the task asks for input before its end.",
+                "  any boolean: With several tasks: until the first of the waits has ended, instead of all",
                 "  bell boolean: Until the bell rings",
                 "  change boolean: Until anything is written",
                 "  channel string: Instead of a task: until `tmux wait-for -S` wakes this channel",
-                "  cursor string: Count what was written after this too, from an earlier answer",
+                "  cursor string: With one task: count what was written after this too, from an earlier answer",
                 "  exit boolean: Until its run ends (the default)",
                 "  idle_seconds number: Until nothing was written for this long",
                 "  ignore_case boolean: The texts match in any case",
                 "  input boolean: Until it asks for input",
                 "  regex boolean: The texts are regular expressions",
                 "  stop array: Give up when one of these texts is written",
-                "  task string: The task's name or window id. Required, except with channel",
+                "  task array: The names or window ids of the tasks. Required, except with channel",
                 "  text array: Until one of these texts is written",
                 "  through_prompts boolean: With exit: continue to wait while it asks for input",
                 "  timeout_seconds number: The longest time to wait (50, at most 600)",

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
 use super::answer::{Answer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
@@ -26,7 +29,7 @@ const PROMPT_CHARS: usize = 1000;
 
 /// A wait that can begin.
 pub(super) struct Wait {
-    /// The task or channel, as the caller names it.
+    /// The tasks or the channel, as the caller names them.
     name: String,
     /// Where to find another daemon if this one ends.
     choice: SessionChoice,
@@ -35,16 +38,25 @@ pub(super) struct Wait {
 }
 
 enum Subject {
-    Task {
-        daemon: Box<Client>,
-        request: Box<WaitRequest>,
-        /// What to do once the wait has begun.
-        begun: Box<dyn FnOnce()>,
+    Tasks {
+        waits: Vec<TaskWait>,
+        /// Whether the first wait that ends is enough.
+        any: bool,
     },
     Channel {
         session: Box<Session>,
         channel: String,
     },
+}
+
+/// A wait for one task.
+struct TaskWait {
+    /// The task, as the caller names it.
+    name: String,
+    daemon: Box<Client>,
+    request: Box<WaitRequest>,
+    /// What to do once the wait has begun.
+    begun: Box<dyn FnOnce()>,
 }
 
 impl Wait {
@@ -58,19 +70,14 @@ impl Wait {
         request: WaitRequest,
         begun: impl FnOnce() + 'static,
     ) -> Self {
-        let request = WaitRequest {
-            timeout_ms: limit.time().map(in_ms),
-            tail: Some(TAIL),
-            ..request
-        };
+        let wait = TaskWait::new(name, limit, daemon, request, begun);
         Self {
-            name: short(name, NAME_CHARS),
+            name: wait.name.clone(),
             choice,
             limit,
-            on: Subject::Task {
-                daemon: Box::new(daemon),
-                request: Box::new(request),
-                begun: Box::new(begun),
+            on: Subject::Tasks {
+                waits: vec![wait],
+                any: false,
             },
         }
     }
@@ -95,24 +102,41 @@ impl Wait {
                 },
             });
         }
-        let Some(name) = arguments.task.clone() else {
+        if arguments.task.is_empty() {
             return Err(Answer::refused("`task` is missing", None));
-        };
+        }
+        if arguments.task.len() > 1 && arguments.cursor.is_some() {
+            let why = "a cursor belongs to one task: name one task with `cursor`";
+            return Err(Answer::refused(why, None));
+        }
         check_texts(arguments.text.iter().chain(&arguments.stop))?;
-        let (daemon, window) =
-            within_time(async { Ok(ops::find_to_wait(&mut session, &name).await?) }).await?;
-        let request = WaitRequest {
-            window,
-            conditions: conditions(&arguments),
-            stops: arguments.stop,
-            regex: arguments.regex,
-            ignore_case: arguments.ignore_case,
-            since: arguments.cursor,
-            owner: call.caller.owner.clone(),
-            through_prompts: arguments.through_prompts,
-            ..WaitRequest::default()
-        };
-        Ok(Self::new(&name, choice, limit, daemon, request, || {}))
+        let mut waits = Vec::new();
+        for name in &arguments.task {
+            let (daemon, window) =
+                within_time(async { Ok(ops::find_to_wait(&mut session, name).await?) }).await?;
+            let request = WaitRequest {
+                window,
+                conditions: conditions(&arguments),
+                stops: arguments.stop.clone(),
+                regex: arguments.regex,
+                ignore_case: arguments.ignore_case,
+                since: arguments.cursor.clone(),
+                owner: call.caller.owner.clone(),
+                through_prompts: arguments.through_prompts,
+                ..WaitRequest::default()
+            };
+            waits.push(TaskWait::new(name, limit, daemon, request, || {}));
+        }
+        let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
+        Ok(Self {
+            name: short(&names.join(", "), NAME_CHARS),
+            choice,
+            limit,
+            on: Subject::Tasks {
+                waits,
+                any: arguments.any,
+            },
+        })
     }
 
     /// Returns what is waited for, for progress and status.
@@ -136,20 +160,81 @@ impl Wait {
             limit,
             on,
         } = self;
-        let result: Result<WaitResult, OpsError> = match on {
-            Subject::Task {
-                daemon,
-                request,
-                begun,
-            } => across_daemons(&choice, *daemon, *request, begun).await,
+        match on {
+            Subject::Tasks { waits, any } => wait_for_tasks(waits, any, &choice, limit).await,
             Subject::Channel { session, channel } => {
-                ops::wait_for_channel(&session, &channel, limit.time()).await
+                let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
+                answer(&name, limit, result)
             }
-        };
-        match result {
-            Ok(result) => Answer::new(describe(&name, limit, &result)),
-            Err(error) => error.into(),
         }
+    }
+}
+
+impl TaskWait {
+    fn new(
+        name: &str,
+        limit: Limit,
+        daemon: Client,
+        request: WaitRequest,
+        begun: impl FnOnce() + 'static,
+    ) -> Self {
+        let request = WaitRequest {
+            timeout_ms: limit.time().map(in_ms),
+            tail: Some(TAIL),
+            ..request
+        };
+        Self {
+            name: short(name, NAME_CHARS),
+            daemon: Box::new(daemon),
+            request: Box::new(request),
+            begun: Box::new(begun),
+        }
+    }
+}
+
+/// Waits for all of these tasks, or until the first of the waits has ended. The answer has the
+/// results in the order of the tasks.
+async fn wait_for_tasks(
+    waits: Vec<TaskWait>,
+    any: bool,
+    choice: &SessionChoice,
+    limit: Limit,
+) -> Answer {
+    let mut answers: Vec<Option<Answer>> = Vec::new();
+    answers.resize_with(waits.len(), || None);
+    let waits = waits.into_iter().enumerate();
+    let mut waits: FuturesUnordered<_> = waits
+        .map(|(index, wait)| async move {
+            let result = across_daemons(choice, *wait.daemon, *wait.request, wait.begun).await;
+            (index, answer(&wait.name, limit, result))
+        })
+        .collect();
+    while let Some((index, answer)) = waits.next().await {
+        answers[index] = Some(answer);
+        if any {
+            break;
+        }
+    }
+    all_of(answers.into_iter().flatten())
+}
+
+/// Returns the answer to a call that waited for several tasks.
+fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
+    let mut all = Answer::new([]);
+    for answer in answers {
+        if !all.text.is_empty() {
+            all.text.push('\n');
+        }
+        all.text.push_str(&answer.text);
+        all.is_error |= answer.is_error;
+    }
+    all
+}
+
+fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> Answer {
+    match result {
+        Ok(result) => Answer::new(describe(name, limit, &result)),
+        Err(error) => error.into(),
     }
 }
 

@@ -192,7 +192,7 @@ fn tools_are_described() {
             "run_task(command, cwd, env, name, only_if_absent, stop, timeout_seconds, until, wait) read false destroy true",
             "list_tasks() read true destroy null",
             "read_output(cursor, lines, run, task) read true destroy null",
-            "wait_for(bell, change, channel, cursor, exit, idle_seconds, ignore_case, input, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
+            "wait_for(any, bell, change, channel, cursor, exit, idle_seconds, ignore_case, input, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
             "send_input(keys, no_enter, prompt, task, text) read false destroy true",
             "kill_task(task) read false destroy true",
             "prune_tasks() read false destroy true",
@@ -402,6 +402,37 @@ fn run_task_waits_where_it_should() {
     check(&client.ok("prune_tasks", json!({})), "removed @");
     let earlier = client.ok("read_output", json!({"task": "lint", "run": 1}));
     check(&earlier, "lint, run 1, all 1 lines:\nwrong");
+}
+
+#[test]
+fn several_tasks_are_waited_for_at_once() {
+    let world = World::new();
+    let mut client = Client::new(&world);
+    let (one, other) = (world.gate("one"), world.gate("other"));
+    world.run("one", &format!("{}; exit 1", one.wait()));
+    world.run("other", &format!("{}; exit 2", other.wait()));
+    let first = client.begin("wait_for", json!({"task": ["other", "one"], "any": true}));
+    let all = client.begin("wait_for", json!({"task": ["other", "one"]}));
+    world.until_true("both calls wait for both tasks", || {
+        world.daemon_status()["waits"] == 4
+    });
+    one.open();
+    let (_, text) = client.result(first);
+    check(&text, "one exited with code 1 [exited, ");
+    assert!(!text.contains("other"), "{text}");
+    world.until_true("the other wait of the first call has ended", || {
+        world.daemon_status()["waits"] == 1
+    });
+    other.open();
+    let (_, text) = client.result(all);
+    check(&text, "other exited with code 2 [exited, ");
+    assert!(
+        text.contains("\none exited with code 1 [exited, "),
+        "{text}"
+    );
+    let with_cursor = json!({"task": ["one", "other"], "cursor": "x"});
+    let refused = client.fails("wait_for", with_cursor);
+    check(&refused, "a cursor belongs to one task");
 }
 
 #[test]
