@@ -20,11 +20,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
-use super::ledger::{HandedOver, Ledger};
+use super::ledger::{Fate, HandedOver, Ledger};
 use super::outbox::{Batch, FollowUp, Next, Outbox};
 use super::until;
 use crate::clock;
-use crate::model::{Millis, Seq};
+use crate::model::Millis;
 use crate::ops::{OpsError, Session, SessionChoice, lookup};
 use crate::process;
 use crate::wire::{ConsumeRequest, Filter, Kind};
@@ -82,41 +82,65 @@ pub(crate) enum Waited {
 }
 
 /// Handles a hook that does not wait: at the session's start all shells of the conversation get the
-/// same task session, at its end the waiter is ended.
+/// same task session, and the conversation as owner if they would have another one's; at its end the
+/// waiter is ended.
 ///
 /// # Errors
 ///
 /// When the session cannot be determined, or the client's file cannot be written.
 pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<(), OpsError> {
     match input.hook_event_name.as_str() {
-        "SessionStart" => name_session(choice),
+        "SessionStart" => set_shell_environment(choice, &input.conversation()?),
         "SessionEnd" => end_waiter(choice, &input.conversation()?).await,
         _ => Ok(()),
     }
 }
 
-/// Shells of the conversation may run in other folders than the hooks, so the session that these
-/// follow is set in their environment, unless the user has set one.
-fn name_session(choice: &SessionChoice) -> Result<(), OpsError> {
-    let is_set = |name| lookup(name).is_some_and(|value| !value.is_empty());
-    if is_set("TMUX_TASK_SESSION") || is_set("PI_TMUX_SESSION") {
-        return Ok(());
-    }
+/// Appends what the conversation's shells need to the file that the client reads for them.
+fn set_shell_environment(
+    choice: &SessionChoice,
+    conversation: &Conversation,
+) -> Result<(), OpsError> {
     let Some(file) = lookup("CLAUDE_ENV_FILE").filter(|file| !file.is_empty()) else {
         return Ok(());
     };
-    let name = Session::named(choice)?.name.replace('\'', r"'\''");
-    let line = format!("export TMUX_TASK_SESSION='{name}'\n");
+    let is_set = |name| lookup(name).is_some_and(|value| !value.is_empty());
+    let mut lines = String::new();
+    // Shells may run in other folders than the hooks, so the session that these follow is set,
+    // unless the user has set one.
+    if !is_set("TMUX_TASK_SESSION") && !is_set("PI_TMUX_SESSION") {
+        lines.push_str(&export("TMUX_TASK_SESSION", &Session::named(choice)?.name));
+    }
+    let owner = lookup("TMUX_TASK_OWNER").unwrap_or_default();
+    if is_of_conversation(&owner.to_string_lossy()) {
+        lines.push_str(&export("TMUX_TASK_OWNER", &conversation.owner()));
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
     let path = PathBuf::from(file);
     File::options()
         .append(true)
         .create(true)
         .open(&path)
-        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .and_then(|mut file| file.write_all(lines.as_bytes()))
         .map_err(|source| OpsError::Folder {
             folder: path,
             source,
         })
+}
+
+/// Whether an owner is a conversation's: a client that was started in another one's shell inherits
+/// it. Other owners are the user's choice.
+fn is_of_conversation(owner: &str) -> bool {
+    AgentClient::ALL.iter().any(|client| {
+        let id = owner.strip_prefix(client.name());
+        id.is_some_and(|id| id.starts_with(':'))
+    })
+}
+
+fn export(name: &str, value: &str) -> String {
+    format!("export {name}='{}'\n", value.replace('\'', r"'\''"))
 }
 
 /// The waiter's stream ends when another reader takes the consumer over.
@@ -164,7 +188,6 @@ pub(crate) async fn wait(
         ledger,
         transcript: &input.transcript_path,
         client: client_process(),
-        confirmed: Vec::new(),
         folder,
     };
     let batch = tokio::select! {
@@ -204,8 +227,6 @@ struct Waiter<'a> {
     ledger: Ledger,
     transcript: &'a Path,
     client: Option<(u32, Millis)>,
-    /// What was confirmed; the stream may have it yet.
-    confirmed: Vec<(String, Seq)>,
     /// Where the ledger is, for errors.
     folder: PathBuf,
 }
@@ -227,11 +248,13 @@ impl Waiter<'_> {
                     Incoming::FollowUp(follow_up) => {
                         self.receive(*follow_up);
                     }
-                    Incoming::Began { is_other_feed } => {
+                    Incoming::Began { is_other_feed, epoch, cursor } => {
                         is_caught_up = false;
                         if is_other_feed {
                             self.outbox.clear();
                         }
+                        let forgotten = self.ledger.forget_acknowledged(&epoch, cursor);
+                        forgotten.map_err(|source| self.error(source))?;
                     }
                     Incoming::CaughtUp => {
                         is_caught_up = true;
@@ -257,8 +280,7 @@ impl Waiter<'_> {
 
     fn receive(&mut self, follow_up: FollowUp) {
         let FollowUp { epoch, seq, .. } = &follow_up;
-        let is_this = |(e, s): &(String, Seq)| e == epoch && s == seq;
-        if self.confirmed.iter().any(is_this) {
+        if self.ledger.is_received(epoch, *seq) {
             self.follower.settle(&[*seq]);
         } else if !self.ledger.has(epoch, *seq) {
             self.outbox.push(follow_up);
@@ -269,20 +291,18 @@ impl Waiter<'_> {
     /// client's process has ended, is forgotten: the feed's stream has it again.
     fn confirm(&mut self) -> Result<(), OpsError> {
         let transcript = self.transcript;
-        let mut confirmed = Vec::new();
         let closed = self.ledger.close(|one| {
             if is_in(one, transcript) {
-                confirmed.push((one.epoch.clone(), one.seqs.clone()));
-                return false;
+                Fate::Received
+            } else if is_alive(one.client) {
+                Fate::Open
+            } else {
+                Fate::Lost
             }
-            is_alive(one.client)
         });
-        closed.map_err(|source| self.error(source))?;
-        for (epoch, seqs) in confirmed {
-            self.follower.settle(&seqs);
-            let seqs = seqs.into_iter().map(|seq| (epoch.clone(), seq));
-            self.confirmed.extend(seqs);
-        }
+        let received = closed.map_err(|source| self.error(source))?;
+        // Those that the stream has not sent yet are settled when it does.
+        self.follower.settle(&received);
         Ok(())
     }
 
@@ -418,6 +438,18 @@ mod tests {
         assert!(!is_in(&handed_over, &other));
         std::fs::write(&other, format!("{MARK}\n")).unwrap();
         assert!(is_in(&handed_over, &other));
+    }
+
+    #[test]
+    fn only_the_owner_of_another_conversation_is_replaced() {
+        for owner in ["pi:019a", "opencode:ses_1", "codex:x", "claude:y"] {
+            assert!(is_of_conversation(owner), "{owner}");
+        }
+        for owner in ["", "pi", "me", "gemini:api", "pilot:1", "claude"] {
+            assert!(!is_of_conversation(owner), "{owner}");
+        }
+        let line = export("TMUX_TASK_OWNER", "a'b");
+        assert_eq!(line, "export TMUX_TASK_OWNER='a'\\''b'\n");
     }
 
     #[test]

@@ -220,7 +220,7 @@ impl Deliveries {
                         Some(earlier) => earlier.push(*follow_up),
                         None => self.outbox.push(*follow_up),
                     },
-                    Incoming::Began { is_other_feed } => {
+                    Incoming::Began { is_other_feed, .. } => {
                         (is_caught_up, n_active) = (false, None);
                         if is_other_feed {
                             self.forget();

@@ -20,6 +20,8 @@ pub(crate) enum AgentClient {
 }
 
 impl AgentClient {
+    pub(crate) const ALL: [Self; 4] = [Self::Pi, Self::Claude, Self::Codex, Self::Opencode];
+
     /// Returns the client's name, as in owners.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -37,6 +37,10 @@ pub(crate) enum Incoming {
         /// Whether it is another feed than before: what was received earlier can no longer be
         /// acknowledged.
         is_other_feed: bool,
+        /// The feed.
+        epoch: String,
+        /// What was acknowledged before: records up to this one do not come again.
+        cursor: Seq,
     },
     /// A message for the conversation.
     FollowUp(Box<FollowUp>),
@@ -222,7 +226,8 @@ impl Follower {
         let Response::Consumers(known) = known.map_err(unavailable)? else {
             return Err(unavailable(ClientError::Unexpected));
         };
-        let is_new = known.consumers.iter().all(|one| one.name != self.name);
+        let this = known.consumers.iter().find(|one| one.name == self.name);
+        let (is_new, cursor) = (this.is_none(), this.map_or(0, |one| one.cursor));
         let request = ConsumeRequest {
             name: self.name.clone(),
             from_now: false,
@@ -250,7 +255,11 @@ impl Follower {
             own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
             skips_everybody: self.skips_everybody && !self.has_begun,
         });
-        Ok(Incoming::Began { is_other_feed })
+        Ok(Incoming::Began {
+            is_other_feed,
+            epoch,
+            cursor,
+        })
     }
 
     /// Returns what a line reports, if anything.

@@ -1,7 +1,8 @@
-//! What was handed to a conversation and not confirmed yet, kept between processes.
+//! What was handed to a conversation and is not acknowledged yet, kept between processes.
 //!
 //! Claude Code runs a process for each hook, so none of them sees a message from its hand-over to its
-//! receipt. The ledger is a file beside the feed, written before a message is printed.
+//! receipt, and a process may end before its acknowledgement has reached the feed. The ledger is a
+//! file beside the feed, written before a message is printed.
 
 use std::fs::File;
 use std::io;
@@ -32,11 +33,32 @@ pub(super) struct HandedOver {
     pub(super) offset: u64,
 }
 
+/// Records that the conversation has received. They stay here until the feed's consumer has passed
+/// them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Received {
+    epoch: String,
+    seqs: Vec<Seq>,
+}
+
+/// What became of a message that was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It may be on its way.
+    Open,
+    /// The conversation has it.
+    Received,
+    /// It will not arrive.
+    Lost,
+}
+
 /// The file's contents.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
     handed_over: Vec<HandedOver>,
+    received: Vec<Received>,
     budget: Budget,
 }
 
@@ -96,11 +118,41 @@ impl Ledger {
         self.contents.handed_over.iter().any(is_in)
     }
 
-    /// Keeps those of the messages for which `is_open` holds.
-    pub(super) fn close(&mut self, is_open: impl FnMut(&HandedOver) -> bool) -> io::Result<()> {
+    /// Whether the conversation has received this record.
+    pub(super) fn is_received(&self, epoch: &str, seq: Seq) -> bool {
+        let is_in = |one: &Received| one.epoch == epoch && one.seqs.contains(&seq);
+        self.contents.received.iter().any(is_in)
+    }
+
+    /// Decides what became of each message. Returns the records of those that were received.
+    pub(super) fn close(&mut self, fate: impl Fn(&HandedOver) -> Fate) -> io::Result<Vec<Seq>> {
         let before = self.contents.handed_over.len();
-        self.contents.handed_over.retain(is_open);
+        let mut seqs = Vec::new();
+        for one in std::mem::take(&mut self.contents.handed_over) {
+            match fate(&one) {
+                Fate::Open => self.contents.handed_over.push(one),
+                Fate::Received => {
+                    seqs.extend(&one.seqs);
+                    let HandedOver { epoch, seqs, .. } = one;
+                    self.contents.received.push(Received { epoch, seqs });
+                }
+                Fate::Lost => {}
+            }
+        }
         if self.contents.handed_over.len() < before {
+            self.save()?;
+        }
+        Ok(seqs)
+    }
+
+    /// Forgets the received records that the feed of this epoch will not send again: those up to the
+    /// consumer's cursor, and those of other feeds.
+    pub(super) fn forget_acknowledged(&mut self, epoch: &str, cursor: Seq) -> io::Result<()> {
+        let before = self.contents.received.len();
+        let is_pending =
+            |one: &Received| one.epoch == epoch && one.seqs.iter().any(|seq| *seq > cursor);
+        self.contents.received.retain(is_pending);
+        if self.contents.received.len() < before {
             self.save()?;
         }
         Ok(())
@@ -169,10 +221,23 @@ mod tests {
         let mut ledger = open().unwrap();
         assert!(ledger.has("e", 7) && ledger.has("e", 9));
         assert!(!ledger.has("e", 10) && !ledger.has("f", 7));
-        ledger.close(|one| one.seqs != [7]).unwrap();
+        let fate = |one: &HandedOver| match one.seqs[0] {
+            7 => Fate::Received,
+            _ => Fate::Open,
+        };
+        assert_eq!(ledger.close(fate).unwrap(), [7]);
+        drop(ledger);
+        // What was received is not forgotten before the feed knows of it.
+        let mut ledger = open().unwrap();
+        assert_eq!(ledger.handed_over(), [handed_over(9)]);
+        assert!(ledger.is_received("e", 7) && !ledger.is_received("e", 9));
+        ledger.forget_acknowledged("e", 6).unwrap();
+        assert!(ledger.is_received("e", 7));
+        ledger.forget_acknowledged("e", 7).unwrap();
+        assert!(ledger.close(|_| Fate::Lost).unwrap().is_empty());
         drop(ledger);
         let ledger = open().unwrap();
-        assert_eq!(ledger.handed_over(), [handed_over(9)]);
+        assert!(!ledger.is_received("e", 7) && !ledger.has("e", 9));
         drop(ledger);
         // A damaged file loses no message.
         std::fs::write(paths.state.join("agents/claude:c1.json"), "{").unwrap();

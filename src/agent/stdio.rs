@@ -267,7 +267,7 @@ impl Lane {
                         outbox.push(*follow_up);
                         None
                     }
-                    Incoming::Began { is_other_feed } => {
+                    Incoming::Began { is_other_feed, .. } => {
                         is_caught_up = false;
                         if is_other_feed {
                             outbox.clear();

@@ -409,6 +409,21 @@ fn shells_of_a_conversation_have_its_session() {
         .env("TMUX_TASK_SESSION", "mine");
     Output::with_input(command, &claude.input("SessionStart")).ok();
     assert!(!Path::new(&file).exists());
+    // A conversation that was started in another one's shell owns its tasks itself.
+    for (inherited, expected) in [
+        ("pi:p1", "export TMUX_TASK_OWNER='claude:c1'\n"),
+        ("me", ""),
+    ] {
+        let mut command = claude.command(&[]);
+        command
+            .env("CLAUDE_ENV_FILE", &file)
+            .env("TMUX_TASK_SESSION", "mine")
+            .env("TMUX_TASK_OWNER", inherited);
+        Output::with_input(command, &claude.input("SessionStart")).ok();
+        let lines = fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(lines, expected, "{inherited}");
+        fs::remove_file(&file).ok();
+    }
 }
 
 #[test]
