@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # Runs the adapters with the real clients, against a scripted model on loopback.
 #
-#   tests/clients.sh [--clients DIR] [pi|claude|codex|opencode ...]     (default: all)
+#   tests/clients.sh [--clients DIR] [SCENARIO...]     (default: all)
+#
+#   pi, claude, codex, opencode   one message when a task ends: while the client is idle,
+#                                 and after it was killed and restarted
+#   claude+claude, codex+codex, opencode+opencode, pi+pi, pi+claude, claude+opencode,
+#   codex+opencode                two conversations, 200 exits between them: each gets its
+#                                 own once, and none of the other's
+#   mcp                           clients with nothing but the MCP server
 #
 # --clients DIR  folder of the clients; missing ones are installed into it
 #                (default: target/clients; about 1.6 GB)
 #
 # Each client runs in a network namespace with loopback only, with an empty
-# environment, a private HOME and an invented key. The script checks that the model
-# gets one message when a task ends: while the client is idle, and after the client
-# was killed and restarted. It reports clients that could not be run, and fails then.
-# It is not part of tests/run.sh. If TMUX_TASK_PROGRAM is set, the program is not built.
+# environment, a private HOME and an invented key. The script reports scenarios that
+# could not be run, and fails then. It is not part of tests/run.sh. If
+# TMUX_TASK_PROGRAM is set, the program is not built.
 set -euo pipefail
 exec </dev/null
 
@@ -25,7 +31,8 @@ while [ $# -gt 0 ]; do
             clients=${2:?"tests/clients.sh: --clients takes a folder"}
             shift
             ;;
-        pi | claude | codex | opencode) names+=("$1") ;;
+        pi | claude | codex | opencode | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
+            codex+codex | codex+opencode | opencode+opencode) names+=("$1") ;;
         -h | --help)
             usage
             exit 0
@@ -38,7 +45,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode)
+[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode mcp pi+pi claude+claude codex+codex
+    opencode+opencode pi+claude claude+opencode codex+opencode)
 for program in unshare ip npm python3 git tmux; do
     command -v "$program" >/dev/null || {
         echo "tests/clients.sh: \`$program\` is missing" >&2
@@ -57,15 +65,19 @@ clients=$(cd "$clients" && pwd -P)
 install_client node node@24
 PATH=$clients/node/node_modules/node/bin:$PATH
 for name in "${names[@]}"; do
-    case $name in
-        pi) install_client pi @earendil-works/pi-coding-agent@1.5.2 ;;
-        claude) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
-        codex) install_client codex @openai/codex@0.169.0 ;;
-        opencode)
-            install_client opencode opencode-ai@1.18.33
-            install_client opencode-config @opencode-ai/plugin@1.18.33
-            ;;
-    esac || echo "tests/clients.sh: $name could not be installed" >&2
+    [ "$name" = mcp ] && name=mcp+claude+opencode
+    for client in ${name//+/ }; do
+        case $client in
+            pi) install_client pi @earendil-works/pi-coding-agent@1.5.2 ;;
+            claude) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
+            codex) install_client codex @openai/codex@0.169.0 ;;
+            opencode)
+                install_client opencode opencode-ai@1.18.33
+                install_client opencode-config @opencode-ai/plugin@1.18.33
+                ;;
+            mcp) install_client inspector @modelcontextprotocol/inspector@2.12.0 ;;
+        esac || echo "tests/clients.sh: $client could not be installed" >&2
+    done
 done
 
 program=${TMUX_TASK_PROGRAM:-}

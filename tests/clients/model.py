@@ -1,10 +1,12 @@
 """A scripted model on loopback: OpenAI chat completions and responses, Anthropic messages, streaming.
 
-A user's message `RUN: COMMAND` is answered by a call of the client's shell tool with COMMAND, everything
-else by `noted`. `requests` has the texts of each request that a conversation's turn made.
+A user's message `RUN: COMMAND` is answered by a call of the client's shell tool with COMMAND,
+`CALL: TOOL ARGUMENTS` by a call of the tool whose name ends with TOOL with these arguments (JSON),
+each such line once; everything else by `noted`. `requests` has the texts of each request that a conversation's turn made.
 """
 import http.server
 import json
+import re
 import threading
 import time
 
@@ -20,19 +22,26 @@ def texts_of(content):
     return [text for part in content for text in texts_of(part)]
 
 
-def shell_tool(tools):
-    """The name of the shell tool and its required arguments."""
+def call_for(prompt, tools):
+    """The name of the tool to call and its arguments."""
+    tools = [tool.get("function", tool) for tool in tools]
+    if prompt.startswith("CALL: "):
+        _, name, arguments = prompt.split(" ", 2)
+        for tool in tools:
+            if str(tool.get("name")).endswith(name):
+                return tool["name"], json.JSONDecoder().raw_decode(arguments)[0]
     for tool in tools:
-        tool = tool.get("function", tool)
-        if str(tool.get("name")).lower() in ("bash", "exec_command"):
+        if prompt.startswith("RUN: ") and str(tool.get("name")).lower() in ("bash", "exec_command"):
             schema = tool.get("parameters") or tool.get("input_schema") or {}
-            return tool["name"], schema.get("required", [])
+            name = "cmd" if tool["name"] == "exec_command" else "command"
+            return tool["name"], {name: "run it" for name in schema.get("required", [])} | {name: prompt[5:].strip()}
     return None
 
 
 class Model:
     def __init__(self):
         self.requests = []  # (time, [text of each message but the model's own])
+        self.done = set()
         model = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -55,10 +64,9 @@ class Model:
                 anthropic, responses = "/messages" in self.path, self.path.endswith("/responses")
                 if responses:
                     body["messages"] = list(messages_of(body.get("input") or []))
-                command = model.command_for(body)
-                tool = shell_tool(body.get("tools") or [])
+                call = model.call(body)
                 reply = anthropic_reply if anthropic else responses_reply if responses else openai_reply
-                events = reply(tool, command if tool else None)
+                events = reply(call)
                 if body.get("stream"):
                     return self.answer("".join(events).encode(), "text/event-stream")
                 text = {"content": [{"type": "text", "text": "ok"}]} if anthropic else {"choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}
@@ -76,20 +84,26 @@ class Model:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def command_for(self, body):
-        """Notes a request of a conversation's turn; returns what its shell is to run."""
+    def call(self, body):
+        """Notes a request of a conversation's turn; returns the tool to call."""
         if not body.get("tools"):
             return None
         messages = [m for m in body.get("messages", []) if m.get("role") not in ("system", "developer")]
         heard = [text for m in messages if m["role"] != "assistant" for text in texts_of(m.get("content"))]
         self.requests.append((time.time(), heard))
-        last = messages[-1] if messages else {}
-        if last.get("role") != "user":
-            return None
-        # A tool's result is a user's message too, for some.
-        for text in texts_of([p for p in last["content"] if not isinstance(p, dict) or p.get("type") == "text"] if isinstance(last["content"], list) else last["content"]):
-            if text.startswith("RUN: "):
-                return text[5:].strip()
+        # A prompt that is given during a turn comes with other messages, and some put words around it.
+        for m in reversed(messages):
+            if m["role"] == "assistant":
+                return None
+            content = m.get("content")
+            if isinstance(content, list):
+                # A tool's result is a user's message too, for some.
+                content = [part for part in content if not isinstance(part, dict) or part.get("type") == "text"]
+            for text in texts_of(content) if m["role"] == "user" else []:
+                found = re.search(r"^(RUN|CALL): .*$", text, re.MULTILINE)
+                if found and found[0] not in self.done:
+                    self.done.add(found[0])
+                    return call_for(found[0], body["tools"])
         return None
 
 
@@ -104,22 +118,19 @@ def messages_of(items):
         kind = item.get("type", "message")
         if kind == "message":
             yield {"role": item["role"], "content": "\n".join(texts_of(item["content"]))}
+        elif kind.endswith("_call"):
+            yield {"role": "assistant", "content": None}
         elif kind.endswith("_output"):
             yield {"role": "tool", "content": item["output"]}
 
 
-def arguments(tool, command):
-    name = "cmd" if tool[0] == "exec_command" else "command"
-    return json.dumps({name: "run it" for name in tool[1]} | {name: command})
-
-
-def responses_reply(tool, command):
+def responses_reply(call):
     n = time.time_ns()
-    if command is None:
+    if call is None:
         text = {"type": "output_text", "text": "noted", "annotations": []}
         item = {"type": "message", "id": f"msg_{n}", "role": "assistant", "status": "completed", "content": [text]}
     else:
-        item = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n}", "name": tool[0], "arguments": arguments(tool, command), "status": "completed"}
+        item = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n}", "name": call[0], "arguments": json.dumps(call[1]), "status": "completed"}
     usage = {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 15}
     response = {"id": f"resp_{n}", "object": "response", "created_at": 1, "model": "fake-1", "status": "completed", "output": [item], "usage": usage}
     for event in (
@@ -130,29 +141,29 @@ def responses_reply(tool, command):
         yield data(event, event["type"])
 
 
-def openai_reply(tool, command):
+def openai_reply(call):
     def chunk(delta, reason=None):
         return data({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "fake", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
-    if command is None:
+    if call is None:
         yield chunk({"role": "assistant", "content": "noted"})
         yield chunk({}, "stop")
     else:
-        call = {"index": 0, "id": f"call_{time.time_ns()}", "type": "function", "function": {"name": tool[0], "arguments": arguments(tool, command)}}
-        yield chunk({"role": "assistant", "tool_calls": [call]})
+        part = {"index": 0, "id": f"call_{time.time_ns()}", "type": "function", "function": {"name": call[0], "arguments": json.dumps(call[1])}}
+        yield chunk({"role": "assistant", "tool_calls": [part]})
         yield chunk({}, "tool_calls")
     yield "data: [DONE]\n\n"
 
 
-def anthropic_reply(tool, command):
+def anthropic_reply(call):
     usage = {"input_tokens": 10, "output_tokens": 10}
     message = {"id": f"msg_{time.time_ns()}", "type": "message", "role": "assistant", "model": "fake", "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     yield data({"type": "message_start", "message": message}, "message_start")
-    if command is None:
+    if call is None:
         block, delta, reason = {"type": "text", "text": ""}, {"type": "text_delta", "text": "noted"}, "end_turn"
     else:
-        block = {"type": "tool_use", "id": f"toolu_{time.time_ns()}", "name": tool[0], "input": {}}
-        delta, reason = {"type": "input_json_delta", "partial_json": arguments(tool, command)}, "tool_use"
+        block = {"type": "tool_use", "id": f"toolu_{time.time_ns()}", "name": call[0], "input": {}}
+        delta, reason = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}, "tool_use"
     yield data({"type": "content_block_start", "index": 0, "content_block": block}, "content_block_start")
     yield data({"type": "content_block_delta", "index": 0, "delta": delta}, "content_block_delta")
     yield data({"type": "content_block_stop", "index": 0}, "content_block_stop")
