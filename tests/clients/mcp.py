@@ -99,6 +99,10 @@ def mcp(world):
     inspector(world)
     tui = with_server(ClaudeTui, world, "terminal")
     woken(tui, "long", "run_task", {"name": "long", "command": "sleep 4; exit 3"})
+    tasks = json.loads(world.task("ls", "--json").stdout)["tasks"]
+    owner = next(task["owner"] for task in tasks if task["windowName"] == "long")
+    if not str(owner).startswith("claude:"):
+        raise SystemExit(f"the owner of `long`: {owner}")
     print("Claude Code's terminal interface: woken by the end of run_task")
     # It takes no handles. With the first variable, a call that takes longer than the second one says
     # (two minutes if it is not set) is moved to the background.
