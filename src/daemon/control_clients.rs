@@ -46,7 +46,7 @@ impl ControlClients {
         // tmux can crash when a session is created or ended while a control client connects.
         let lock = paths.lock_server().await;
         let mut apart = Connection::OneShot(server);
-        tmux::end_clients_left_behind(&mut apart, session, &[]).await?;
+        tmux::end_clients_left_behind(server, &mut apart, session, &[]).await?;
         let (waiter, main) = tokio::try_join!(
             server.wait_on(session),
             server.attach(session, Output::Reported),
@@ -191,7 +191,7 @@ impl ControlClients {
             let lock = paths.lock_server().await;
             let ours = self.pids();
             let mut connection = Connection::Attached(&mut self.main);
-            tmux::end_clients_left_behind(&mut connection, self.session, &ours).await?;
+            tmux::end_clients_left_behind(server, &mut connection, self.session, &ours).await?;
             let client = server.attach(self.session, Output::Reported).await?;
             drop(lock);
             self.follower = Some(OutputFollower::new(client));

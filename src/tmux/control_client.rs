@@ -4,6 +4,7 @@
 //! that is not read any more while output is pending stays in the server for ever (3.3a), and keeps
 //! the server from ending.
 
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -28,6 +29,11 @@ const FLUSH: &str = "display-message -p ''\n";
 /// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How a client attaches in control mode; its flags and the session follow. `-E`: the session's
+/// environment belongs to its user and must not be updated from the daemon's, which may have been
+/// started anywhere.
+const ATTACH: [&str; 4] = ["-C", "attach-session", "-E", "-f"];
 
 /// A control client's process. Dropping it closes its stdin and reads on in the background until it
 /// has ended. It is never killed, which can crash the server.
@@ -66,15 +72,10 @@ impl Server {
         session: SessionId,
         output: Output,
     ) -> Result<ControlClient, TmuxError> {
-        let flags = match output {
-            Output::None => "no-output,ignore-size",
-            Output::Reported => "pause-after=0,ignore-size",
-        };
         let mut process = self.client_process();
         process
-            // -E: the session's environment belongs to its user and must not be updated from the
-            // daemon's, which may have been started anywhere.
-            .args(["-C", "attach-session", "-E", "-f", flags, "-t"])
+            .args(ATTACH)
+            .args([output.flags(), "-t"])
             .arg(session.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -91,6 +92,35 @@ impl Server {
                 parser,
             }),
         })
+    }
+}
+
+impl Server {
+    /// Whether a process with this command line (words that end with a zero byte) is a control
+    /// client of this session, as [`Server::attach_control`] starts it.
+    pub(super) fn is_control_client(&self, command_line: &[u8], session: SessionId) -> bool {
+        let session = session.to_string();
+        let socket = self.socket().as_os_str().as_bytes();
+        [Output::None, Output::Reported].iter().any(|output| {
+            let before = [b"-u".as_slice(), b"-S", socket];
+            let after = [output.flags(), "-t", &session];
+            let expected = before
+                .into_iter()
+                .chain(ATTACH.iter().chain(&after).map(|word| word.as_bytes()));
+            // The first word is the program.
+            let words = command_line.split(|byte| *byte == 0).skip(1);
+            words.eq(expected.chain([b"".as_slice()]))
+        })
+    }
+}
+
+impl Output {
+    /// Returns the flags of a client that receives this.
+    fn flags(self) -> &'static str {
+        match self {
+            Self::None => "no-output,ignore-size",
+            Self::Reported => "pause-after=0,ignore-size",
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The control clients of a session's daemon, also those of one that was killed.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
@@ -9,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hooks::{CLIENTS, is_alive, process};
+use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::Command;
 
@@ -33,15 +35,15 @@ pub(crate) async fn own_clients(
 }
 
 /// Ends the control clients that a daemon of the session has left behind, except `ours`, and waits
-/// until the server has none of them and no client whose process is gone, at most for
-/// [`LEAVING`]. To be called before a control client attaches: tmux up to 3.5a crashes when a
-/// client detaches while a control client connects. tmux can also keep a client whose daemon was
-/// killed, and itself with it, for ever.
+/// until they are gone, at most for [`LEAVING`]. To be called before a control client attaches:
+/// tmux up to 3.5a crashes when a client detaches while a control client connects. tmux can also
+/// keep a client whose daemon was killed, and itself with it, for ever.
 ///
 /// # Errors
 ///
 /// When tmux refuses.
 pub(crate) async fn end_clients_left_behind(
+    server: &Server,
     connection: &mut Connection<'_>,
     session: SessionId,
     ours: &[u32],
@@ -54,11 +56,19 @@ pub(crate) async fn end_clients_left_behind(
     let deadline = Instant::now() + LEAVING;
     let mut ended = BTreeSet::new();
     loop {
+        // The processes first: when one is gone, the server has its end before our commands. One
+        // that leaves is not listed any more.
+        let mut leaving = running_clients(server, session);
+        leaving.retain(|pid| !ours.contains(pid));
         let frames = connection.run(&commands).await?;
-        let [noted, listed] = &frames[..] else {
-            return Ok(());
-        };
-        let leaving = clients_left_behind(&noted.text(), &listed.text(), ours, is_alive);
+        if let [stored, listed] = &frames[..] {
+            leaving.extend(listed_clients(
+                &stored.text(),
+                &listed.text(),
+                ours,
+                is_alive,
+            ));
+        }
         if leaving.is_empty() {
             return Ok(());
         }
@@ -75,9 +85,28 @@ pub(crate) async fn end_clients_left_behind(
     }
 }
 
+/// Returns the running control clients of our user that were started as a daemon of this session
+/// starts them, as far as the system lists processes (Linux). A daemon that was killed while it
+/// attached has not stored them.
+fn running_clients(server: &Server, session: SessionId) -> BTreeSet<u32> {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return BTreeSet::new();
+    };
+    let uid = rustix::process::geteuid().as_raw();
+    let is_running_client = |entry: std::fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let is_client = server.is_control_client(&line, session);
+        (is_client && entry.metadata().ok()?.uid() == uid).then_some(pid)
+    };
+    processes
+        .filter_map(|entry| is_running_client(entry.ok()?))
+        .collect()
+}
+
 /// Returns the clients among `listed` that were stored by a daemon, or that have no process any
 /// more. `ours` are not included.
-fn clients_left_behind(
+fn listed_clients(
     stored: &str,
     listed: &str,
     ours: &[u32],
@@ -118,7 +147,7 @@ mod tests {
     #[test]
     fn clients_of_a_daemon_that_was_killed_and_dead_ones_are_leaving() {
         let is_alive = |pid| pid != 4;
-        let left = |stored, listed| clients_left_behind(stored, listed, &[7], is_alive);
+        let left = |stored, listed| listed_clients(stored, listed, &[7], is_alive);
         assert_eq!(left("2 3", "1\n2\n3\n4\n7\n"), [2, 3, 4]);
         // Those of the daemon that asks, and those that have left.
         assert!(left("7 8", "1\n7\n").is_empty());
