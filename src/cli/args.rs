@@ -282,7 +282,7 @@ pub(crate) struct Run {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
     #[arg(add = task_names::candidates())]
     pub(crate) name: String,
-    /// Where to run it [default: this directory]
+    /// Where to run it [default: this directory; without a command, that of its last launch]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// A variable for its environment; may be given more than once

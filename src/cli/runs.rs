@@ -47,7 +47,13 @@ pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure
     let now = clock::now().wall;
     let mut rows = vec![
         [
-            "NAME", "RUNS", "FAILED", "USUALLY", "LONGEST", "LAST", "ENDED",
+            "NAME",
+            "RUNS",
+            "FAILED",
+            "USUALLY",
+            "LONGEST",
+            "LAST CODE",
+            "ENDED",
         ]
         .map(str::to_owned),
     ];

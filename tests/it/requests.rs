@@ -58,6 +58,7 @@ fn commands_beside_a_daemon_start_no_tmux() {
         ])
         .ok();
     assert_eq!(world.task(["run", "api", "--wait", "--", "exit 7"]).code, 7);
+    assert_eq!(world.task(["restart", "api", "--wait"]).code, 7);
     let mut secret = world.command(World::program());
     secret.args(["send", "first", "--secret"]);
     Output::with_input(secret, "hunter2\n").ok();
@@ -275,4 +276,8 @@ fn a_command_as_long_as_an_argument_can_be_goes_through_the_daemon() {
     let long = format!("[ {} = 7 ]", "x".repeat(120_000));
     let output = world.task(["run", "long", "--wait", "--", &long]);
     assert_eq!(output.code, 1, "{}", output.err);
+    // Its record is twice as long.
+    let again = world.task(["restart", "long", "--wait"]);
+    let why = "tmux-task: restart long: the task exited with code 1";
+    assert_eq!((again.code, again.err.trim()), (1, why));
 }
