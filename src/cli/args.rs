@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Config(Config),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
-    /// Show or install the adapter that wakes an agent when its tasks need it, or a shell's completion
+    /// Show or install the adapter that wakes an agent when its tasks need it, a shell's completion, or tmux's key for the panel
     Init(Init),
     /// Serve MCP on standard input and output: tasks as tools for a model
     #[cfg(feature = "mcp")]
@@ -192,10 +192,10 @@ pub(crate) struct Mcp {
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The agent's program, or the shell
+    /// The agent's program, the shell, or tmux
     #[arg(value_enum)]
     pub(crate) client: InitClient,
-    /// Install the adapter, or set up the shell
+    /// Install the adapter, or add the lines
     #[arg(long, conflicts_with = "remove")]
     pub(crate) write: bool,
     /// Remove what --write has added
@@ -218,6 +218,9 @@ pub(crate) enum InitClient {
     Bash,
     /// fish: completion, by a file in ~/.config/fish/completions
     Fish,
+    /// tmux: a key for the panel in a popup, by lines in ~/.tmux.conf
+    #[cfg(feature = "panel")]
+    Tmux,
     /// zsh: completion, by lines in ~/.zshrc
     Zsh,
 }

@@ -14,7 +14,7 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> 
     let Attachment {
         mut command,
         takes_terminal,
-        is_covered: _,
+        ..
     } = attachment.or_fail("attach")?;
     if takes_terminal {
         if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {

@@ -5,7 +5,7 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::agent::{AgentClient, Setup, SetupError};
 use crate::model::text;
-use crate::ops::{ShellSetup, ShellSetupError, UserShell, lookup};
+use crate::ops::{ShellSetup, ShellSetupError, UserProgram, lookup};
 
 const WHAT: &str = "init";
 
@@ -14,9 +14,11 @@ const MAX_CHARS: usize = 4096;
 
 pub(super) fn run(args: &Init) -> Result<(), Failure> {
     let client = match args.client {
-        InitClient::Bash => return set_up_shell(args, UserShell::Bash, "bash"),
-        InitClient::Fish => return set_up_shell(args, UserShell::Fish, "fish"),
-        InitClient::Zsh => return set_up_shell(args, UserShell::Zsh, "zsh"),
+        InitClient::Bash => return set_up_program(args, UserProgram::Bash, "bash"),
+        InitClient::Fish => return set_up_program(args, UserProgram::Fish, "fish"),
+        #[cfg(feature = "panel")]
+        InitClient::Tmux => return set_up_program(args, UserProgram::Tmux, "tmux"),
+        InitClient::Zsh => return set_up_program(args, UserProgram::Zsh, "zsh"),
         InitClient::Pi => AgentClient::Pi,
         InitClient::Claude => AgentClient::Claude,
         InitClient::Codex => AgentClient::Codex,
@@ -50,9 +52,9 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows what would be added to a file of the shell, adds it or removes it.
-fn set_up_shell(args: &Init, shell: UserShell, name: &str) -> Result<(), Failure> {
-    let setup = ShellSetup::of(shell, &lookup).map_err(shell_failure)?;
+/// Shows what would be added to a file of the program, adds it or removes it.
+fn set_up_program(args: &Init, program: UserProgram, name: &str) -> Result<(), Failure> {
+    let setup = ShellSetup::of(program, &lookup).map_err(shell_failure)?;
     let path = text::one_line(setup.path.as_os_str().as_encoded_bytes(), MAX_CHARS);
     if args.write {
         let done = if setup.install().map_err(shell_failure)? {
@@ -61,7 +63,15 @@ fn set_up_shell(args: &Init, shell: UserShell, name: &str) -> Result<(), Failure
             "is there already:"
         };
         output::line(&format!("{done} {path}"))?;
-        output::note("hint: a shell that is started now completes `tmux-task`");
+        output::note(&match program {
+            UserProgram::Bash | UserProgram::Fish | UserProgram::Zsh => {
+                "hint: a shell that is started now completes `tmux-task`".to_owned()
+            }
+            #[cfg(feature = "panel")]
+            UserProgram::Tmux => format!(
+                "hint: `tmux source-file {path}` loads it now; then the prefix key and T open the panel"
+            ),
+        });
     } else if args.remove {
         let done = if setup.remove().map_err(shell_failure)? {
             "removed from"

@@ -14,6 +14,7 @@ use crate::tmux::{self, Viewer};
 const TMUX: &str = "TMUX";
 
 /// The variable in which tmux names a pane to its programs. Programs in a popup have none.
+#[cfg(feature = "panel")]
 const TMUX_PANE: &str = "TMUX_PANE";
 
 /// The command that shows a session to the user.
@@ -25,6 +26,7 @@ pub(crate) struct Attachment {
     /// caller's tmux client switches to the session.
     pub(crate) takes_terminal: bool,
     /// Whether the caller is in a popup of tmux, which covers what the client switches to.
+    #[cfg(feature = "panel")]
     pub(crate) is_covered: bool,
 }
 
@@ -69,6 +71,7 @@ pub(crate) async fn attachment(
     Ok(Attachment {
         command,
         takes_terminal: surroundings.is_none(),
+        #[cfg(feature = "panel")]
         is_covered: surroundings.is_some() && lookup(TMUX_PANE).is_none_or(|pane| pane.is_empty()),
     })
 }

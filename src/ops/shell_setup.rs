@@ -1,4 +1,5 @@
-//! Sets up a user's shell, so that it completes commands, options and the names of tasks.
+//! Sets up a user's shell, so that it completes commands, options and the names of tasks; and tmux,
+//! so that a key opens the panel.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -21,11 +22,17 @@ fi"#;
 
 const FISH: &str = "command -q tmux-task; and tmux-task completions fish | source";
 
-/// A shell that can be set up.
+#[cfg(feature = "panel")]
+const TMUX: &str =
+    r##"bind-key T display-popup -E -w 90% -h 90% -d "#{pane_current_path}" "tmux-task panel""##;
+
+/// A program that can be set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UserShell {
+pub(crate) enum UserProgram {
     Bash,
     Fish,
+    #[cfg(feature = "panel")]
+    Tmux,
     Zsh,
 }
 
@@ -52,7 +59,7 @@ pub(crate) enum ShellSetupError {
     NotOurs(PathBuf),
 }
 
-/// What setting up a shell adds, and where.
+/// What setting up a program adds, and where.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShellSetup {
     /// The file.
@@ -70,7 +77,7 @@ impl ShellSetup {
     ///
     /// When there is no home folder.
     pub(crate) fn of(
-        shell: UserShell,
+        shell: UserProgram,
         env: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, ShellSetupError> {
         let folder = |name: &str| {
@@ -80,12 +87,21 @@ impl ShellSetup {
         };
         let home = folder("HOME").ok_or(ShellSetupError::NoHome);
         let (path, text, is_ours) = match shell {
-            UserShell::Bash => (home?.join(".bashrc"), BASH, false),
-            UserShell::Zsh => {
+            UserProgram::Bash => (home?.join(".bashrc"), BASH, false),
+            UserProgram::Zsh => {
                 let folder = folder("ZDOTDIR").map_or(home, Ok)?;
                 (folder.join(".zshrc"), ZSH, false)
             }
-            UserShell::Fish => {
+            #[cfg(feature = "panel")]
+            UserProgram::Tmux => {
+                let home = home?;
+                let own = home.join(".tmux.conf");
+                let config = folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+                let other = config.join("tmux/tmux.conf");
+                let is_other = !own.exists() && other.exists();
+                (if is_other { other } else { own }, TMUX, false)
+            }
+            UserProgram::Fish => {
                 let config = match folder("XDG_CONFIG_HOME") {
                     Some(config) => config,
                     None => home?.join(".config"),
@@ -217,7 +233,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn setup(shell: UserShell, home: &Path) -> ShellSetup {
+    fn setup(shell: UserProgram, home: &Path) -> ShellSetup {
         ShellSetup::of(shell, &|name| (name == "HOME").then(|| home.into())).unwrap()
     }
 
@@ -225,7 +241,7 @@ mod tests {
     fn what_is_added_is_removed_again() {
         let dir = tempfile::tempdir().unwrap();
         for text in [&b"a\n"[..], b"alias x=y\n\n\xff\n", b"\n"] {
-            let setup = setup(UserShell::Bash, dir.path());
+            let setup = setup(UserProgram::Bash, dir.path());
             fs::write(&setup.path, text).unwrap();
             assert!(setup.install().unwrap());
             assert!(!setup.install().unwrap(), "it is there already");
@@ -238,9 +254,26 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "panel")]
+    fn tmux_has_its_file_in_one_of_two_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let of_tmux = || setup(UserProgram::Tmux, dir.path());
+        assert_eq!(of_tmux().path, dir.path().join(".tmux.conf"));
+        let other = dir.path().join(".config/tmux/tmux.conf");
+        fs::create_dir_all(other.parent().unwrap()).unwrap();
+        fs::write(&other, "set -g mouse on\n").unwrap();
+        assert_eq!(of_tmux().path, other);
+        assert!(of_tmux().install().unwrap());
+        assert!(of_tmux().remove().unwrap());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "set -g mouse on\n");
+        fs::write(dir.path().join(".tmux.conf"), "").unwrap();
+        assert_eq!(of_tmux().path, dir.path().join(".tmux.conf"));
+    }
+
+    #[test]
     fn an_older_text_is_replaced_where_it_is() {
         let dir = tempfile::tempdir().unwrap();
-        let setup = setup(UserShell::Zsh, dir.path());
+        let setup = setup(UserProgram::Zsh, dir.path());
         let old = format!("a\n{BEGIN}\nold\n{END}\nb");
         fs::write(&setup.path, old).unwrap();
         assert!(setup.install().unwrap());
@@ -259,7 +292,7 @@ mod tests {
     #[test]
     fn a_link_stays_a_link_and_permissions_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let setup = setup(UserShell::Bash, dir.path());
+        let setup = setup(UserProgram::Bash, dir.path());
         let real = dir.path().join("dotfiles");
         fs::write(&real, "").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
@@ -279,7 +312,7 @@ mod tests {
     #[test]
     fn a_file_of_its_own_is_made_and_removed_and_never_taken_over() {
         let dir = tempfile::tempdir().unwrap();
-        let setup = setup(UserShell::Fish, dir.path());
+        let setup = setup(UserProgram::Fish, dir.path());
         assert!(!setup.remove().unwrap());
         setup.install().unwrap();
         assert_eq!(fs::read_to_string(&setup.path).unwrap(), setup.block);

@@ -21,6 +21,11 @@ pub(super) enum Effect {
         window: String,
         name: String,
     },
+    /// Run the task again.
+    Rerun {
+        window: String,
+        name: String,
+    },
     /// Remove the tasks that have ended.
     Prune,
     /// Find out why the task is or is not judged to wait.

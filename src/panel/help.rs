@@ -1,7 +1,7 @@
 //! The keys, for the help.
 
 /// Keys and what they do.
-pub(super) const KEYS: [(&str, &str); 13] = [
+pub(super) const KEYS: [(&str, &str); 14] = [
     ("j k ↓ ↑", "choose a task"),
     ("g G", "first, last task"),
     ("a", "answer what it asks"),
@@ -10,6 +10,7 @@ pub(super) const KEYS: [(&str, &str); 13] = [
     ("l", "its log; / n N search"),
     ("e", "why it waits, or not"),
     ("x", "kill it"),
+    ("r", "run it again"),
     ("p", "remove ended tasks"),
     ("/", "filter; Esc shows all"),
     ("?", "this help"),

@@ -20,6 +20,8 @@ pub(super) enum Mode {
     },
     /// They say whether to end this task.
     ConfirmKill { window: String, name: String },
+    /// They say whether to end the run of this task, and to run it again.
+    ConfirmRerun { window: String, name: String },
     /// They say whether to remove this many tasks.
     ConfirmPrune { n: usize },
     /// They move in a text.
@@ -67,6 +69,9 @@ impl Mode {
             Self::ConfirmKill { name, .. } => {
                 Some(format!("Kill {name} and remove its window? y/n"))
             }
+            Self::ConfirmRerun { name, .. } => {
+                Some(format!("{name} still runs. End it and run it again? y/n"))
+            }
             Self::ConfirmPrune { n: 1 } => Some("Remove 1 ended task? y/n".to_owned()),
             Self::ConfirmPrune { n } => Some(format!("Remove {n} ended tasks? y/n")),
             Self::List | Self::Filter(_) | Self::View { .. } => None,
@@ -79,7 +84,10 @@ impl Mode {
             Self::Answer(Answer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
             Self::Filter(line) => Some(("/", line)),
             Self::View { view, .. } => view.typed.as_ref().map(|line| ("/", line)),
-            Self::List | Self::ConfirmKill { .. } | Self::ConfirmPrune { .. } => None,
+            Self::List
+            | Self::ConfirmKill { .. }
+            | Self::ConfirmPrune { .. }
+            | Self::ConfirmRerun { .. } => None,
         }
     }
 

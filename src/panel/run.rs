@@ -208,6 +208,7 @@ impl Panel {
                 Effect::Attach { .. }
                 | Effect::Send { .. }
                 | Effect::Kill { .. }
+                | Effect::Rerun { .. }
                 | Effect::Prune
                 | Effect::Explain { .. }
                 | Effect::ReadLog { .. } => self.perform(effect),

@@ -194,6 +194,7 @@ impl State {
             | Mode::Send { .. }
             | Mode::ConfirmKill { .. }
             | Mode::ConfirmPrune { .. }
+            | Mode::ConfirmRerun { .. }
             | Mode::View { .. } => {
                 let subject = Subject::Explanation(window);
                 match result {
@@ -251,6 +252,7 @@ impl State {
             Mode::List
             | Mode::ConfirmKill { .. }
             | Mode::ConfirmPrune { .. }
+            | Mode::ConfirmRerun { .. }
             | Mode::View { .. } => {}
         }
         self.settled()
@@ -292,7 +294,8 @@ impl State {
             | Mode::Answer(_)
             | Mode::Send { .. }
             | Mode::ConfirmKill { .. }
-            | Mode::ConfirmPrune { .. } => {}
+            | Mode::ConfirmPrune { .. }
+            | Mode::ConfirmRerun { .. } => {}
         }
         self.settled()
     }
@@ -315,7 +318,9 @@ impl State {
             Mode::Filter(_) => self.on_filter_key(key),
             Mode::Answer(_) => self.on_answer_key(key),
             Mode::Send { .. } => self.on_send_key(key),
-            Mode::ConfirmKill { .. } | Mode::ConfirmPrune { .. } => self.on_confirm_key(key.code),
+            Mode::ConfirmKill { .. } | Mode::ConfirmPrune { .. } | Mode::ConfirmRerun { .. } => {
+                self.on_confirm_key(key.code)
+            }
             Mode::View { .. } => self.on_view_key(key),
         };
         effects.extend(self.settled());
@@ -360,7 +365,7 @@ impl State {
     /// A key for the selected task.
     fn on_task_key(&mut self, key: KeyCode) -> Vec<Effect> {
         let is_for_task = matches!(key, KeyCode::Enter)
-            || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'l' | 'e'));
+            || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
         let Some(listed) = self.selected_task() else {
             if is_for_task {
                 self.say(Err("no task is selected".to_owned()));
@@ -403,6 +408,8 @@ impl State {
                 self.mode = Mode::Send { window, name, line };
             }
             KeyCode::Char('x') => self.mode = Mode::ConfirmKill { window, name },
+            KeyCode::Char('r') if is_dead => return vec![Effect::Rerun { window, name }],
+            KeyCode::Char('r') => self.mode = Mode::ConfirmRerun { window, name },
             KeyCode::Char('l') => {
                 let of = Subject::Log(window.clone());
                 self.open(of, format!("log of {name}"));
@@ -516,12 +523,16 @@ impl State {
                 vec![Effect::Kill { window, name }]
             }
             Mode::ConfirmPrune { .. } if is_confirmed => vec![Effect::Prune],
+            Mode::ConfirmRerun { window, name } if is_confirmed => {
+                vec![Effect::Rerun { window, name }]
+            }
             Mode::List
             | Mode::Filter(_)
             | Mode::Answer(_)
             | Mode::Send { .. }
             | Mode::ConfirmKill { .. }
             | Mode::ConfirmPrune { .. }
+            | Mode::ConfirmRerun { .. }
             | Mode::View { .. } => {
                 self.say(Ok("nothing was done".to_owned()));
                 Vec::new()

@@ -1,5 +1,6 @@
 //! The state by its transitions, and the frames as text.
 
+mod cost;
 mod frames;
 mod transitions;
 

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::effect::{Effect, Report};
 use crate::model::text;
-use crate::ops::{self, Attachment, Caller, OpsError, Session};
+use crate::ops::{self, Attachment, Caller, LaunchWait, OpsError, RunOptions, Session};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -53,6 +53,10 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
                 None => Outcome::Report(Report::Said(Err(silent()))),
             }
         }
+        Effect::Rerun { window, name } => match limited(rerun(&session, window)).await {
+            Some(result) => said(result.map(|()| format!("{name} runs again"))),
+            None => Outcome::Report(Report::Said(Err(silent()))),
+        },
         Effect::Prune => match limited(ops::prune(&mut session.for_request())).await {
             Some(result) => said(result.map(|tasks| match tasks.len() {
                 1 => "removed 1 task".to_owned(),
@@ -88,6 +92,22 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
             Outcome::Report(Report::Preview { window, lines })
         }
     }
+}
+
+async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
+    let last = RunOptions {
+        name: window,
+        cwd: None,
+        is_env_clean: false,
+        env: Vec::new(),
+        command: Vec::new(),
+        only_if_absent: false,
+        owner: None,
+        wait: LaunchWait::No,
+    };
+    let mut session = session.for_request();
+    let options = ops::run_again(&mut session, last).await?;
+    ops::run(session, options).await.map(drop)
 }
 
 /// Returns a result, or `None` when it takes too long.

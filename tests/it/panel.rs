@@ -137,9 +137,17 @@ fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
+    world.task(["init", "tmux", "--write"]).ok();
+    let file = world.path("home").join(".tmux.conf");
+    // The test's session is not named after its folder, and the program is not on the server's PATH.
+    let binding = std::fs::read_to_string(&file).unwrap();
     let panel = format!("'{}' -s work panel", World::program().display());
-    let popup = ["display-popup", "-E", "-w", "90%", "-h", "90%", &panel];
-    world.tmux([["bind-key", "T"].as_slice(), &popup].concat());
+    std::fs::write(
+        &file,
+        binding.replace("tmux-task panel\"", &format!("{panel}\"")),
+    )
+    .unwrap();
+    world.tmux(["source-file", &file.display().to_string()]);
     let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
     let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
     let size = ["new-session", "-d", "-x", "80", "-y", "24", &attach];
@@ -154,6 +162,27 @@ fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
     world.until_true("the popup is gone", || {
         !shown(&world).contains("RUNNING api")
     });
+    close(&world);
+}
+
+#[test]
+fn r_runs_a_task_again() {
+    let world = World::new();
+    world.run("count", "echo run >>runs; wc -l <runs; exit 1");
+    world.run("server", "exec sleep 1000");
+    open(&world, "80", "24");
+    until_shown(&world, "exit 1: 1");
+    press(&world, &["r"]);
+    until_shown(&world, "exit 1: 2");
+    press(&world, &["G", "r"]);
+    until_shown(&world, "server still runs. End it and run it again? y/n");
+    press(&world, &["y"]);
+    until_shown(&world, "RUNNING server   2");
+    // What no launcher has recorded cannot be run again.
+    world.new_window("bare", "exec sleep 1000");
+    until_shown(&world, "RUNNING bare");
+    press(&world, &["G", "r", "y"]);
+    until_shown(&world, "the command of task `bare` is not recorded");
     close(&world);
 }
 

@@ -103,6 +103,7 @@ fn hints(state: &State, width: usize) -> String {
     let has_task = task.is_some();
     let keys = [
         (asks, "a answer"),
+        (has_task && !lives, "r run again"),
         (true, "? help"),
         (true, "q quit"),
         (has_task, "Enter go there"),

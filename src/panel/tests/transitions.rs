@@ -395,3 +395,19 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
     let window = state.selected.clone().unwrap();
     assert!(state.visible().contains(&window));
 }
+
+#[test]
+fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
+    let again = |number: u32, name: &str| Effect::Rerun {
+        window: format!("@{number}"),
+        name: name.to_owned(),
+    };
+    let tasks = vec![listed(ended(1, "build", 2)), listed(running(2, "server"))];
+    let mut state = state_with((80, 24), tasks);
+    assert_eq!(press(&mut state, "r"), [again(1, "build")]);
+    assert_eq!(press(&mut state, "jr"), []);
+    let question = "server still runs. End it and run it again? y/n";
+    assert_eq!(state.footer_text(), [question]);
+    assert_eq!(press(&mut state, "n"), []);
+    assert_eq!(press(&mut state, "ry"), [again(2, "server")]);
+}
