@@ -43,17 +43,27 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
 }
 
 fn title(buffer: &mut Buffer, area: Rect, state: &State) {
-    let counts = state.counts();
-    let counts = counts
-        .iter()
-        .map(|(group, n)| format!("{n} {}", group.counted()));
-    let counts = counts.collect::<Vec<_>>().join(" · ");
     let filter = match state.filter.as_str() {
         "" => String::new(),
         filter => format!("/{filter}"),
     };
-    let session = fitted(&state.session, usize::from(area.width) / 3);
-    bar(buffer, area, &format!("{session}  {counts}"), &filter, BAR);
+    let mut text = fitted(&state.session, usize::from(area.width) / 3);
+    let taken = match columns_of(&filter) {
+        0 => 1,
+        columns => columns + 3,
+    };
+    let room = usize::from(area.width).saturating_sub(taken);
+    for (at, (group, n)) in state.counts().iter().enumerate() {
+        let gap = if at == 0 { "  " } else { " · " };
+        let count = format!("{gap}{n} {}", group.counted());
+        if columns_of(&text) + columns_of(&count) + 2 > room {
+            // No number is cut: it would be another one.
+            text.push_str(" …");
+            break;
+        }
+        text.push_str(&count);
+    }
+    bar(buffer, area, &text, &filter, BAR);
 }
 
 /// Draws a row with a text on the left and one on the right, if it fits.

@@ -301,7 +301,9 @@ impl State {
     }
 
     pub(super) fn on_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        if key.kind == KeyEventKind::Release {
+        // No key is one with Alt: a terminal also sends that for Escape with a key right after it, and
+        // who pressed Escape wants nothing to happen.
+        if key.kind == KeyEventKind::Release || key.modifiers.contains(KeyModifiers::ALT) {
             return Vec::new();
         }
         self.message = None;

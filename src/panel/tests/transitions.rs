@@ -411,3 +411,24 @@ fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
     assert_eq!(press(&mut state, "n"), []);
     assert_eq!(press(&mut state, "ry"), [again(2, "server")]);
 }
+
+#[test]
+fn a_key_right_after_escape_does_nothing() {
+    let with_alt = |state: &mut State, code| {
+        let effects = state.on_key(KeyEvent::new(code, KeyModifiers::ALT));
+        assert_eq!(effects, [], "{code:?}");
+    };
+    let mut state = state_with((80, 24), mixed());
+    for key in ['r', 'x', 'p', 'q'] {
+        with_alt(&mut state, KeyCode::Char(key));
+        assert!(matches!(state.mode, Mode::List), "{key}");
+    }
+    press(&mut state, "x");
+    with_alt(&mut state, KeyCode::Char('y'));
+    assert_eq!(press(&mut state, "n"), []);
+    assert_eq!(press(&mut state, "a"), [explain()]);
+    state.on_report(explained("@4000", false));
+    press(&mut state, "yes");
+    with_alt(&mut state, KeyCode::Enter);
+    assert_eq!(press(&mut state, "\x1b"), []);
+}
