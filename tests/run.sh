@@ -179,6 +179,13 @@ lint_shell() {
     shellcheck --external-sources "${files[@]}"
 }
 
+# with_clippy COMMAND...: runs cargo with clippy as the compiler of our own crate, and
+# denies warnings. `cargo clippy` would check all dependencies in a second build.
+with_clippy() {
+    env RUSTC_WORKSPACE_WRAPPER="$(rustc --print sysroot)/bin/clippy-driver" \
+        CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ "$@"
+}
+
 # Where nothing was built before, what only makes a second build faster is left out.
 if [ ! -d "${CARGO_TARGET_DIR:-target}/debug" ]; then
     export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none
@@ -187,28 +194,27 @@ fi
 step 'format: cargo fmt --check' \
     cargo fmt --check
 # The live tests mostly wait, so compilers run in parallel: first the compiler of the
-# tests beside the helper's tests, then those of the lints.
+# tests beside the helper's tests, then that of the lint without features.
 beside 'shell: the helper with tmux alone' \
     tests/helper/run.sh
-step 'build: cargo test' \
-    cargo test --no-run
+step 'build and lint: cargo test, with clippy' \
+    with_clippy cargo test --no-run --all-targets
 # More live tests than cores run at once.
 beside 'tests: cargo test' \
-    env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" cargo test
+    with_clippy env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" \
+    cargo test --lib --bins --tests
 # Until then, cargo blocks other builds.
 until_beside_shows '     Running '
 beside "MCP: Python's client" \
     tests/mcp/run.sh "${CARGO_TARGET_DIR:-target}/debug/tmux-task"
-# Without tests: these differ by one module, which needs the feature. Its dependencies
+# Without tests: these differ by few modules, which need the features. Its dependencies
 # have other features and are checked again, so it has a folder of its own and need not
-# wait for the other lints.
+# wait for others.
 beside 'lint: cargo clippy, without default features' \
     env CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/bare" \
     nice cargo clippy --no-default-features --lib --bins -- -D warnings
-step 'lint: cargo clippy' \
-    nice cargo clippy --all-targets -- -D warnings
-step 'documentation: cargo doc' \
-    env RUSTDOCFLAGS='-D warnings' nice cargo doc --no-deps --document-private-items
+step 'documentation and its tests: cargo test --doc, with the lints of rustdoc' \
+    with_clippy env RUSTDOC="$root/tests/rustdoc.sh" nice cargo test --doc
 step 'lint: shellcheck' \
     lint_shell
 join_beside

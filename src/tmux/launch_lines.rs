@@ -135,16 +135,16 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// Returns the format for a pane in the list; see [`read_row`].
-    fn row_format(&self) -> String {
+    /// Returns the format for a pane in the list; see [`read_row`]. `named` is the format that
+    /// describes the windows of the name, or nothing where that is not needed.
+    fn row_format(named: &str) -> String {
         // A task was marked by a launcher or opened with a command.
         let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
         let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
              #{{window_id}} #{{pane_id}} #{{pane_dead}} {is_task} \
-             +{} #{{@tmux_task_run}} #{{{MARK}}}",
-            self.named_format()
+             +{named} #{{@tmux_task_run}} #{{{MARK}}}"
         )
     }
 
@@ -160,7 +160,7 @@ impl<'a> LaunchLines<'a> {
                 "-f",
                 &format!("#{{==:#{{window_name}},{}}}", self.plan.name),
             ])
-            .args(["-F", &self.row_format()]);
+            .args(["-F", &Self::row_format(&self.named_format())]);
         let pane_target = format!("{}:", self.session);
         let ask = [
             list_control_clients(),
@@ -199,10 +199,21 @@ impl<'a> LaunchLines<'a> {
                 &format!("#{{==:#{{{MARK}}},{}}}", self.plan.token),
                 "-F",
             ])
-            .arg(format!("{SERVER_ENDS} {}", self.row_format()))
+            .arg(Self::launched_format())
     }
 
-    /// Parses the answer to [`LaunchLines::list_launched`].
+    /// Prints the target pane as [`LaunchLines::list_launched`] does, which reads all panes of the
+    /// server.
+    fn show_launched(target: &str) -> Command {
+        let format = Self::launched_format();
+        Command::new("display-message").args(["-p", "-t", target, &format])
+    }
+
+    fn launched_format() -> String {
+        format!("{SERVER_ENDS} {}", Self::row_format(""))
+    }
+
+    /// Parses the answer to [`LaunchLines::list_launched`] or [`LaunchLines::show_launched`].
     fn launched(
         &self,
         frames: &[Frame],
@@ -303,7 +314,11 @@ impl<'a> LaunchLines<'a> {
             Command::new("if-shell")
                 .args(["-F", "-t", &pane_target, &is_same])
                 .arg(control_line(&make)),
-            self.list_launched(),
+            if has_hook {
+                self.list_launched()
+            } else {
+                Self::show_launched(&end)
+            },
         ];
         match connection.run_unseen(&commands).await {
             Err(error) if error.is_missing() => Ok(None),
@@ -332,6 +347,10 @@ impl<'a> LaunchLines<'a> {
             .join("\n");
         let made = said.lines().find_map(|line| line.strip_prefix(&beginning));
         let Some(pane) = made else { return Ok(None) };
+        // The window is no longer the last one if another client has created one since.
+        if let Some(launched) = self.find_launched(connection).await? {
+            return Ok(Some(launched));
+        }
         let commands = [
             self.start_in(pane),
             self.mark_in(pane),
@@ -383,7 +402,7 @@ impl<'a> LaunchLines<'a> {
         } else {
             line.extend(commands);
         }
-        line.push(self.list_launched());
+        line.push(Self::show_launched(&pane));
         let frames = match connection.run_unseen(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
                 return Ok(None);
