@@ -574,6 +574,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
             "@tmux_task_cwd",
             "@tmux_task_launch",
             "@tmux_task_replaced",
+            "@tmux_task_rerun",
             "@tmux_task_run",
             "@tmux_task_started",
             "allow-rename",
