@@ -179,12 +179,8 @@ lint_shell() {
     shellcheck --external-sources "${files[@]}"
 }
 
-# with_clippy COMMAND...: runs cargo with clippy as the compiler of our own crate, and
-# denies warnings. `cargo clippy` would check all dependencies in a second build.
-with_clippy() {
-    env RUSTC_WORKSPACE_WRAPPER="$(rustc --print sysroot)/bin/clippy-driver" \
-        CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ "$@"
-}
+# with_clippy COMMAND...: runs cargo with clippy as the compiler of our own crate.
+with_clippy() { env RUSTC_WORKSPACE_WRAPPER="$root/tests/clippy.sh" "$@"; }
 
 # Where nothing was built before, what only makes a second build faster is left out.
 if [ ! -d "${CARGO_TARGET_DIR:-target}/debug" ]; then
@@ -193,8 +189,8 @@ fi
 
 step 'format: cargo fmt --check' \
     cargo fmt --check
-# The live tests mostly wait, so compilers run in parallel: first the compiler of the
-# tests beside the helper's tests, then that of the lint without features.
+# The helper's tests and the live tests mostly wait, so the compiler and rustdoc run in
+# parallel.
 beside 'shell: the helper with tmux alone' \
     tests/helper/run.sh
 step 'build and lint: cargo test, with clippy' \
@@ -207,12 +203,6 @@ beside 'tests: cargo test' \
 until_beside_shows '     Running '
 beside "MCP: Python's client" \
     tests/mcp/run.sh "${CARGO_TARGET_DIR:-target}/debug/tmux-task"
-# Without tests: these differ by few modules, which need the features. Its dependencies
-# have other features and are checked again, so it has a folder of its own and need not
-# wait for others.
-beside 'lint: cargo clippy, without default features' \
-    env CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/bare" \
-    nice cargo clippy --no-default-features --lib --bins -- -D warnings
 step 'documentation and its tests: cargo test --doc, with the lints of rustdoc' \
     with_clippy env RUSTDOC="$root/tests/rustdoc.sh" nice cargo test --doc
 step 'lint: shellcheck' \

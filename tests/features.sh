@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Checks the library and the program with no default feature, and with each one alone.
+#
+#   tests/features.sh
+#
+# tests/run.sh checks the library without features against the dependencies that it has
+# with all of them; this builds the dependencies of each set. It takes minutes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+features=$(cargo metadata --no-deps --format-version 1 --locked |
+    python3 -c 'import json, sys; print(*json.load(sys.stdin)["packages"][0]["features"]["default"])')
+for feature in '' $features; do
+    echo "=== ${feature:-no feature}"
+    cargo clippy --locked --no-default-features --features "$feature" --lib --bins -- -D warnings
+done
