@@ -17,9 +17,12 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
 }
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Failure> {
-    let mut session = context.session("kill-all").await?;
-    let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
-    if !args.yes {
+    let ended = if args.yes {
+        let mut session = context.given("kill-all")?;
+        ops::kill_all(&mut session, None).await
+    } else {
+        let mut session = context.session("kill-all").await?;
+        let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
         let active = target.tasks.iter().filter(|task| task.is_alive()).count();
         let n = target.tasks.len();
         let tasks = if n == 1 { "task" } else { "tasks" };
@@ -30,11 +33,9 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
             &format!("End session {name} with {n} {tasks} ({active} active)?"),
             "nothing was ended",
         )?;
-    }
-    let ended = ops::kill_all(&mut session, &target)
-        .await
-        .or_fail("kill-all")?;
-    report("killed", &ended, args.json)
+        ops::kill_all(&mut session, Some(target)).await
+    };
+    report("killed", &ended.or_fail("kill-all")?, args.json)
 }
 
 pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {

@@ -62,10 +62,10 @@ pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, 
     })
 }
 
-/// Ends the session.
+/// Ends the session: `target`, where the caller has looked at it before.
 pub(crate) async fn kill_all(
     session: &mut Session,
-    target: &SessionToKill,
+    target: Option<SessionToKill>,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let request = Request::KillAll {
         owner: Caller::of_environment().owner,
@@ -73,6 +73,10 @@ pub(crate) async fn kill_all(
     if let Some(ended) = ask(session, &request).await? {
         return Ok(ended);
     }
+    let target = match target {
+        Some(target) => target,
+        None => session_to_kill(session).await?,
+    };
     let _lock = session.lock_server().await?;
     tmux::kill_session(&mut session.connection(), target.id).await?;
     Ok(target.tasks.iter().map(|task| ended(task)).collect())
