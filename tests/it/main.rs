@@ -9,6 +9,7 @@ mod agents;
 mod alerts;
 mod answers;
 mod attaching;
+mod book;
 mod codex;
 mod commands;
 mod configuration;
