@@ -181,8 +181,8 @@ fn describe(finding: &Finding) -> (String, Option<String>) {
         Finding::Configuration(Some(path)) => fine(path.display().to_string()),
         Finding::BadConfiguration { why } => advised(
             why.clone(),
-            "correct the file: no daemon starts with it; docs/configuration.md and the README \
-             describe the keys",
+            "correct the file: no daemon starts with it; `tmux-task config example` describes the \
+             keys",
         ),
         Finding::Folder { path, free } => {
             fine(format!("{}, {} free", path.display(), bytes(*free)))

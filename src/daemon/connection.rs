@@ -179,6 +179,7 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Count
         | Request::Find { .. }
         | Request::Kill { .. }
+        | Request::KillAll { .. }
         | Request::Prune
         | Request::Log(_)
         | Request::Record { .. }
@@ -188,7 +189,6 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Whereabouts
         | Request::Status
         | Request::Look { .. }
-        | Request::KillAll { .. }
         | Request::Wait(_)
         | Request::Follow { .. }
         | Request::Cursor { .. }

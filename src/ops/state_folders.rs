@@ -95,9 +95,11 @@ fn examine(
     let asked = saved.as_ref().ok().and_then(Option::as_ref).map(asked_for);
     let files = [paths.feed(), paths.saved(), paths.log()];
     let used_at = files.iter().filter_map(|file| written_at(file)).max();
+    let used_at = used_at.or_else(|| written_at(&path));
     let use_of_it = match saved {
         _ if is_held(&paths.lock()) || is_held(&paths.state_lock()) => FolderUse::Daemon,
         Err(damaged) => FolderUse::Unknown(damaged.to_string()),
+        Ok(None) if has_only_runs(&paths) => FolderUse::None,
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
             let is_named = |name: &str| {
@@ -207,6 +209,16 @@ pub(crate) fn remove_state(session: &Session, folder: &StateFolder) -> Result<bo
     fs::remove_dir_all(&folder.path).map_err(failed)?;
     drop(lock);
     Ok(true)
+}
+
+/// Whether nothing but the output of runs is left: it was stored after its session was cleaned.
+fn has_only_runs(paths: &Paths) -> bool {
+    let runs = paths.runs();
+    fs::read_dir(&paths.state).is_ok_and(|entries| {
+        let mut entries = entries.peekable();
+        entries.peek().is_some()
+            && entries.all(|entry| entry.is_ok_and(|entry| entry.path() == runs))
+    })
 }
 
 fn written_at(file: &Path) -> Option<Millis> {

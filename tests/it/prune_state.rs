@@ -157,3 +157,22 @@ fn what_is_no_state_of_a_session_is_left_alone() {
     assert_eq!(fs::read_dir(world.path("state")).unwrap().count(), 2);
     assert!(folder.join("todo").exists());
 }
+
+#[test]
+fn what_a_cleaned_session_has_left_of_its_runs_is_removed() {
+    let world = World::new();
+    ended(&world, "live");
+    let rest = world.path("state").join("rest-0123456789ab");
+    fs::create_dir_all(rest.join("runs")).unwrap();
+    fs::write(rest.join("runs").join("@1-1.log"), "output\n").unwrap();
+    let removed = world.task(["-s", "live", "prune", "--state", "--yes"]);
+    let expected = format!(", {}\n", rest.display());
+    assert!(
+        removed
+            .ok()
+            .starts_with("removed unknown session, 7 B, last written ")
+            && removed.out.ends_with(&expected),
+        "{removed}"
+    );
+    assert_eq!(folders(&world), ["live"]);
+}

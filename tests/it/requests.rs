@@ -90,6 +90,7 @@ fn a_command_is_one_request() {
     let mut world = World::new();
     world.set("TMUX_TASK_LOG", "debug");
     world.run("api", "echo up; exec sleep 1000");
+    world.run("web", "exec sleep 1000");
     let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
     let requests = || -> Vec<String> {
         let text = std::fs::read_to_string(&log).unwrap();
@@ -107,13 +108,14 @@ fn a_command_is_one_request() {
         &["search", "up"],
         &["kill", "api"],
         &["prune"],
+        &["kill-all", "--yes"],
     ] {
         world.task(command).ok();
     }
     assert_eq!(
         requests()[n_before..],
         [
-            "list", "count", "explain", "send", "log", "search", "kill", "prune"
+            "list", "count", "explain", "send", "log", "search", "kill", "prune", "kill-all"
         ]
     );
 }
