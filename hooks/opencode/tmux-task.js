@@ -116,7 +116,7 @@ class Followers {
         this.followed.get(to)?.resolve()
         break
       case "message":
-        this.deliver(to, reply.id, reply.message.content)
+        this.deliver(to, reply.id, reply.message.content, reply.isNew)
         break
       case "replaced":
       case "failed":
@@ -128,14 +128,16 @@ class Followers {
     }
   }
 
-  async deliver(to, id, text) {
+  async deliver(to, id, text, isNew) {
     if (this.underWay.get(to)?.id === id) return
     const state = { id }
     this.underWay.set(to, state)
     for (let wait = 500; this.underWay.get(to) === state; wait = Math.min(wait * 2, 60_000)) {
       try {
         // It may have arrived before opencode or the follower ended.
-        if (await this.isStored(to, id)) return this.received(to, id)
+        if (!isNew || state.messageID) {
+          if (await this.isStored(to, id)) return this.received(to, id)
+        }
         state.messageID ??= messageIdOf(id)
         const stored = new Promise((resolve) => (state.stored = resolve))
         const answer = await this.client.session.promptAsync({ path: { id: to }, body: { messageID: state.messageID, parts: [{ type: "text", text }] } })

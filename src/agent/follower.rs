@@ -321,6 +321,7 @@ impl Follower {
                     epoch: record.epoch,
                     seq: record.seq,
                     time,
+                    is_new: !is_earlier,
                     message,
                     options,
                 };

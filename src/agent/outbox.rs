@@ -24,6 +24,8 @@ pub(crate) struct FollowUp {
     pub(crate) seq: Seq,
     /// When it was recorded.
     pub(crate) time: Millis,
+    /// Whether it was recorded after this process began to follow: it was never handed over.
+    pub(crate) is_new: bool,
     pub(crate) message: Message,
     pub(crate) options: FollowUpOptions,
 }
@@ -34,6 +36,8 @@ pub(crate) struct Batch {
     pub(crate) epoch: String,
     /// The sequence numbers of its follow-ups, in order; never empty.
     pub(crate) seqs: Vec<Seq>,
+    /// Whether its last follow-up, which names it, was never handed over.
+    pub(crate) is_new: bool,
     pub(crate) message: Message,
     pub(crate) options: FollowUpOptions,
 }
@@ -139,6 +143,7 @@ impl Outbox {
         let FollowUp {
             epoch,
             seq,
+            mut is_new,
             mut message,
             options,
             ..
@@ -154,12 +159,14 @@ impl Outbox {
             let Some(next) = self.pending.pop_front() else {
                 break;
             };
+            is_new = next.is_new;
             absorb(&mut message, next.message);
             seqs.push(next.seq);
         }
         Some(Batch {
             epoch,
             seqs,
+            is_new,
             message,
             options,
         })
@@ -170,12 +177,14 @@ impl Outbox {
         let FollowUp {
             epoch,
             seq,
+            mut is_new,
             mut message,
             options,
             ..
         } = self.pending.pop_front()?;
         let mut seqs = vec![seq];
         for next in std::mem::take(&mut self.pending) {
+            is_new = next.is_new;
             absorb(&mut message, next.message);
             seqs.push(next.seq);
         }
@@ -192,6 +201,7 @@ impl Outbox {
         Some(Batch {
             epoch,
             seqs,
+            is_new,
             message,
             options,
         })
@@ -233,6 +243,7 @@ mod tests {
             epoch: "e".to_owned(),
             seq,
             time,
+            is_new: true,
             message: serde_json::from_value(message).unwrap(),
             options: serde_json::from_value(options).unwrap(),
         }

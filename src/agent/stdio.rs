@@ -56,6 +56,8 @@ enum Reply {
     Message {
         to: String,
         id: String,
+        /// Whether no adapter had it before.
+        is_new: bool,
         message: Message,
         options: FollowUpOptions,
     },
@@ -320,6 +322,7 @@ impl Lane {
         Reply::Message {
             to: self.to.clone(),
             id,
+            is_new: batch.is_new,
             message: batch.message,
             options: batch.options,
         }
