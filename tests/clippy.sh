@@ -1,30 +1,49 @@
 #!/usr/bin/env bash
-# The compiler of our crate in tests/run.sh, by RUSTC_WORKSPACE_WRAPPER: clippy, with all
-# warnings denied. `cargo clippy` checks all dependencies in a second build; this needs
-# none. The library is also checked without its default features, against the same
-# dependencies. tests/features.sh builds each set of features by itself.
+# The compiler of our crate in tests/run.sh, by RUSTC_WORKSPACE_WRAPPER: rustc, and then
+# clippy with all warnings denied. `cargo clippy` needs the metadata of all dependencies,
+# which it creates in a second build; this uses what the first one has. The library is
+# also checked without its default features, against the same dependencies:
+# tests/features.sh builds those of each set of features.
+#
+# Clippy itself could compile, but its programs are much slower.
 set -euo pipefail
 
-driver=$("$1" --print sysroot)/bin/clippy-driver
-export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-"$driver" "$@"
+rustc=$1
+shift
+"$rustc" "$@"
 
+# Only what is to be linked, not what cargo asks the compiler.
 case " $* " in
-    *' --crate-name tmux_task '*' --crate-type lib '*) ;;
+    *' --crate-name ___ '*) exit 0 ;;
+    *' --emit='*) ;;
     *) exit 0 ;;
 esac
-bare=$(mktemp -d)
-trap 'rm -rf -- "$bare"' EXIT
-words=() option=''
-for word in "$@"; do
-    case $option$word in
-        --cfg | --out-dir) option=$word ;;
-        # Other settings than features stay.
-        --cfgfeature=* | --out-dir*) option='' ;;
-        --cfg*) words+=(--cfg "$word") option='' ;;
-        --emit=*) words+=(--emit=metadata) ;;
-        incremental=*) words+=("incremental=$bare") ;;
-        *) words+=("$word") ;;
-    esac
-done
-"$driver" "${words[@]}" --out-dir "$bare"
+driver=$("$rustc" --print sysroot)/bin/clippy-driver
+export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+metadata=$(mktemp -d)
+trap 'rm -rf -- "$metadata"' EXIT
+
+# lint FEATURES WORD...: checks what the words compile; FEATURES is `all` or `none`.
+lint() {
+    local features=$1 words=() option='' word
+    shift
+    for word in "$@"; do
+        case $features$option$word in
+            none--cfg | *--out-dir) option=$word ;;
+            # Other settings than features stay.
+            none--cfgfeature=* | *--out-dir*) option='' ;;
+            none--cfg*) words+=(--cfg "$word") option='' ;;
+            *--emit=*) words+=(--emit=metadata) ;;
+            # cargo knows of one product.
+            *--json=*) words+=("${word/artifacts,/}") ;;
+            *incremental=*) words+=("incremental=$metadata") ;;
+            *) words+=("$word") ;;
+        esac
+    done
+    "$driver" "$rustc" "${words[@]}" --out-dir "$metadata"
+}
+
+lint all "$@"
+case " $* " in
+    *' --crate-name tmux_task '*' --crate-type lib '*) lint none "$@" ;;
+esac

@@ -142,8 +142,9 @@ impl Session {
             } => self.kill(ask, &tasks, reason(by_agent || owner.is_some())),
             Request::KillAll { owner } => {
                 if self.link.life.is_none() {
-                    let message = "the session does not exist".to_owned();
-                    return self.refuse(ask, RefusalKind::Missing, message);
+                    let refused = Response::Refused(self.missing());
+                    self.effects.push(Effect::Answer(ask, refused));
+                    return;
                 }
                 self.jobs.archive_first(|_| true);
                 let reason = reason(owner.is_some());
