@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Attach(Attach),
     /// Show the tasks full-screen: what needs you on top, with keys to answer, read and kill
     #[cfg(feature = "panel")]
-    Panel,
+    Panel(Panel),
     /// Print a task's output
     Logs(Logs),
     /// Show how often tasks ran, failed, and how long they usually take
@@ -565,6 +565,14 @@ pub(crate) struct Attach {
     /// The task, by name or window id [default: the session's current window]
     #[arg(add = task_names::candidates())]
     pub(crate) name: Option<String>,
+}
+
+#[cfg(feature = "panel")]
+#[derive(Debug, Args)]
+pub(crate) struct Panel {
+    /// All task sessions of yours that have a daemon, also those of other tmux servers
+    #[arg(short, long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

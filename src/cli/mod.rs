@@ -131,7 +131,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Attach(args) => attach::run(context, args).await,
         #[cfg(feature = "panel")]
-        Command::Panel => panel::run(context).await,
+        Command::Panel(args) => panel::run(context, &args).await,
         Command::Guide => guide::run(),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(&args),

@@ -2,11 +2,12 @@
 
 use std::io::{self, IsTerminal};
 
+use super::args::Panel;
 use super::context::{Context, ExitWatch};
 use super::failure::{Failure, Kind};
-use crate::panel::{self, PanelError};
+use crate::panel::{self, PanelError, Scope};
 
-pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: &Panel) -> Result<(), Failure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(
             Failure::new(Kind::Failed, "panel", "this is not a terminal")
@@ -16,7 +17,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let mut signals = ExitWatch::listen("panel")?;
     // The panel says itself what does not answer.
     context.limit.lift();
-    match panel::run(&context.choice(), signals.recv()).await {
+    let scope = if args.all { Scope::All } else { Scope::One };
+    match panel::run(&context.choice(), scope, signals.recv()).await {
         Ok(None) => Ok(()),
         Ok(Some(kind)) => Err(Failure::silent(kind)),
         Err(PanelError::Ops(error)) => Err(Failure::of_ops("panel", error)),

@@ -6,9 +6,14 @@ use std::time::Duration;
 
 use super::error::OpsError;
 use super::list;
+#[cfg(feature = "panel")]
+use super::lookup;
 use super::session::{Session, SessionChoice};
 use crate::client::Client;
-use crate::tmux::{self, TmuxError};
+#[cfg(feature = "panel")]
+use crate::paths::Paths;
+pub(crate) use crate::tmux::Server;
+use crate::tmux::{self, Connection, ListedSession, TmuxError};
 use crate::wire::{LsView, Request, Response};
 
 /// How long a daemon may take to answer: one that is stopped must not hold up the others.
@@ -52,14 +57,10 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
             Err(_) => silent.push(socket),
         }
     }
-    let listed = match tmux::list_sessions(&mut session.connection()).await {
-        Err(TmuxError::NoServer { .. }) => Vec::new(),
-        listed => listed?,
-    };
-    for found in listed {
+    for found in task_sessions(&session.server).await? {
         let is_known =
             |known: &ListedElsewhere| known.is_here && known.view.session_name == found.name;
-        if found.root.is_none() || sessions.iter().any(is_known) {
+        if sessions.iter().any(is_known) {
             continue;
         }
         let choice = SessionChoice {
@@ -84,6 +85,45 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
         place(one).cmp(&place(other))
     });
     Ok(Everywhere { sessions, silent })
+}
+
+/// Returns the task sessions of a tmux server, with and without a daemon.
+async fn task_sessions(server: &Server) -> Result<Vec<ListedSession>, OpsError> {
+    let mut listed = match tmux::list_sessions(&mut Connection::OneShot(server)).await {
+        Err(TmuxError::NoServer { .. }) => Vec::new(),
+        listed => listed?,
+    };
+    listed.retain(|session| session.root.is_some());
+    Ok(listed)
+}
+
+/// A task session of a tmux server.
+#[cfg(feature = "panel")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundSession {
+    pub(crate) name: String,
+    /// Where its daemon listens, if it has one.
+    pub(crate) daemon: PathBuf,
+}
+
+/// Returns the task sessions of a tmux server.
+#[cfg(feature = "panel")]
+pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, OpsError> {
+    let of = |session: ListedSession| {
+        let asked = session.supervised_as.as_ref().unwrap_or(&session.name);
+        Ok(FoundSession {
+            daemon: Paths::locate(server.socket(), asked, &lookup)?.socket(),
+            name: session.name,
+        })
+    };
+    task_sessions(server).await?.into_iter().map(of).collect()
+}
+
+/// Returns the sockets of the user's daemons, which may have left them behind.
+#[cfg(feature = "panel")]
+pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, OpsError> {
+    // The runtime folder is the same for all sessions.
+    Ok(Paths::locate(server.socket(), "", &lookup)?.sockets())
 }
 
 /// Returns a daemon's server and tasks; `None` when no daemon listens.

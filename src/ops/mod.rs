@@ -46,6 +46,8 @@ pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use everywhere::{Everywhere, list_everywhere};
+#[cfg(feature = "panel")]
+pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::explain;
 pub(crate) use explain_text::explanation_lines;
 pub(crate) use history::{RunInfo, TaskStats, duration, stats, stored_runs};
@@ -63,7 +65,7 @@ pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
-pub(crate) use task_stream::task_stream;
+pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 
 use std::ffi::OsString;

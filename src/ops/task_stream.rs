@@ -1,9 +1,12 @@
 //! The tasks of a session as the daemon pushes them.
 
+use std::path::Path;
+
 use super::error::OpsError;
-use super::session::Session;
+use super::session::{Session, SessionChoice};
 use crate::client::{Client, ClientError};
-use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request};
+use crate::tmux::ServerChoice;
+use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request, Response};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
 /// [`Client::line`] returns, and the session's present name.
@@ -11,22 +14,72 @@ pub(crate) async fn task_stream(session: &Session) -> Result<(Client, String), O
     loop {
         let daemon = session.daemon_or_start().await?;
         let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
-        // No record of the feed is wanted, and a reader cannot say so: these are the fewest.
-        let filter = Filter::new(vec![Kind::Notice], Vec::new(), Vec::new());
-        let request = Request::Subscribe {
-            start: ReaderStart::Now,
-            filter,
-            tasks: true,
-        };
-        let hello = match daemon.stream(&request).await {
+        match subscribe(&mut daemon).await {
             // It was stopping when it was found.
-            Err(ClientError::Left) => continue,
-            hello => hello?,
-        };
-        return match serde_json::from_str(&hello) {
-            Ok(LiveRecord::Hello { session_name, .. }) => Ok((daemon, session_name)),
-            Ok(_) => Err(ClientError::Unexpected.into()),
-            Err(source) => Err(ClientError::Answer { source }.into()),
-        };
+            Err(ClientError::Left) => {}
+            Err(error) => return Err(error.into()),
+            Ok(name) => return Ok((daemon, name)),
+        }
+    }
+}
+
+/// Subscribes to the tasks of the daemon that listens at a socket. Returns the stream and the
+/// daemon's session, on any tmux server; `None` when no daemon listens. `choice` says which tmux to
+/// use.
+pub(crate) async fn task_stream_at(
+    socket: &Path,
+    choice: &SessionChoice,
+) -> Result<Option<(Client, Session)>, OpsError> {
+    let mut daemon = match Client::connect(socket).await {
+        Err(ClientError::NoDaemon) => return Ok(None),
+        connected => connected?,
+    };
+    let status = match daemon.ask(&Request::Status).await {
+        Ok(Response::Status(status)) => status,
+        Ok(_) => return Err(ClientError::Unexpected.into()),
+        Err(ClientError::Left) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut session = Session::named(&SessionChoice {
+        session: Some(status.session_name),
+        server: ServerChoice {
+            socket_name: None,
+            socket_path: Some(status.server.into()),
+            program: choice.server.program.clone(),
+        },
+    })?;
+    // The session may have been renamed since its daemon started.
+    if session.paths.socket() != socket {
+        session.settle().await?;
+    }
+    if session.paths.socket() != socket {
+        return Ok(None);
+    }
+    // It is not known which project the session belongs to.
+    session.project = None;
+    match subscribe(&mut daemon).await {
+        Err(ClientError::Left) => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(name) => {
+            session.name = name;
+            Ok(Some((daemon, session)))
+        }
+    }
+}
+
+/// Turns a connection into a stream of tasks. Returns the session's present name.
+async fn subscribe(daemon: &mut Client) -> Result<String, ClientError> {
+    // No record of the feed is wanted, and a reader cannot say so: these are the fewest.
+    let filter = Filter::new(vec![Kind::Notice], Vec::new(), Vec::new());
+    let request = Request::Subscribe {
+        start: ReaderStart::Now,
+        filter,
+        tasks: true,
+    };
+    let hello = daemon.stream(&request).await?;
+    match serde_json::from_str(&hello) {
+        Ok(LiveRecord::Hello { session_name, .. }) => Ok(session_name),
+        Ok(_) => Err(ClientError::Unexpected),
+        Err(source) => Err(ClientError::Answer { source }),
     }
 }

@@ -75,77 +75,259 @@ impl Group {
     }
 }
 
-/// The tasks of the session.
+/// A session in the panel: a number that no other one gets while the panel is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SessionKey(pub(super) usize);
+
+/// A task in the panel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TaskKey {
+    pub(super) session: SessionKey,
+    pub(super) window: String,
+}
+
+/// A row of the list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Row {
+    Task(TaskKey),
+    /// A session whose tasks are not known.
+    Session(SessionKey),
+}
+
+impl Row {
+    pub(super) fn session(&self) -> SessionKey {
+        match self {
+            Self::Task(task) => task.session,
+            Self::Session(session) => *session,
+        }
+    }
+}
+
+/// How a session is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SessionName {
+    pub(super) name: String,
+    /// Its tmux server, if that is not the present one.
+    pub(super) server: Option<String>,
+}
+
+/// A session and its tasks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Board {
-    /// Whether the session exists.
-    pub(super) exists: bool,
+struct BoardSession {
+    name: SessionName,
+    /// How it is called where there are others.
+    label: String,
+    /// Whether it exists.
+    exists: bool,
+    /// Whether the daemon has reported its tasks, or it is known why not.
+    is_known: bool,
+    /// Why nothing is known of its tasks; `None` if they are known.
+    trouble: Option<String>,
     /// By window id.
     tasks: BTreeMap<String, LsTask>,
 }
 
+/// The sessions and their tasks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Board {
+    sessions: BTreeMap<SessionKey, BoardSession>,
+}
+
 impl Board {
+    /// Takes a session, or a new name of one.
+    pub(super) fn add(&mut self, key: SessionKey, name: SessionName) {
+        let session = self.sessions.entry(key).or_default();
+        session.name = name;
+        session.trouble = None;
+        self.label_sessions();
+    }
+
+    /// Takes a session of which no more is known than that it exists, and why that is so.
+    pub(super) fn add_unknown(&mut self, key: SessionKey, name: SessionName, why: String) {
+        self.add(key, name);
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.exists = true;
+            session.is_known = true;
+            session.trouble = Some(why);
+            session.tasks.clear();
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: SessionKey) {
+        self.sessions.remove(&key);
+        self.label_sessions();
+    }
+
     /// Takes a record of the daemon. `is_complete` says that there are no tasks but these.
     pub(super) fn update(
         &mut self,
+        key: SessionKey,
         exists: bool,
         is_complete: bool,
         tasks: Vec<LsTask>,
         removed: &[String],
     ) {
-        self.exists = exists;
+        let session = self.sessions.entry(key).or_default();
+        session.exists = exists;
+        session.is_known = true;
         if is_complete {
-            self.tasks.clear();
+            session.tasks.clear();
         }
         for window in removed {
-            self.tasks.remove(window);
+            session.tasks.remove(window);
         }
         let tasks = tasks.into_iter();
-        self.tasks
+        session
+            .tasks
             .extend(tasks.map(|task| (task.task.window_id.clone(), task)));
     }
 
-    pub(super) fn get(&self, window: &str) -> Option<&LsTask> {
-        self.tasks.get(window)
+    fn label_sessions(&mut self) {
+        let names: Vec<&SessionName> = self
+            .sessions
+            .values()
+            .map(|session| &session.name)
+            .collect();
+        let labels = labels(&names);
+        for (session, label) in self.sessions.values_mut().zip(labels) {
+            session.label = label;
+        }
+    }
+
+    pub(super) fn get(&self, task: &TaskKey) -> Option<&LsTask> {
+        self.sessions.get(&task.session)?.tasks.get(&task.window)
+    }
+
+    /// Returns how a session is called where there are others.
+    pub(super) fn label(&self, key: SessionKey) -> &str {
+        self.sessions
+            .get(&key)
+            .map_or("", |session| session.label.as_str())
+    }
+
+    /// Returns a session's whole name.
+    pub(super) fn name(&self, key: SessionKey) -> Option<&SessionName> {
+        self.sessions.get(&key).map(|session| &session.name)
+    }
+
+    /// Returns why nothing is known of a session's tasks.
+    pub(super) fn trouble(&self, key: SessionKey) -> Option<&str> {
+        self.sessions.get(&key)?.trouble.as_deref()
+    }
+
+    /// Whether something is known of every session.
+    pub(super) fn is_known(&self) -> bool {
+        self.sessions.values().all(|session| session.is_known)
+    }
+
+    /// Returns the number of sessions that exist.
+    pub(super) fn n_sessions(&self) -> usize {
+        self.existing().count()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+        self.tasks().next().is_none()
     }
 
     /// Returns how many tasks are in a group.
     pub(super) fn count(&self, group: Group) -> usize {
-        let tasks = self.tasks.values();
-        tasks.filter(|task| Group::of(task) == group).count()
+        let tasks = self.tasks();
+        tasks.filter(|(_, task)| Group::of(task) == group).count()
     }
 
-    /// Returns how many tasks have ended.
-    pub(super) fn n_ended(&self) -> usize {
-        self.tasks.values().filter(|task| task.task.dead).count()
+    /// Returns how many tasks of a session have ended.
+    pub(super) fn n_ended(&self, key: SessionKey) -> usize {
+        let tasks = self.tasks();
+        tasks
+            .filter(|(session, task)| *session == key && task.task.dead)
+            .count()
     }
 
-    /// Returns the windows of the tasks that match a filter, in the order in which they are shown:
-    /// by group, those that have ended with the latest end first, others by window.
-    pub(super) fn ordered(&self, filter: &str) -> Vec<String> {
+    fn existing(&self) -> impl Iterator<Item = (SessionKey, &BoardSession)> {
+        let sessions = self.sessions.iter().map(|(key, session)| (*key, session));
+        sessions.filter(|(_, session)| session.exists)
+    }
+
+    fn tasks(&self) -> impl Iterator<Item = (SessionKey, &LsTask)> {
+        self.sessions
+            .iter()
+            .flat_map(|(key, session)| session.tasks.values().map(|task| (*key, task)))
+    }
+
+    /// Returns the rows that match a filter, in the order in which they are shown: by group, those
+    /// that have ended with the latest end first, others by session and window; then the sessions
+    /// whose tasks are not known.
+    pub(super) fn ordered(&self, filter: &str) -> Vec<Row> {
         let filter = filter.to_lowercase();
-        let mut tasks: Vec<&LsTask> = self
-            .tasks
-            .values()
-            .filter(|task| matches(task, &filter))
+        let mut tasks: Vec<(SessionKey, &LsTask)> = self
+            .tasks()
+            .filter(|(key, task)| matches(task, self.label(*key), &filter))
             .collect();
-        tasks.sort_by_cached_key(|listed| {
+        tasks.sort_by_cached_key(|(key, listed)| {
             let task = &listed.task;
             let ended_at = task.ended_at.filter(|_| task.dead);
             let number: Option<u64> = task.window_id.get(1..).and_then(|id| id.parse().ok());
-            (Group::of(listed), Reverse(ended_at), number)
+            (
+                Group::of(listed),
+                Reverse(ended_at),
+                self.label(*key),
+                *key,
+                number,
+            )
         });
-        let windows = tasks.into_iter().map(|task| task.task.window_id.clone());
-        windows.collect()
+        let task_row = |(session, listed): (SessionKey, &LsTask)| {
+            let window = listed.task.window_id.clone();
+            Row::Task(TaskKey { session, window })
+        };
+        let mut unknown: Vec<(&str, SessionKey)> = self
+            .existing()
+            .filter(|(_, session)| session.trouble.is_some())
+            .filter(|(_, session)| session.label.to_lowercase().contains(&filter))
+            .map(|(key, session)| (session.label.as_str(), key))
+            .collect();
+        unknown.sort_unstable();
+        let unknown = unknown.into_iter().map(|(_, key)| Row::Session(key));
+        tasks.into_iter().map(task_row).chain(unknown).collect()
     }
 }
 
-/// Whether a task's name, window, state, owner or command contains this, in lower case.
-fn matches(listed: &LsTask, filter: &str) -> bool {
+/// Returns how sessions are called in a column: the slug of a name that was made from a folder, the
+/// whole name where two have the same slug, and with the tmux server where that is not the present
+/// one.
+fn labels(names: &[&SessionName]) -> Vec<String> {
+    let with_server = |name: &SessionName, short: &str| match &name.server {
+        Some(server) => format!("{short}@{server}"),
+        None => short.to_owned(),
+    };
+    let short = |name: &SessionName| with_server(name, slug(&name.name));
+    let mut n_with: BTreeMap<String, usize> = BTreeMap::new();
+    for name in names {
+        *n_with.entry(short(name)).or_default() += 1;
+    }
+    let label = |name: &&SessionName| match short(name) {
+        short if n_with.get(&short) == Some(&1) => short,
+        _ => with_server(name, &name.name),
+    };
+    names.iter().map(label).collect()
+}
+
+/// Returns the folder's part of a name of the form `task-SLUG-HASH`, else the name.
+fn slug(name: &str) -> &str {
+    let parts = name
+        .strip_prefix("task-")
+        .and_then(|rest| rest.rsplit_once('-'));
+    match parts {
+        Some((slug, hash))
+            if hash.len() == 6 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            slug
+        }
+        _ => name,
+    }
+}
+
+/// Whether a task's name, window, state, owner, command or session contains this, in lower case.
+fn matches(listed: &LsTask, session: &str, filter: &str) -> bool {
     let task = &listed.task;
     let texts = [
         Some(task.window_name.as_str()),
@@ -153,6 +335,7 @@ fn matches(listed: &LsTask, filter: &str) -> bool {
         Some(Group::of(listed).label()),
         task.owner.as_deref(),
         task.current_command.as_deref(),
+        Some(session),
     ];
     let mut texts = texts.into_iter().flatten();
     filter.is_empty() || texts.any(|text| text.to_lowercase().contains(filter))
@@ -184,5 +367,36 @@ pub(super) fn last_line(listed: &LsTask) -> String {
         end
     } else {
         format!("{end}: {last}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_called_by_its_folder_unless_another_one_is_too() {
+        let name = |name: &str, server: Option<&str>| SessionName {
+            name: name.to_owned(),
+            server: server.map(ToOwned::to_owned),
+        };
+        let all = [
+            name("task-shop-0a1b2c", None),
+            name("task-my-api-d3e4f5", None),
+            name("task-my-api-012345", None),
+            name("task-shop-0a1b2c", Some("other")),
+            name("task-force", None),
+            name("work", None),
+        ];
+        let labels = labels(&all.iter().collect::<Vec<_>>());
+        let expected = [
+            "shop",
+            "task-my-api-d3e4f5",
+            "task-my-api-012345",
+            "shop@other",
+            "task-force",
+            "work",
+        ];
+        assert_eq!(labels, expected);
     }
 }

@@ -9,10 +9,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::board::Group;
+use super::board::{Group, SessionName};
 use super::log_view::LogView;
 use super::mode::Mode;
-use super::state::State;
+use super::state::{Scope, State};
 use crate::terminal::{columns_of, fitted, split_at_column};
 
 /// The style of titles.
@@ -47,7 +47,7 @@ fn title(buffer: &mut Buffer, area: Rect, state: &State) {
         "" => String::new(),
         filter => format!("/{filter}"),
     };
-    let mut text = fitted(&state.session, usize::from(area.width) / 3);
+    let mut text = fitted(&state.title(), usize::from(area.width) / 3);
     let taken = match columns_of(&filter) {
         0 => 1,
         columns => columns + 3,
@@ -108,23 +108,32 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &State) {
     if area.height == 0 {
         return;
     }
-    let Some(listed) = state.selected_task() else {
-        bar(buffer, area, "", "", BAR);
+    let Some((key, listed)) = state.selected_task() else {
+        bar(buffer, row(area, 0), "", "", BAR);
         return;
     };
     let task = &listed.task;
     let run = task
         .run
         .map_or_else(String::new, |run| format!(" · run {run}"));
-    let name = format!("{}{run} · {}", task.window_name, task.window_id);
+    let session = match (state.scope, state.board.name(key.session)) {
+        (Scope::One, _) | (Scope::All, None) => String::new(),
+        (Scope::All, Some(SessionName { name, server: None })) => format!(" · {name}"),
+        (
+            Scope::All,
+            Some(SessionName {
+                name,
+                server: Some(server),
+            }),
+        ) => {
+            format!(" · {name}@{server}")
+        }
+    };
+    let name = format!("{}{run} · {}{session}", task.window_name, task.window_id);
     let command = task.current_command.as_deref().unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(columns_of(&name) + 6);
     bar(buffer, row(area, 0), &name, &fitted(command, room), BAR);
-    let Some((_, lines)) = state
-        .preview
-        .as_ref()
-        .filter(|(of, _)| *of == task.window_id)
-    else {
+    let Some((_, lines)) = state.preview.as_ref().filter(|(of, _)| of == key) else {
         return;
     };
     let height = usize::from(area.height) - 1;

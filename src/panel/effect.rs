@@ -1,46 +1,66 @@
 //! What the panel does besides drawing, and what came of it.
 
+use super::board::{SessionKey, TaskKey};
 use crate::wire::{Explanation, SendRequest};
 
 /// What the panel does besides drawing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
-    /// Show this window in the user's terminal.
+    /// Show the task's window in the user's terminal.
     Attach {
-        window: String,
+        task: TaskKey,
     },
     /// Type into a task.
     Send {
+        session: SessionKey,
         /// The task's name.
         name: String,
         request: SendRequest,
     },
     /// End the task.
     Kill {
-        window: String,
+        task: TaskKey,
         name: String,
     },
     /// Run the task again.
     Rerun {
-        window: String,
+        task: TaskKey,
         name: String,
     },
-    /// Remove the tasks that have ended.
-    Prune,
+    /// Remove the session's tasks that have ended.
+    Prune {
+        session: SessionKey,
+    },
     /// Find out why the task is or is not judged to wait.
     Explain {
-        window: String,
+        task: TaskKey,
     },
     /// Read the task's output.
     ReadLog {
-        window: String,
+        task: TaskKey,
     },
     /// Read the end of the task's output.
     Preview {
-        window: String,
+        task: TaskKey,
         is_full_screen: bool,
     },
+}
+
+impl Effect {
+    /// Returns the session that it is for; `None` if it is for none.
+    pub(super) fn session(&self) -> Option<SessionKey> {
+        match self {
+            Self::Quit => None,
+            Self::Send { session, .. } | Self::Prune { session } => Some(*session),
+            Self::Attach { task }
+            | Self::Kill { task, .. }
+            | Self::Rerun { task, .. }
+            | Self::Explain { task }
+            | Self::ReadLog { task }
+            | Self::Preview { task, .. } => Some(task.session),
+        }
+    }
 }
 
 /// The result of an effect. An error is one line.
@@ -49,15 +69,15 @@ pub(super) enum Report {
     /// It was done, or not, and there is something to say.
     Said(Result<String, String>),
     Explained {
-        window: String,
+        task: TaskKey,
         result: Result<(Box<Explanation>, Vec<String>), String>,
     },
     Log {
-        window: String,
+        task: TaskKey,
         result: Result<Vec<String>, String>,
     },
     Preview {
-        window: String,
+        task: TaskKey,
         lines: Vec<String>,
     },
 }

@@ -3,6 +3,7 @@
 //! `state` is pure: keys, tasks and results go in, effects come out. `draw` makes a frame of the
 //! state. `run` performs the effects, and `screen` owns the terminal.
 
+mod all_sessions;
 mod board;
 mod colours;
 mod draw;
@@ -23,3 +24,4 @@ mod wrap;
 mod tests;
 
 pub(crate) use run::{PanelError, run};
+pub(crate) use state::Scope;

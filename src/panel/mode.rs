@@ -1,5 +1,6 @@
 //! What the keys mean, and what is asked of the user meanwhile.
 
+use super::board::{SessionKey, TaskKey};
 use super::input_line::InputLine;
 use super::log_view::LogView;
 
@@ -14,16 +15,21 @@ pub(super) enum Mode {
     Answer(Answer),
     /// They are a line for a task.
     Send {
-        window: String,
+        task: TaskKey,
         name: String,
         line: InputLine,
     },
     /// They say whether to end this task.
-    ConfirmKill { window: String, name: String },
+    ConfirmKill { task: TaskKey, name: String },
     /// They say whether to end the run of this task, and to run it again.
-    ConfirmRerun { window: String, name: String },
-    /// They say whether to remove this many tasks.
-    ConfirmPrune { n: usize },
+    ConfirmRerun { task: TaskKey, name: String },
+    /// They say whether to remove this many tasks of a session.
+    ConfirmPrune {
+        session: SessionKey,
+        /// How the session is called, where there are others.
+        of: Option<String>,
+        n: usize,
+    },
     /// They move in a text.
     View { of: Subject, view: LogView },
 }
@@ -31,7 +37,7 @@ pub(super) enum Mode {
 /// An answer that is being typed.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) window: String,
+    pub(super) task: TaskKey,
     pub(super) name: String,
     /// The prompt that was shown when the user chose to answer.
     pub(super) prompt: String,
@@ -46,10 +52,10 @@ pub(super) struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     Help,
-    /// Why this window waits.
-    Explanation(String),
-    /// The log of this window.
-    Log(String),
+    /// Why this task waits.
+    Explanation(TaskKey),
+    /// The log of this task.
+    Log(TaskKey),
 }
 
 impl Mode {
@@ -72,8 +78,13 @@ impl Mode {
             Self::ConfirmRerun { name, .. } => {
                 Some(format!("{name} still runs. End it and run it again? y/n"))
             }
-            Self::ConfirmPrune { n: 1 } => Some("Remove 1 ended task? y/n".to_owned()),
-            Self::ConfirmPrune { n } => Some(format!("Remove {n} ended tasks? y/n")),
+            Self::ConfirmPrune { n, of, .. } => {
+                let tasks = if *n == 1 { "task" } else { "tasks" };
+                let of = of
+                    .as_ref()
+                    .map_or_else(String::new, |of| format!(" of {of}"));
+                Some(format!("Remove {n} ended {tasks}{of}? y/n"))
+            }
             Self::List | Self::Filter(_) | Self::View { .. } => None,
         }
     }

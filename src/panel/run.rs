@@ -15,13 +15,15 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
+use super::all_sessions::AllSessions;
+use super::board::{Row, SessionKey, TaskKey};
 use super::effect::Effect;
 use super::screen::Screen;
-use super::state::{State, Usage};
+use super::state::{Scope, State, Usage};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, Outcome, perform};
 use crate::clock;
-use crate::model::text;
+use crate::model::{Millis, text};
 use crate::ops::{self, Attachment, OpsError, Session, SessionChoice, TreeUsage};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
@@ -57,15 +59,27 @@ pub(crate) enum PanelError {
 /// The terminal is restored when this returns.
 pub(crate) async fn run<T>(
     choice: &SessionChoice,
+    scope: Scope,
     stop: impl Future<Output = T>,
 ) -> Result<Option<T>, PanelError> {
-    let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
-    let first = first.map_err(|_| PanelError::Silent)??;
     let (to, mut incoming) = unbounded_channel();
-    let session = Rc::clone(&first.session);
-    let mut following = pin!(follow(choice, first, to));
+    let following: LocalBoxFuture<'_, ()>;
+    let mut panel = match scope {
+        Scope::One => {
+            let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
+            let first = first.map_err(|_| PanelError::Silent)??;
+            let name = first.session.name.clone();
+            following = Box::pin(follow(choice, first, to));
+            Panel::new(|size, now| State::new(name, size, now))?
+        }
+        Scope::All => {
+            let sessions = AllSessions::of(choice, to)?;
+            following = Box::pin(sessions.follow());
+            Panel::new(State::of_all)?
+        }
+    };
+    let mut following = pin!(following);
     let mut stop = pin!(stop);
-    let mut panel = Panel::new(session)?;
     let mut seconds = interval(SECOND);
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -102,7 +116,7 @@ struct Panel {
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
     /// Where requests go.
-    session: Rc<Session>,
+    sessions: BTreeMap<SessionKey, Rc<Session>>,
     work: FuturesUnordered<LocalBoxFuture<'static, Outcome>>,
     /// The preview to read next.
     preview: Option<Effect>,
@@ -117,15 +131,15 @@ struct Panel {
 }
 
 impl Panel {
-    fn new(session: Rc<Session>) -> io::Result<Self> {
+    fn new(state: impl FnOnce((u16, u16), Millis) -> State) -> io::Result<Self> {
         let screen = Screen::take()?;
-        let state = State::new(session.name.clone(), screen.size()?, clock::now().wall);
+        let state = state(screen.size()?, clock::now().wall);
         let now = Instant::now();
         Ok(Self {
             state,
             screen,
             events: Some(EventStream::new()),
-            session,
+            sessions: BTreeMap::new(),
             work: FuturesUnordered::new(),
             preview: None,
             previews_at: now,
@@ -164,21 +178,33 @@ impl Panel {
 
     fn on_incoming(&mut self, incoming: Incoming) {
         let effects = match incoming {
-            Incoming::Connected(session) => {
-                self.state.on_connected(session.name.clone());
-                self.session = session;
+            Incoming::Connected { key, session, name } => {
+                self.state.on_connected(key, name);
+                self.sessions.insert(key, session);
                 Vec::new()
             }
             Incoming::Lost(why) => {
                 self.state.on_lost(why);
                 Vec::new()
             }
+            Incoming::Found => self.state.on_found(),
+            Incoming::Unknown { key, name, why } => {
+                self.sessions.remove(&key);
+                self.state.on_unknown(key, name, why)
+            }
+            Incoming::Gone(key) => {
+                self.sessions.remove(&key);
+                self.state.on_gone(key)
+            }
             Incoming::Tasks {
+                key,
                 exists,
                 is_complete,
                 tasks,
                 removed,
-            } => self.state.on_tasks(exists, is_complete, tasks, &removed),
+            } => self
+                .state
+                .on_tasks(key, exists, is_complete, tasks, &removed),
         };
         self.begin(effects);
     }
@@ -209,7 +235,7 @@ impl Panel {
                 | Effect::Send { .. }
                 | Effect::Kill { .. }
                 | Effect::Rerun { .. }
-                | Effect::Prune
+                | Effect::Prune { .. }
                 | Effect::Explain { .. }
                 | Effect::ReadLog { .. } => self.perform(effect),
             }
@@ -217,8 +243,12 @@ impl Panel {
     }
 
     fn perform(&self, effect: Effect) {
-        let session = Rc::clone(&self.session);
-        self.work.push(Box::pin(perform(session, effect)));
+        // The session may just have gone, with the task.
+        let session = effect.session().and_then(|key| self.sessions.get(&key));
+        if let Some(session) = session {
+            let session = Rc::clone(session);
+            self.work.push(Box::pin(perform(session, effect)));
+        }
     }
 
     fn begin_preview(&mut self) {
@@ -233,14 +263,15 @@ impl Panel {
         let now = Instant::now();
         let (before, at) = &self.sampled;
         let passed = now.saturating_duration_since(*at);
-        let pids: Vec<(String, u32)> = self
+        let pids: Vec<(TaskKey, u32)> = self
             .state
             .visible()
             .iter()
-            .filter_map(|window| {
-                let task = &self.state.board.get(window)?.task;
+            .filter_map(|row| {
+                let Row::Task(key) = row else { return None };
+                let task = &self.state.board.get(key)?.task;
                 let pid = task.pane_pid.filter(|_| !task.dead)?;
-                Some((window.clone(), pid))
+                Some((key.clone(), pid))
             })
             .collect();
         let is_new = pids.iter().any(|(_, pid)| !before.contains_key(pid));
@@ -249,13 +280,13 @@ impl Panel {
         }
         let wanted: Vec<u32> = pids.iter().map(|(_, pid)| *pid).collect();
         let used = ops::usage(&wanted);
-        let usage = pids.into_iter().filter_map(|(window, pid)| {
+        let usage = pids.into_iter().filter_map(|(key, pid)| {
             let now = used.get(&pid)?;
             let cpu = before
                 .get(&pid)
                 .map(|before| percent(*before, *now, passed));
             let memory = now.memory;
-            Some((window, Usage { cpu, memory }))
+            Some((key, Usage { cpu, memory }))
         });
         self.state.usage = usage.collect();
         self.sampled = (used, now);

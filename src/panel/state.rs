@@ -8,7 +8,7 @@ use crossterm::event::{
 use ratatui::layout::Position;
 use ratatui::text::Line;
 
-use super::board::{Board, Group};
+use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey};
 use super::colours::coloured;
 use super::effect::{Effect, Report};
 use super::help;
@@ -25,6 +25,18 @@ const WHEEL: usize = 3;
 
 /// How many rows a question or a message has at most.
 const FOOTER_ROWS: usize = 3;
+
+/// The session of a panel that shows one.
+pub(super) const ONLY: SessionKey = SessionKey(0);
+
+/// Which sessions the panel shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// One session.
+    One,
+    /// All task sessions of the user.
+    All,
+}
 
 /// A short message to the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,33 +57,47 @@ pub(super) struct Usage {
 /// All that a frame shows.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) session: String,
+    pub(super) scope: Scope,
     pub(super) board: Board,
-    /// The windows that are listed, in order.
-    pub(super) rows: Vec<String>,
+    /// The rows of the list, in order.
+    pub(super) rows: Vec<Row>,
     /// The first row that is shown.
     pub(super) top: usize,
-    pub(super) selected: Option<String>,
+    pub(super) selected: Option<Row>,
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) message: Option<Message>,
     /// Why the tasks are not up to date; `None` while they are.
     pub(super) trouble: Option<String>,
-    /// By window.
-    pub(super) usage: BTreeMap<String, Usage>,
-    /// The end of the output of a window.
-    pub(super) preview: Option<(String, Vec<Line<'static>>)>,
+    pub(super) usage: BTreeMap<TaskKey, Usage>,
+    /// The end of the output of a task.
+    pub(super) preview: Option<(TaskKey, Vec<Line<'static>>)>,
     pub(super) size: (u16, u16),
     /// The time that ages refer to.
     pub(super) now: Millis,
+    /// Whether sessions that there were at first are still being found.
+    is_looking: bool,
     /// The task whose preview was asked for last, as it was then.
-    previewed: Option<LsTask>,
+    previewed: Option<(TaskKey, LsTask)>,
 }
 
 impl State {
+    /// Returns the state of a panel that shows one session, of this name.
     pub(super) fn new(session: String, size: (u16, u16), now: Millis) -> Self {
+        let mut state = Self::with(Scope::One, "connecting to the daemon", size, now);
+        let name = session;
+        state.board.add(ONLY, SessionName { name, server: None });
+        state
+    }
+
+    /// Returns the state of a panel that shows all sessions.
+    pub(super) fn of_all(size: (u16, u16), now: Millis) -> Self {
+        Self::with(Scope::All, "looking for task sessions", size, now)
+    }
+
+    fn with(scope: Scope, trouble: &str, size: (u16, u16), now: Millis) -> Self {
         Self {
-            session,
+            scope,
             board: Board::default(),
             rows: Vec::new(),
             top: 0,
@@ -79,11 +105,12 @@ impl State {
             filter: String::new(),
             mode: Mode::List,
             message: None,
-            trouble: Some("connecting to the daemon".to_owned()),
+            trouble: Some(trouble.to_owned()),
             usage: BTreeMap::new(),
             preview: None,
             size,
             now,
+            is_looking: scope == Scope::All,
             previewed: None,
         }
     }
@@ -106,12 +133,40 @@ impl State {
         wrapped(&text, columns, FOOTER_ROWS)
     }
 
-    pub(super) fn selected_task(&self) -> Option<&LsTask> {
-        self.board.get(self.selected.as_deref()?)
+    pub(super) fn selected_task(&self) -> Option<(&TaskKey, &LsTask)> {
+        match self.selected.as_ref()? {
+            Row::Task(task) => Some((task, self.board.get(task)?)),
+            Row::Session(_) => None,
+        }
     }
 
-    /// The windows of the rows that are shown.
-    pub(super) fn visible(&self) -> &[String] {
+    /// Returns what the panel shows: the session's name, or how many there are.
+    pub(super) fn title(&self) -> String {
+        match (self.scope, self.board.n_sessions()) {
+            (Scope::One, _) => self.session_name(ONLY).to_owned(),
+            (Scope::All, 0) if self.trouble.is_some() => "all sessions".to_owned(),
+            (Scope::All, 1) => "1 session".to_owned(),
+            (Scope::All, n) => format!("{n} sessions"),
+        }
+    }
+
+    pub(super) fn session_name(&self, key: SessionKey) -> &str {
+        self.board
+            .name(key)
+            .map_or("", |session| session.name.as_str())
+    }
+
+    /// Returns how a task is called: with its session, where there are others.
+    pub(super) fn name_of(&self, task: &TaskKey, listed: &LsTask) -> String {
+        let name = &listed.task.window_name;
+        match self.scope {
+            Scope::One => name.clone(),
+            Scope::All => format!("{}/{name}", self.board.label(task.session)),
+        }
+    }
+
+    /// The rows that are shown.
+    pub(super) fn visible(&self) -> &[Row] {
         let end = self.top + usize::from(self.layout().list.height);
         &self.rows[self.top.min(self.rows.len())..end.min(self.rows.len())]
     }
@@ -119,24 +174,53 @@ impl State {
     // What happens outside.
 
     /// A stream of the session's tasks has begun.
-    pub(super) fn on_connected(&mut self, session: String) {
-        self.session = session;
-        self.trouble = None;
+    pub(super) fn on_connected(&mut self, key: SessionKey, name: SessionName) {
+        self.board.add(key, name);
+        if self.scope == Scope::One {
+            self.trouble = None;
+        }
+        self.list_again();
     }
 
-    /// The stream has ended.
+    /// The stream of the only session has ended.
     pub(super) fn on_lost(&mut self, why: String) {
         self.trouble = Some(why);
     }
 
+    /// All sessions that there were at first are known.
+    pub(super) fn on_found(&mut self) -> Vec<Effect> {
+        self.trouble = None;
+        self.list_again();
+        self.settled()
+    }
+
+    /// A session exists, and its tasks are not known.
+    pub(super) fn on_unknown(
+        &mut self,
+        key: SessionKey,
+        name: SessionName,
+        why: String,
+    ) -> Vec<Effect> {
+        self.board.add_unknown(key, name, why);
+        self.list_again();
+        self.settled()
+    }
+
+    pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<Effect> {
+        self.board.remove(key);
+        self.list_again();
+        self.settled()
+    }
+
     pub(super) fn on_tasks(
         &mut self,
+        key: SessionKey,
         exists: bool,
         is_complete: bool,
         tasks: Vec<LsTask>,
         removed: &[String],
     ) -> Vec<Effect> {
-        self.board.update(exists, is_complete, tasks, removed);
+        self.board.update(key, exists, is_complete, tasks, removed);
         self.list_again();
         self.settled()
     }
@@ -153,13 +237,13 @@ impl State {
     pub(super) fn on_report(&mut self, report: Report) -> Vec<Effect> {
         match report {
             Report::Said(result) => self.say(result),
-            Report::Preview { window, lines } => self.preview = Some((window, coloured(&lines))),
-            Report::Log { window, result } => match result {
-                Ok(lines) => self.fill(&Subject::Log(window), coloured(&lines), true),
-                Err(error) => self.fail(&Subject::Log(window), error),
+            Report::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
+            Report::Log { task, result } => match result {
+                Ok(lines) => self.fill(&Subject::Log(task), coloured(&lines), true),
+                Err(error) => self.fail(&Subject::Log(task), error),
             },
-            Report::Explained { window, result } => {
-                let mut effects = self.on_explained(window, result);
+            Report::Explained { task, result } => {
+                let mut effects = self.on_explained(task, result);
                 effects.extend(self.settled());
                 return effects;
             }
@@ -169,11 +253,11 @@ impl State {
 
     fn on_explained(
         &mut self,
-        window: String,
+        task: TaskKey,
         result: Result<(Box<Explanation>, Vec<String>), String>,
     ) -> Vec<Effect> {
         match &mut self.mode {
-            Mode::Answer(answer) if answer.window == window => {
+            Mode::Answer(answer) if answer.task == task => {
                 match result {
                     Ok((explanation, _)) => {
                         answer.is_secret = Some(explanation.secret == Some(true));
@@ -196,7 +280,7 @@ impl State {
             | Mode::ConfirmPrune { .. }
             | Mode::ConfirmRerun { .. }
             | Mode::View { .. } => {
-                let subject = Subject::Explanation(window);
+                let subject = Subject::Explanation(task);
                 match result {
                     Ok((_, lines)) => {
                         let lines = lines.into_iter().map(Line::from).collect();
@@ -272,8 +356,8 @@ impl State {
                 if matches!(self.mode, Mode::List) && list.contains(place) =>
             {
                 let at = self.top + usize::from(mouse.row - list.y);
-                if let Some(window) = self.rows.get(at) {
-                    self.selected = Some(window.clone());
+                if let Some(row) = self.rows.get(at) {
+                    self.selected = Some(row.clone());
                 }
                 0
             }
@@ -355,34 +439,47 @@ impl State {
                 let of = Subject::Help;
                 self.mode = Mode::View { of, view };
             }
-            KeyCode::Char('p') => match self.board.n_ended() {
-                0 => self.say(Ok("no task has ended".to_owned())),
-                n => self.mode = Mode::ConfirmPrune { n },
-            },
+            KeyCode::Char('p') => self.on_prune_key(),
             key => return self.on_task_key(key),
         }
         Vec::new()
+    }
+
+    fn on_prune_key(&mut self) {
+        let (session, of) = match (self.scope, &self.selected) {
+            (Scope::One, _) => (ONLY, None),
+            (Scope::All, None) => return self.say(Ok("no task has ended".to_owned())),
+            (Scope::All, Some(row)) => {
+                let label = self.board.label(row.session());
+                (row.session(), Some(label.to_owned()))
+            }
+        };
+        match (self.board.n_ended(session), of) {
+            (0, None) => self.say(Ok("no task has ended".to_owned())),
+            (0, Some(of)) => self.say(Ok(format!("no task of {of} has ended"))),
+            (n, of) => self.mode = Mode::ConfirmPrune { session, of, n },
+        }
     }
 
     /// A key for the selected task.
     fn on_task_key(&mut self, key: KeyCode) -> Vec<Effect> {
         let is_for_task = matches!(key, KeyCode::Enter)
             || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
-        let Some(listed) = self.selected_task() else {
+        let Some((task, listed)) = self.selected_task() else {
             if is_for_task {
-                self.say(Err("no task is selected".to_owned()));
+                self.say(Err(self.why_no_task()));
             }
             return Vec::new();
         };
-        let window = listed.task.window_id.clone();
-        let name = listed.task.window_name.clone();
+        let name = self.name_of(task, listed);
+        let task = task.clone();
         let is_dead = listed.task.dead;
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "the other keys mean nothing"
         )]
         match key {
-            KeyCode::Enter => return vec![Effect::Attach { window }],
+            KeyCode::Enter => return vec![Effect::Attach { task }],
             KeyCode::Char('a') => {
                 let Some(prompt) = listed.waiting_for.clone() else {
                     self.say(Err(if is_dead {
@@ -393,38 +490,48 @@ impl State {
                     return Vec::new();
                 };
                 self.mode = Mode::Answer(Answer {
-                    window: window.clone(),
+                    task: task.clone(),
                     name,
                     prompt,
                     line: InputLine::default(),
                     is_secret: None,
                     is_finished: false,
                 });
-                return vec![Effect::Explain { window }];
+                return vec![Effect::Explain { task }];
             }
             KeyCode::Char('s') if is_dead => {
                 self.say(Err(format!("{name} has ended, nothing can be sent to it")));
             }
             KeyCode::Char('s') => {
                 let line = InputLine::default();
-                self.mode = Mode::Send { window, name, line };
+                self.mode = Mode::Send { task, name, line };
             }
-            KeyCode::Char('x') => self.mode = Mode::ConfirmKill { window, name },
-            KeyCode::Char('r') if is_dead => return vec![Effect::Rerun { window, name }],
-            KeyCode::Char('r') => self.mode = Mode::ConfirmRerun { window, name },
+            KeyCode::Char('x') => self.mode = Mode::ConfirmKill { task, name },
+            KeyCode::Char('r') if is_dead => return vec![Effect::Rerun { task, name }],
+            KeyCode::Char('r') => self.mode = Mode::ConfirmRerun { task, name },
             KeyCode::Char('l') => {
-                let of = Subject::Log(window.clone());
+                let of = Subject::Log(task.clone());
                 self.open(of, format!("log of {name}"));
-                return vec![Effect::ReadLog { window }];
+                return vec![Effect::ReadLog { task }];
             }
             KeyCode::Char('e') => {
-                let of = Subject::Explanation(window.clone());
+                let of = Subject::Explanation(task.clone());
                 self.open(of, format!("why {name} waits, or not"));
-                return vec![Effect::Explain { window }];
+                return vec![Effect::Explain { task }];
             }
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Says why no key for a task does anything.
+    fn why_no_task(&self) -> String {
+        let session = match &self.selected {
+            Some(Row::Session(session)) => *session,
+            Some(Row::Task(_)) | None => return "no task is selected".to_owned(),
+        };
+        let why = self.board.trouble(session).unwrap_or_default();
+        format!("{}: {why}", self.session_name(session))
     }
 
     /// Opens a view whose text follows.
@@ -481,9 +588,10 @@ impl State {
             TypedInput::Text(text)
         };
         vec![Effect::Send {
+            session: answer.task.session,
             name: answer.name,
             request: SendRequest {
-                task: answer.window,
+                task: answer.task.window,
                 input,
                 enter: true,
                 if_prompt: Some(answer.prompt),
@@ -499,17 +607,17 @@ impl State {
             line.edit(key);
             return Vec::new();
         }
-        let Mode::Send { window, name, line } = std::mem::replace(&mut self.mode, Mode::List)
-        else {
+        let Mode::Send { task, name, line } = std::mem::replace(&mut self.mode, Mode::List) else {
             return Vec::new();
         };
         if key.code == KeyCode::Esc {
             return Vec::new();
         }
         vec![Effect::Send {
+            session: task.session,
             name,
             request: SendRequest {
-                task: window,
+                task: task.window,
                 input: TypedInput::Text(line.text()),
                 enter: true,
                 if_prompt: None,
@@ -521,12 +629,12 @@ impl State {
         let mode = std::mem::replace(&mut self.mode, Mode::List);
         let is_confirmed = matches!(key, KeyCode::Char('y' | 'Y'));
         match mode {
-            Mode::ConfirmKill { window, name } if is_confirmed => {
-                vec![Effect::Kill { window, name }]
+            Mode::ConfirmKill { task, name } if is_confirmed => {
+                vec![Effect::Kill { task, name }]
             }
-            Mode::ConfirmPrune { .. } if is_confirmed => vec![Effect::Prune],
-            Mode::ConfirmRerun { window, name } if is_confirmed => {
-                vec![Effect::Rerun { window, name }]
+            Mode::ConfirmPrune { session, .. } if is_confirmed => vec![Effect::Prune { session }],
+            Mode::ConfirmRerun { task, name } if is_confirmed => {
+                vec![Effect::Rerun { task, name }]
             }
             Mode::List
             | Mode::Filter(_)
@@ -583,9 +691,9 @@ impl State {
                 }
             }
             KeyCode::Char('l') => {
-                if let Subject::Log(window) = of {
-                    let window = window.clone();
-                    return vec![Effect::ReadLog { window }];
+                if let Subject::Log(task) = of {
+                    let task = task.clone();
+                    return vec![Effect::ReadLog { task }];
                 }
             }
             _ => {}
@@ -610,10 +718,14 @@ impl State {
     }
 
     /// Orders and filters the tasks. The same task stays selected; where it is gone, the one in its
-    /// row.
+    /// row. The first one is selected while sessions are still being found, in any order.
     fn list_again(&mut self) {
         let row = self.selected_row().unwrap_or(0);
         self.rows = self.board.ordered(&self.filter);
+        if self.is_looking {
+            self.selected = self.rows.first().cloned();
+            self.is_looking = self.trouble.is_some() || !self.board.is_known();
+        }
         if self.selected_row().is_none() {
             let row = row.min(self.rows.len().saturating_sub(1));
             self.selected = self.rows.get(row).cloned();
@@ -629,14 +741,15 @@ impl State {
         }
         self.top = self.top.min(self.rows.len().saturating_sub(height));
         let selected = self.selected_task();
-        if layout.preview.height == 0 || selected == self.previewed.as_ref() {
+        let previewed = self.previewed.as_ref().map(|(task, listed)| (task, listed));
+        if layout.preview.height == 0 || selected == previewed {
             return Vec::new();
         }
-        let effect = selected.map(|listed| Effect::Preview {
-            window: listed.task.window_id.clone(),
+        let effect = selected.map(|(task, listed)| Effect::Preview {
+            task: task.clone(),
             is_full_screen: listed.task.alternate_on == Some(true),
         });
-        self.previewed = selected.cloned();
+        self.previewed = selected.map(|(task, listed)| (task.clone(), listed.clone()));
         effect.into_iter().collect()
     }
 

@@ -1,4 +1,4 @@
-//! The tasks of a session as the daemon pushes them, across restarts of the daemon.
+//! The tasks of one session as its daemon pushes them, across restarts of the daemon.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
+use super::board::{SessionKey, SessionName};
+use super::state::ONLY;
 use super::work::{ANSWERS_WITHIN, text_of};
 use crate::client::Client;
 use crate::ops::{OpsError, Session, SessionChoice, task_stream};
@@ -15,19 +17,34 @@ use crate::wire::{LiveRecord, LsTask, StreamRecord};
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
-/// What the stream reports.
+/// What happens to the sessions.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// It has begun. Requests go to this session.
-    Connected(Rc<Session>),
-    /// It has ended, and why.
+    /// A stream has begun. Requests go to this session.
+    Connected {
+        key: SessionKey,
+        session: Rc<Session>,
+        name: SessionName,
+    },
+    /// The stream of the only session has ended, and why.
     Lost(String),
     Tasks {
+        key: SessionKey,
         exists: bool,
         is_complete: bool,
         tasks: Vec<LsTask>,
         removed: Vec<String>,
     },
+    /// All sessions that there were at first are known.
+    Found,
+    /// A session exists, and why its tasks are not known.
+    Unknown {
+        key: SessionKey,
+        name: SessionName,
+        why: String,
+    },
+    /// A session is not shown any more.
+    Gone(SessionKey),
 }
 
 /// A stream that has begun.
@@ -59,10 +76,18 @@ pub(super) async fn follow(
     let mut stream = first;
     loop {
         let TaskStream { session, client } = &mut stream;
-        if to.send(Incoming::Connected(Rc::clone(session))).is_err() {
+        let connected = Incoming::Connected {
+            key: ONLY,
+            session: Rc::clone(session),
+            name: SessionName {
+                name: session.name.clone(),
+                server: None,
+            },
+        };
+        if to.send(connected).is_err() {
             return;
         }
-        let why = read(client, &to).await;
+        let why = read(client, ONLY, &to).await;
         if to.send(Incoming::Lost(why)).is_err() {
             return;
         }
@@ -86,7 +111,11 @@ pub(super) async fn follow(
 }
 
 /// Reads the stream to its end and returns why it ended.
-async fn read(client: &mut Client, to: &UnboundedSender<Incoming>) -> String {
+pub(super) async fn read(
+    client: &mut Client,
+    key: SessionKey,
+    to: &UnboundedSender<Incoming>,
+) -> String {
     loop {
         let line = match client.line().await {
             Ok(Some(line)) => line,
@@ -102,6 +131,7 @@ async fn read(client: &mut Client, to: &UnboundedSender<Incoming>) -> String {
         })) = serde_json::from_str(&line)
         {
             let tasks = Incoming::Tasks {
+                key,
                 exists,
                 is_complete: complete,
                 tasks,

@@ -1,13 +1,15 @@
 //! The state by its transitions, and the frames as text.
 
+mod all;
 mod cost;
 mod frames;
 mod transitions;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::board::{Row, SessionKey, SessionName, TaskKey};
 use super::effect::Effect;
-use super::state::State;
+use super::state::{ONLY, State};
 use crate::wire::{LsTask, TaskFields};
 
 /// When frames are drawn, in milliseconds since 1970.
@@ -63,11 +65,28 @@ fn mixed() -> Vec<LsTask> {
     ]
 }
 
+fn named(name: &str, server: Option<&str>) -> SessionName {
+    SessionName {
+        name: name.to_owned(),
+        server: server.map(str::to_owned),
+    }
+}
+
+/// A task of the only session.
+fn task(window: &str) -> TaskKey {
+    task_of(ONLY, window)
+}
+
+fn task_of(session: SessionKey, window: &str) -> TaskKey {
+    let window = window.to_owned();
+    TaskKey { session, window }
+}
+
 /// A connected panel with these tasks.
 fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> State {
     let mut state = State::new("work".to_owned(), size, NOW);
-    state.on_connected("work".to_owned());
-    state.on_tasks(true, true, tasks, &[]);
+    state.on_connected(ONLY, named("work", None));
+    state.on_tasks(ONLY, true, true, tasks, &[]);
     state
 }
 

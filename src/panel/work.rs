@@ -33,39 +33,40 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
     };
     match effect {
         Effect::Quit => Outcome::Quit,
-        Effect::Attach { window } => {
-            match limited(ops::attachment(&session, Some(&window))).await {
+        Effect::Attach { task } => {
+            match limited(ops::attachment(&session, Some(&task.window))).await {
                 Some(Ok(attachment)) => Outcome::Attach(attachment),
                 Some(Err(error)) => said(Err(error)),
                 None => Outcome::Report(Report::Said(Err(silent()))),
             }
         }
-        Effect::Send { name, request } => {
+        Effect::Send { name, request, .. } => {
             match limited(ops::send(&mut session.for_request(), request)).await {
                 Some(result) => said(result.map(|()| format!("sent to {name}"))),
                 None => Outcome::Report(Report::Said(Err(silent()))),
             }
         }
-        Effect::Kill { window, name } => {
+        Effect::Kill { task, name } => {
             let mut session = session.for_request();
-            match limited(ops::kill(&mut session, Caller::user(), vec![window])).await {
+            match limited(ops::kill(&mut session, Caller::user(), vec![task.window])).await {
                 Some(result) => said(result.map(|_| format!("killed {name}"))),
                 None => Outcome::Report(Report::Said(Err(silent()))),
             }
         }
-        Effect::Rerun { window, name } => match limited(rerun(&session, window)).await {
+        Effect::Rerun { task, name } => match limited(rerun(&session, task.window)).await {
             Some(result) => said(result.map(|()| format!("{name} runs again"))),
             None => Outcome::Report(Report::Said(Err(silent()))),
         },
-        Effect::Prune => match limited(ops::prune(&mut session.for_request())).await {
+        Effect::Prune { .. } => match limited(ops::prune(&mut session.for_request())).await {
             Some(result) => said(result.map(|tasks| match tasks.len() {
                 1 => "removed 1 task".to_owned(),
                 n => format!("removed {n} tasks"),
             })),
             None => Outcome::Report(Report::Said(Err(silent()))),
         },
-        Effect::Explain { window } => {
-            let result = match limited(ops::explain(&mut session.for_request(), &window)).await {
+        Effect::Explain { task } => {
+            let result = match limited(ops::explain(&mut session.for_request(), &task.window)).await
+            {
                 Some(Ok(explanation)) => {
                     let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
                     Ok((Box::new(explanation), lines))
@@ -73,23 +74,24 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
                 Some(Err(error)) => Err(text_of(&error)),
                 None => Err(silent()),
             };
-            Outcome::Report(Report::Explained { window, result })
+            Outcome::Report(Report::Explained { task, result })
         }
-        Effect::ReadLog { window } => {
-            let result = match limited(ops::whole_log(&session, window.clone())).await {
+        Effect::ReadLog { task } => {
+            let result = match limited(ops::whole_log(&session, task.window.clone())).await {
                 Some(result) => result.map_err(|error| text_of(&error)),
                 None => Err(silent()),
             };
-            Outcome::Report(Report::Log { window, result })
+            Outcome::Report(Report::Log { task, result })
         }
         Effect::Preview {
-            window,
+            task,
             is_full_screen,
         } => {
-            let preview = limited(ops::preview(&session, window.clone(), is_full_screen)).await;
+            let preview =
+                limited(ops::preview(&session, task.window.clone(), is_full_screen)).await;
             // A pane that has just gone has no preview; the next record of the daemon says so.
             let lines = preview.and_then(Result::ok).unwrap_or_default();
-            Outcome::Report(Report::Preview { window, lines })
+            Outcome::Report(Report::Preview { task, lines })
         }
     }
 }

@@ -9,8 +9,13 @@ const TERMINAL: [&str; 2] = ["-L", "terminal"];
 
 /// Runs the panel in a terminal of this size. When it ends, the terminal shows its exit code.
 fn open(world: &World, columns: &str, rows: &str) {
+    open_with(world, "", columns, rows);
+}
+
+/// The same with options.
+fn open_with(world: &World, options: &str, columns: &str, rows: &str) {
     let line = format!(
-        "env -u TMUX '{}' panel; echo code-$?; exec cat",
+        "env -u TMUX '{}' panel {options}; echo code-$?; exec cat",
         World::program().display()
     );
     let size = ["new-session", "-d", "-x", columns, "-y", rows, &line];
@@ -206,6 +211,85 @@ fn it_says_that_the_daemon_is_gone_and_comes_back() {
     until_shown(&world, "There is no session `work`.");
     world.run("later", "exec sleep 1000");
     until_shown(&world, "RUNNING later");
+    close(&world);
+}
+
+#[test]
+fn all_sessions_are_shown_and_each_key_is_for_the_right_one() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.run_in("idle", "job", "exec sleep 1000");
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    world.run_in(
+        "shop",
+        "deploy",
+        "printf 'Proceed? [y/N] '; read -r word; echo got-$word; exec sleep 1000",
+    );
+    let elsewhere = ["-L", "other", "-s", "work"];
+    let on_other = |args: &[&str]| world.task([elsewhere.as_slice(), args].concat());
+    // Both sessions have this name and this window id.
+    world.run("api", "exec sleep 1000");
+    on_other(&["run", "watch", "--", "exec sleep 1000"]).ok();
+    open_with(&world, "--all", "100", "24");
+    until_shown(&world, "4 sessions  1 ask · 2 running");
+    until_shown(&world, "RUNNING work       api");
+    until_shown(&world, "RUNNING work@other watch");
+    until_shown(
+        &world,
+        "idle       no daemon runs; `tmux-task -s idle daemon --detach` starts one",
+    );
+    press(&world, &["a"]);
+    until_shown(&world, "shop/deploy asks: Proceed? [y/N]");
+    press(&world, &["y", "Enter"]);
+    until_shown(&world, "got-y");
+    press(&world, &["/"]);
+    press(&world, &["-l", "watch"]);
+    press(&world, &["Enter"]);
+    world.until_true("only it is listed", || groups(&world).len() == 1);
+    press(&world, &["x"]);
+    until_shown(&world, "Kill work@other/watch and remove its window? y/n");
+    press(&world, &["y"]);
+    until_shown(&world, "killed work@other/watch");
+    assert_eq!(on_other(&["ls"]).code, 3, "its only window is gone");
+    // The one of the same id is not.
+    assert_eq!(world.look()["tasks"][0]["windowName"], "api");
+    world.task(["-s", "idle", "daemon", "status"]).fails(
+        3,
+        "tmux-task: daemon status: no daemon runs for session `idle`\n\
+         hint: start one with `tmux-task daemon --detach`",
+    );
+    press(&world, &["Escape"]);
+    until_shown(&world, "3 sessions  2 running");
+    press(&world, &["q"]);
+    until_shown(&world, "code-0");
+    close(&world);
+}
+
+#[test]
+fn sessions_that_begin_and_end_are_followed() {
+    let world = World::new();
+    open_with(&world, "--all", "80", "24");
+    until_shown(&world, "There are no task sessions.");
+    world.run("api", "exec sleep 1000");
+    until_shown(&world, "RUNNING work    api");
+    world.run_in("shop", "web", "exec sleep 1000");
+    until_shown(&world, "RUNNING shop    web");
+    until_shown(&world, "2 sessions  2 running");
+    // A daemon that is stopped leaves its session, and is not started again.
+    world.task(["daemon", "stop"]).ok();
+    until_shown(&world, "work    no daemon runs;");
+    world.daemon();
+    until_shown(&world, "RUNNING work    api");
+    // One that is killed and started again leaves no trace.
+    world.kill_daemon();
+    world.daemon();
+    world.run("later", "exec sleep 1000");
+    until_shown(&world, "RUNNING work    later");
+    world.task(["kill-all", "--yes"]).ok();
+    until_shown(&world, "1 session  1 running");
+    world.until_true("only the other session is listed", || {
+        groups(&world) == ["RUNNING"] && !shown(&world).contains("work")
+    });
     close(&world);
 }
 

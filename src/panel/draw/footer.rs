@@ -5,6 +5,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 use super::{FAINT, put, row};
+use crate::panel::board::Row;
 use crate::panel::input_line::InputLine;
 use crate::panel::mode::{Mode, Subject};
 use crate::panel::state::State;
@@ -97,10 +98,12 @@ fn typed(
 
 /// Returns the keys that are useful now, as many as fit.
 fn hints(state: &State, width: usize) -> String {
-    let task = state.selected_task();
+    let task = state.selected_task().map(|(_, task)| task);
     let asks = task.is_some_and(|task| task.waiting_for.is_some());
     let lives = task.is_some_and(|task| !task.task.dead);
     let has_task = task.is_some();
+    let session = state.selected.as_ref().map(Row::session);
+    let has_ended = session.is_some_and(|session| state.board.n_ended(session) > 0);
     let keys = [
         (asks, "a answer"),
         (has_task && !lives, "r run again"),
@@ -112,7 +115,7 @@ fn hints(state: &State, width: usize) -> String {
         (lives, "s send"),
         (has_task, "/ filter"),
         (has_task, "e why"),
-        (state.board.n_ended() > 0, "p prune"),
+        (has_ended, "p prune"),
     ];
     let mut text = String::new();
     for (_, key) in keys.iter().filter(|(is_useful, _)| *is_useful) {

@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::{FAINT, put, row, style_of};
-use crate::panel::board::{Group, age_of, last_line};
+use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, last_line};
 use crate::panel::layout::Layout;
-use crate::panel::state::{State, Usage};
+use crate::panel::state::{Scope, State, Usage};
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
 
@@ -20,12 +20,16 @@ const WITH_COMMAND: usize = 80;
 /// From this width on names and commands may be long.
 const WIDE: usize = 120;
 
+/// The header of the sessions.
+const SESSION: &str = "SESSION";
+
 /// The space between two columns.
 const GAP: usize = 1;
 
 /// The widths of the columns; 0 for one that is not shown.
 struct Columns {
     label: usize,
+    session: usize,
     name: usize,
     run: usize,
     age: usize,
@@ -36,17 +40,25 @@ struct Columns {
 }
 
 impl Columns {
-    /// Divides the width among the columns. `longest_name` is the width of the widest name.
-    fn of(width: usize, longest_name: usize) -> Self {
+    /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
+    /// where there is only one, and `longest_name` that of the widest name.
+    fn of(width: usize, longest_session: usize, longest_name: usize) -> Self {
         let is_medium = width >= MEDIUM;
         let most = match width {
             WIDE.. => 30,
             MEDIUM.. => 16,
+            // With sessions, the last line has about as much room as these two.
+            _ if longest_session > 0 => 8,
             _ => 12,
+        };
+        let session = match longest_session {
+            0 => 0,
+            longest => longest.clamp(SESSION.len(), most.max(SESSION.len())),
         };
         let if_medium = |columns| if is_medium { columns } else { 0 };
         let mut columns = Self {
             label: if is_medium { 7 } else { 4 },
+            session,
             name: longest_name.clamp(4, most),
             run: if_medium(3),
             age: 3,
@@ -72,9 +84,10 @@ impl Columns {
         columns
     }
 
-    fn fixed(&self) -> [usize; 6] {
+    fn fixed(&self) -> [usize; 7] {
         [
             self.label,
+            self.session,
             self.name,
             self.run,
             self.age,
@@ -84,9 +97,9 @@ impl Columns {
     }
 
     /// Draws cells, in the order of the columns, from the second column of the area on.
-    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 8]) {
+    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 9]) {
         let widths = self.fixed().into_iter().chain([self.command, self.last]);
-        let is_number = [false, false, true, true, true, true, false, false];
+        let is_number = [false, false, false, true, true, true, true, false, false];
         let mut x = 1;
         for ((width, (text, style)), is_number) in widths.zip(cells).zip(is_number) {
             if width == 0 {
@@ -105,13 +118,24 @@ impl Columns {
 
 pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
     let visible = state.visible();
-    let name_of = |window: &String| state.board.get(window).map(|task| &task.task.window_name);
-    let names = visible.iter().filter_map(name_of);
-    let longest = names.map(|name| columns_of(name)).max().unwrap_or_default();
-    let columns = Columns::of(usize::from(layout.list.width), longest);
+    let name_of = |row: &Row| match row {
+        Row::Task(task) => Some(columns_of(&state.board.get(task)?.task.window_name)),
+        Row::Session(_) => None,
+    };
+    let longest = visible.iter().filter_map(name_of).max().unwrap_or_default();
+    let longest_session = match state.scope {
+        Scope::One => 0,
+        Scope::All => {
+            let labels = visible.iter().map(|row| state.board.label(row.session()));
+            labels.map(columns_of).max().unwrap_or(1).max(1)
+        }
+    };
+    let width = usize::from(layout.list.width);
+    let columns = Columns::of(width, longest_session, longest);
     if state.trouble.is_none() {
         let names = [
             "",
+            SESSION,
             "NAME",
             "RUN",
             "AGE",
@@ -122,19 +146,21 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
         ];
         columns.draw(buffer, layout.header, names.map(|name| (name, FAINT)));
     }
-    for (y, window) in visible.iter().enumerate() {
-        let Some(listed) = state.board.get(window) else {
-            continue;
-        };
-        let is_selected = state.selected.as_ref() == Some(window);
-        task(
-            buffer,
-            row(layout.list, y),
-            &columns,
-            listed,
-            state,
-            is_selected,
-        );
+    for (y, shown) in visible.iter().enumerate() {
+        let place = row(layout.list, y);
+        match shown {
+            Row::Task(key) => {
+                if let Some(listed) = state.board.get(key) {
+                    task(buffer, place, &columns, key, listed, state);
+                }
+            }
+            Row::Session(key) => unknown(buffer, place, &columns, *key, state),
+        }
+        if state.selected.as_ref() == Some(shown) {
+            let mark = Style::new().add_modifier(Modifier::BOLD);
+            put(buffer, place, 0, 1, ">", mark);
+            buffer.set_style(place, Style::new().add_modifier(Modifier::REVERSED));
+        }
     }
     if visible.is_empty() && state.trouble.is_none() {
         for (y, line) in nothing(state).iter().enumerate() {
@@ -151,11 +177,43 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
     }
 }
 
+/// Draws a session whose tasks are not known.
+fn unknown(buffer: &mut Buffer, area: Rect, columns: &Columns, key: SessionKey, state: &State) {
+    let width = usize::from(area.width);
+    let x = 1 + columns.label + GAP;
+    put(buffer, area, 1, columns.label, "-", FAINT);
+    put(
+        buffer,
+        area,
+        x,
+        columns.session,
+        state.board.label(key),
+        Style::new(),
+    );
+    let x = x + columns.session + GAP;
+    put(
+        buffer,
+        area,
+        x,
+        width,
+        state.board.trouble(key).unwrap_or_default(),
+        FAINT,
+    );
+}
+
 /// Says why no task is listed.
 fn nothing(state: &State) -> Vec<String> {
-    if !state.board.exists {
+    let n_sessions = state.board.n_sessions();
+    if n_sessions == 0 && state.scope == Scope::All {
         return vec![
-            format!("There is no session `{}`.", state.session),
+            "There are no task sessions.".to_owned(),
+            "This starts one with a first task:".to_owned(),
+            "  tmux-task run NAME -- COMMAND".to_owned(),
+        ];
+    }
+    if n_sessions == 0 {
+        return vec![
+            format!("There is no session `{}`.", state.title()),
             "This starts it with a first task:".to_owned(),
             "  tmux-task run NAME -- COMMAND".to_owned(),
         ];
@@ -176,10 +234,11 @@ fn task(
     buffer: &mut Buffer,
     area: Rect,
     columns: &Columns,
+    key: &TaskKey,
     listed: &LsTask,
     state: &State,
-    is_selected: bool,
 ) {
+    let is_selected = matches!(&state.selected, Some(Row::Task(selected)) if selected == key);
     let task = &listed.task;
     let group = Group::of(listed);
     let style = if is_selected {
@@ -195,7 +254,7 @@ fn task(
     let run = task
         .run
         .map_or_else(|| "-".to_owned(), |run| run.to_string());
-    let usage = state.usage.get(&task.window_id).filter(|_| !task.dead);
+    let usage = state.usage.get(key).filter(|_| !task.dead);
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
@@ -209,6 +268,7 @@ fn task(
         area,
         [
             (label, style_of(group)),
+            (state.board.label(key.session), style),
             (&task.window_name, style),
             (&run, FAINT),
             (&age_of(listed, state.now), style),
@@ -218,11 +278,6 @@ fn task(
             (&last_line(listed), last_style),
         ],
     );
-    if is_selected {
-        let mark = Style::new().add_modifier(Modifier::BOLD);
-        put(buffer, area, 0, 1, ">", mark);
-        buffer.set_style(area, Style::new().add_modifier(Modifier::REVERSED));
-    }
 }
 
 /// Returns a size in at most four columns.

@@ -24,7 +24,7 @@ fn turn(tasks: usize, size: (u16, u16)) -> Duration {
             ..running(0, &name(0))
         };
         if tasks > 0 {
-            state.on_tasks(true, false, vec![listed(changed)], &[]);
+            state.on_tasks(ONLY, true, false, vec![listed(changed)], &[]);
         }
         terminal.draw(|frame| draw(frame, &state)).unwrap();
     }

@@ -39,9 +39,9 @@ fn with_usage(size: (u16, u16)) -> State {
         cpu: Some(12),
         memory: 345 << 20,
     };
-    state.usage.insert("@5".to_owned(), usage);
+    state.usage.insert(task("@5"), usage);
     state.on_report(Report::Preview {
-        window: "@4000".to_owned(),
+        task: task("@4000"),
         lines: vec![
             "Deploying \x1b[1;32mapi\x1b[m to production".to_owned(),
             "  3 machines".to_owned(),
@@ -86,7 +86,7 @@ fn a_log_at_40_by_10() {
     let mut state = with_usage((40, 10));
     press(&mut state, "l");
     state.on_report(Report::Log {
-        window: "@4000".to_owned(),
+        task: task("@4000"),
         result: Ok((0..20)
             .map(|n| format!("\x1b[3{}mline {n}", n % 8))
             .collect()),
@@ -105,8 +105,8 @@ fn without_a_daemon_the_last_known_tasks_and_the_trouble_are_shown() {
 #[test]
 fn without_a_session_it_says_how_to_start_one() {
     let mut state = with_usage((40, 10));
-    state.on_tasks(false, false, Vec::new(), &["@5".to_owned()]);
-    state.on_tasks(false, true, Vec::new(), &[]);
+    state.on_tasks(ONLY, false, false, Vec::new(), &["@5".to_owned()]);
+    state.on_tasks(ONLY, false, true, Vec::new(), &[]);
     check(&state, include_str!("frames/no-session.txt"));
 }
 
@@ -155,7 +155,29 @@ fn no_size_is_too_small_and_no_text_too_hostile() {
                 terminal(&state);
                 state.on_lost("trouble".to_owned());
                 terminal(&state);
+                let mut state = super::all::all((width, height));
+                press(&mut state, keys);
+                terminal(&state);
             }
         }
     }
+}
+
+#[test]
+fn all_sessions_at_three_sizes() {
+    for (size, expected) in [
+        ((40, 10), include_str!("frames/all-40x10.txt")),
+        ((80, 24), include_str!("frames/all-80x24.txt")),
+        ((200, 50), include_str!("frames/all-200x50.txt")),
+    ] {
+        check(&super::all::all(size), expected);
+    }
+}
+
+#[test]
+fn without_any_session_it_says_how_to_start_one() {
+    let mut state = State::of_all((40, 10), NOW);
+    check(&state, include_str!("frames/all-looking.txt"));
+    state.on_found();
+    check(&state, include_str!("frames/all-none.txt"));
 }

@@ -9,13 +9,20 @@ use crate::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInp
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 
 fn names(state: &State) -> Vec<&str> {
-    let name = |window: &String| state.board.get(window).unwrap().task.window_name.as_str();
+    let name = |row: &Row| match row {
+        Row::Task(task) => name_in(state, task),
+        Row::Session(session) => state.session_name(*session),
+    };
     state.rows.iter().map(name).collect()
+}
+
+fn name_in<'a>(state: &'a State, task: &TaskKey) -> &'a str {
+    &state.board.get(task).unwrap().task.window_name
 }
 
 fn selected(state: &State) -> &str {
     let listed = state.selected_task();
-    listed.map_or("", |listed| &listed.task.window_name)
+    listed.map_or("", |(_, listed)| &listed.task.window_name)
 }
 
 fn explained(window: &str, secret: bool) -> Report {
@@ -38,7 +45,7 @@ fn explained(window: &str, secret: bool) -> Report {
         terminal: None,
     };
     Report::Explained {
-        window: window.to_owned(),
+        task: task(window),
         result: Ok((Box::new(explanation), vec!["rule      rule".to_owned()])),
     }
 }
@@ -51,6 +58,7 @@ fn answer(text: &str, secret: bool) -> Effect {
         TypedInput::Text(text)
     };
     Effect::Send {
+        session: ONLY,
         name: "deploy".to_owned(),
         request: SendRequest {
             task: "@4000".to_owned(),
@@ -62,8 +70,9 @@ fn answer(text: &str, secret: bool) -> Effect {
 }
 
 fn explain() -> Effect {
-    let window = "@4000".to_owned();
-    Effect::Explain { window }
+    Effect::Explain {
+        task: task("@4000"),
+    }
 }
 
 #[test]
@@ -81,16 +90,16 @@ fn the_same_task_stays_selected_while_others_change() {
     press(&mut state, "jj");
     assert_eq!(selected(&state), "build");
     let asks = asking(5, "server", "Name:");
-    state.on_tasks(true, false, vec![asks], &["@65".to_owned()]);
+    state.on_tasks(ONLY, true, false, vec![asks], &["@65".to_owned()]);
     assert_eq!(names(&state), ["server", "deploy", "build", "sync", "lint"]);
     assert_eq!(selected(&state), "build");
     // When it goes, the one that has moved into its row is selected; at the end, the last one.
-    state.on_tasks(true, false, Vec::new(), &["@80".to_owned()]);
+    state.on_tasks(ONLY, true, false, Vec::new(), &["@80".to_owned()]);
     assert_eq!(selected(&state), "sync");
     press(&mut state, "G");
-    state.on_tasks(true, false, Vec::new(), &["@70".to_owned()]);
+    state.on_tasks(ONLY, true, false, Vec::new(), &["@70".to_owned()]);
     assert_eq!(selected(&state), "sync");
-    state.on_tasks(false, true, Vec::new(), &[]);
+    state.on_tasks(ONLY, false, true, Vec::new(), &[]);
     assert_eq!(selected(&state), "");
 }
 
@@ -151,6 +160,7 @@ fn an_answer_is_for_the_prompt_that_was_shown() {
     assert_eq!(press(&mut state, "yes"), []);
     // The task goes on to another question: the answer still names the one that was shown.
     state.on_tasks(
+        ONLY,
         true,
         false,
         vec![asking(4000, "deploy", "Delete all?")],
@@ -197,7 +207,13 @@ fn a_line_is_sent_to_a_task_that_lives() {
         if_prompt: None,
     };
     let name = "server".to_owned();
-    assert_eq!(sent, [Effect::Send { name, request }]);
+    let session = ONLY;
+    let expected = Effect::Send {
+        session,
+        name,
+        request,
+    };
+    assert_eq!(sent, [expected]);
     assert_eq!(press(&mut state, "sreload\x1b"), []);
     // The one above has ended.
     assert_eq!(press(&mut state, "ks"), []);
@@ -222,7 +238,7 @@ fn pasted_text_is_never_a_command() {
 #[test]
 fn only_y_confirms() {
     let kill = Effect::Kill {
-        window: "@4000".to_owned(),
+        task: task("@4000"),
         name: "deploy".to_owned(),
     };
     for (keys, expected) in [
@@ -231,7 +247,7 @@ fn only_y_confirms() {
         ("xx", None),
         ("x\n", None),
         ("x\x1b", None),
-        ("py", Some(Effect::Prune)),
+        ("py", Some(Effect::Prune { session: ONLY })),
         ("p\n", None),
     ] {
         let mut state = state_with((40, 10), mixed());
@@ -246,11 +262,13 @@ fn only_y_confirms() {
 #[test]
 fn a_log_is_scrolled_and_searched() {
     let mut state = state_with((40, 10), mixed());
-    let window = "@4000".to_owned();
-    assert_eq!(press(&mut state, "l"), [Effect::ReadLog { window }]);
+    let read = Effect::ReadLog {
+        task: task("@4000"),
+    };
+    assert_eq!(press(&mut state, "l"), [read]);
     let lines: Vec<String> = (0..100).map(|n| format!("line {n}")).collect();
     let report = |window: &str| Report::Log {
-        window: window.to_owned(),
+        task: task(window),
         result: Ok(lines.clone()),
     };
     // The log of a task that the user has left is not shown.
@@ -288,12 +306,12 @@ fn the_explanation_is_shown_when_it_comes() {
     let Mode::View { of, view } = &state.mode else {
         panic!("no view");
     };
-    assert_eq!(*of, Subject::Explanation("@4000".to_owned()));
+    assert_eq!(*of, Subject::Explanation(task("@4000")));
     assert_eq!(view.lines[0].to_string(), "rule      rule");
-    let window = "@4000".to_owned();
+    let task = task("@4000");
     let result = Err("no task".to_owned());
     press(&mut state, "qe");
-    state.on_report(Report::Explained { window, result });
+    state.on_report(Report::Explained { task, result });
     assert_eq!(state.message.as_ref().unwrap().text, "no task");
     assert!(matches!(state.mode, Mode::List));
 }
@@ -303,9 +321,9 @@ fn every_key_of_the_help_does_something_at_every_size() {
     for size in SIZES {
         let mut state = state_with(size, mixed());
         let asking = vec![asking(5, "server", "Name:"), asking(65, "tunnel", "Again?")];
-        state.on_tasks(true, false, asking, &[]);
+        state.on_tasks(ONLY, true, false, asking, &[]);
         // One is above it, others are below it.
-        state.selected = Some("@65".to_owned());
+        state.selected = Some(Row::Task(task("@65")));
         let keys = KEYS.iter().flat_map(|(keys, _)| keys.split(' '));
         for key in keys {
             let is_mouse = key == "mouse";
@@ -344,29 +362,35 @@ fn every_key_of_the_help_does_something_at_every_size() {
 #[test]
 fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     let preview = |number: u32| Effect::Preview {
-        window: format!("@{number}"),
+        task: task(&format!("@{number}")),
         is_full_screen: false,
     };
     let mut state = State::new("work".to_owned(), (80, 24), NOW);
     let tasks = vec![listed(running(1, "a")), listed(running(2, "b"))];
-    assert_eq!(state.on_tasks(true, true, tasks.clone(), &[]), [preview(1)]);
+    assert_eq!(
+        state.on_tasks(ONLY, true, true, tasks.clone(), &[]),
+        [preview(1)]
+    );
     // The same again, and a change of another task.
-    assert_eq!(state.on_tasks(true, true, tasks.clone(), &[]), []);
+    assert_eq!(state.on_tasks(ONLY, true, true, tasks.clone(), &[]), []);
     let other = TaskFields {
         output_preview: "more".to_owned(),
         ..running(2, "b")
     };
-    assert_eq!(state.on_tasks(true, false, vec![listed(other)], &[]), []);
+    assert_eq!(
+        state.on_tasks(ONLY, true, false, vec![listed(other)], &[]),
+        []
+    );
     let own = TaskFields {
         output_preview: "more".to_owned(),
         ..running(1, "a")
     };
-    let changed = state.on_tasks(true, false, vec![listed(own)], &[]);
+    let changed = state.on_tasks(ONLY, true, false, vec![listed(own)], &[]);
     assert_eq!(changed, [preview(1)]);
     let down = KeyEvent::new(KeyCode::Down, KeyModifiers::NONE);
     assert_eq!(state.on_key(down), [preview(2)]);
     let mut low = State::new("work".to_owned(), (80, 10), NOW);
-    assert_eq!(low.on_tasks(true, true, tasks, &[]), []);
+    assert_eq!(low.on_tasks(ONLY, true, true, tasks, &[]), []);
     assert_eq!(low.on_size((80, 24)), [preview(1)]);
 }
 
@@ -390,7 +414,7 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
     );
     // The selected row is above it.
     let tasks = (0..50).map(|n| listed(running(n, name)));
-    state.on_tasks(true, true, tasks.collect(), &[]);
+    state.on_tasks(ONLY, true, true, tasks.collect(), &[]);
     press(&mut state, "Gx");
     let window = state.selected.clone().unwrap();
     assert!(state.visible().contains(&window));
@@ -399,7 +423,7 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
 #[test]
 fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
     let again = |number: u32, name: &str| Effect::Rerun {
-        window: format!("@{number}"),
+        task: task(&format!("@{number}")),
         name: name.to_owned(),
     };
     let tasks = vec![listed(ended(1, "build", 2)), listed(running(2, "server"))];
