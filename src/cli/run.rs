@@ -60,7 +60,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         options.check_name().or_fail("run")?;
     }
     check(&follow, "run")?;
-    let mut session = context.session("run").await?;
+    let mut session = context.given("run")?;
     if is_again {
         options = ops::run_again(&mut session, options).await.or_fail("run")?;
     }
@@ -87,7 +87,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
         return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
     }
-    let mut session = context.session(what).await?;
+    let mut session = context.given(what)?;
     let mut all: Vec<RunOptions> = Vec::new();
     for name in names {
         let options = RunOptions {
@@ -118,7 +118,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         return start(context, session, what, options, follow, report).await;
     }
     for options in all {
-        let session = context.session(what).await?;
+        let session = context.given(what)?;
         let started = ops::run(session, options).await.or_fail(what)?;
         print(&started, what, report)?;
     }

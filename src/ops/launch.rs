@@ -2,10 +2,10 @@
 //! tmux.
 
 use super::error::OpsError;
-use super::session::Session;
+use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
-use crate::tmux::{self, Launch, LaunchPlan, NewRun};
+use crate::tmux::{self, Launch, LaunchPlan, PreparedLaunch};
 use crate::wire::{LaunchedRun, Request, Response, RunRequest};
 
 /// A task that was launched.
@@ -17,59 +17,98 @@ pub(super) struct LaunchedTask {
     pub(super) run: LaunchedRun,
 }
 
-/// Starts a task in its slot. `will_wait` says that the command will wait for the run.
-pub(super) async fn launch(
-    session: Session,
-    daemon: Option<Client>,
-    launch: Launch,
+/// How many daemons may end during a launch before it is done without one.
+const DAEMONS: usize = 3;
+
+/// Starts a task in its slot by a single request, which also resolves the session's name. `None` if
+/// more is needed: then nothing was started, and the name is resolved. `will_wait` says that the
+/// command will wait for the run.
+pub(super) async fn launch_at_once(
+    session: &mut Session,
+    launch: &Launch,
     will_wait: bool,
-) -> Result<LaunchedTask, OpsError> {
-    let Some(mut client) = daemon else {
-        return start_directly(session, None, launch, will_wait).await;
-    };
+) -> Result<Option<LaunchedRun>, OpsError> {
     let prepared = launch.prepare().await?;
     let request = Request::Run(request_of(prepared.plan(), will_wait));
-    match client.ask(&request).await {
-        Ok(Response::Launched(run)) => {
+    match session.ask_first(&request, Repeatable::No).await {
+        Ok(Some(Response::Launched(run))) => {
             prepared.hand_over();
-            Ok(LaunchedTask {
-                session,
-                daemon: Some(client),
-                run,
-            })
+            Ok(Some(run))
         }
-        Ok(Response::Unattached) => {
-            drop(prepared);
-            start_directly(session, Some(client), launch, will_wait).await
+        // The session has another name now, or does not exist.
+        Ok(Some(Response::Whereabouts(found))) => {
+            session.daemon_version = found.version;
+            Ok(None)
         }
-        Ok(_) => Err(ClientError::Unexpected.into()),
-        Err(ClientError::Left) => {
-            // It may have started the task before it ended.
-            let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await;
-            match found? {
-                Some(launched) => {
-                    prepared.hand_over();
-                    after_daemon(session, &launched).await
-                }
-                None => {
-                    drop(prepared);
-                    let daemon = session.daemon_or_start().await?;
-                    start_directly(session, daemon, launch, will_wait).await
-                }
-            }
+        Ok(Some(Response::Unattached) | None) => Ok(None),
+        Ok(Some(_)) => Err(ClientError::Unexpected.into()),
+        Err(OpsError::Client(ClientError::Left)) => {
+            let (_, run) = after_loss(session, prepared).await?;
+            session.settle().await?;
+            Ok(run)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
-/// The daemon has ended, but the task was started: the next daemon reports it.
-async fn after_daemon(session: Session, launched: &NewRun) -> Result<LaunchedTask, OpsError> {
-    let daemon = session.daemon_or_start().await.ok().flatten();
-    Ok(LaunchedTask {
-        session,
-        daemon,
-        run: launched_run(launched),
-    })
+/// Starts a task in its slot. `will_wait` says that the command will wait for the run.
+pub(super) async fn launch(
+    session: Session,
+    mut daemon: Option<Client>,
+    launch: Launch,
+    will_wait: bool,
+) -> Result<LaunchedTask, OpsError> {
+    for _ in 0..DAEMONS {
+        let Some(mut client) = daemon else { break };
+        let prepared = launch.prepare().await?;
+        let request = Request::Run(request_of(prepared.plan(), will_wait));
+        match client.ask(&request).await {
+            Ok(Response::Launched(run)) => {
+                prepared.hand_over();
+                return Ok(LaunchedTask {
+                    session,
+                    daemon: Some(client),
+                    run,
+                });
+            }
+            Ok(Response::Unattached) => {
+                drop(prepared);
+                return start_directly(session, Some(client), launch, will_wait).await;
+            }
+            Ok(_) => return Err(ClientError::Unexpected.into()),
+            Err(ClientError::Left) => {
+                let (next, run) = after_loss(&session, prepared).await?;
+                if let Some(run) = run {
+                    return Ok(LaunchedTask {
+                        session,
+                        daemon: next,
+                        run,
+                    });
+                }
+                daemon = next;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    start_directly(session, daemon, launch, will_wait).await
+}
+
+/// A daemon ended before it answered. Returns the next one, and what the first one has started: the
+/// next one reports it. A launch that started nothing is given to the next one, since tmux cannot
+/// serve many launches that each start processes of their own.
+async fn after_loss(
+    session: &Session,
+    prepared: PreparedLaunch,
+) -> Result<(Option<Client>, Option<LaunchedRun>), OpsError> {
+    let daemon = session.daemon_or_start().await;
+    let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await?;
+    match found {
+        Some(found) => {
+            prepared.hand_over();
+            Ok((daemon.ok().flatten(), Some(launched_run(&found))))
+        }
+        None => Ok((daemon?, None)),
+    }
 }
 
 /// Launches directly with tmux. The daemon, if one runs, looks before and after.
@@ -109,7 +148,8 @@ async fn start_directly(
     drop(launching);
     let launched = launched?;
     if look_result.is_err() {
-        return after_daemon(session, &launched).await;
+        // It ended, and the next one reports the run.
+        daemon = session.daemon_or_start().await.ok().flatten();
     }
     Ok(LaunchedTask {
         session,

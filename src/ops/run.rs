@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::codex_follower::start_codex_follower;
 use super::error::OpsError;
-use super::launch::{LaunchedTask, launch};
+use super::launch::{LaunchedTask, launch, launch_at_once};
 use super::lookup;
 use super::session::Session;
 use super::succession::{OlderDaemon, replace_older};
@@ -88,22 +88,9 @@ impl RunOptions {
 }
 
 /// Starts a task in its slot, replacing a live run.
-pub(crate) async fn run(session: Session, options: RunOptions) -> Result<StartedRun, OpsError> {
+pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<StartedRun, OpsError> {
     options.check()?;
     let cwd = directory(options.cwd)?;
-    let (daemon, older_daemon) = match session.daemon().await? {
-        Some(daemon) => replace_older(&session, daemon).await?,
-        None => (None, None),
-    };
-    let daemon = match daemon {
-        Some(daemon) => Some(daemon),
-        None => start_daemon(&session).await?,
-    };
-    let will_wait = options.wait != LaunchWait::No;
-    if will_wait && daemon.is_none() {
-        // Before a live run is replaced.
-        return Err(OpsError::NoDaemonToWait);
-    }
     session.paths.create_runtime()?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
     let gate = match options.wait {
@@ -123,11 +110,24 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         started: clock::now().wall,
         only_if_absent: options.only_if_absent,
     };
+    let will_wait = options.wait != LaunchWait::No;
+    let (task, older_daemon) = match launch_at_once(&mut session, &order, will_wait).await? {
+        Some(run) => {
+            let daemon = session.daemon_or_start().await.ok().flatten();
+            let task = LaunchedTask {
+                session,
+                daemon,
+                run,
+            };
+            (task, None)
+        }
+        None => launch_step_by_step(session, order, will_wait).await?,
+    };
     let LaunchedTask {
         session,
         daemon,
         run,
-    } = launch(session, daemon, order, will_wait).await?;
+    } = task;
     let unreachable = start_codex_follower(&session, options.owner.as_deref()).await;
     Ok(StartedRun {
         session_name: session.name,
@@ -139,6 +139,37 @@ pub(crate) async fn run(session: Session, options: RunOptions) -> Result<Started
         gate,
         unreachable,
     })
+}
+
+/// Starts a task where no daemon of this version is attached to its session yet.
+async fn launch_step_by_step(
+    mut session: Session,
+    order: Launch,
+    will_wait: bool,
+) -> Result<(LaunchedTask, Option<OlderDaemon>), OpsError> {
+    let (daemon, older_daemon) = match session.daemon().await? {
+        Some(mut daemon) => {
+            if session.daemon_version.is_none() {
+                session.learn_from(Some(&mut daemon)).await?;
+            }
+            replace_older(&session, daemon).await?
+        }
+        None => (None, None),
+    };
+    let daemon = match daemon {
+        Some(daemon) => Some(daemon),
+        None => start_daemon(&session).await?,
+    };
+    if will_wait && daemon.is_none() {
+        // Before a live run is replaced.
+        return Err(OpsError::NoDaemonToWait);
+    }
+    let order = Launch {
+        session: session.name.clone(),
+        ..order
+    };
+    let task = launch(session, daemon, order, will_wait).await?;
+    Ok((task, older_daemon))
 }
 
 /// Starts a daemon, unless that is forbidden.

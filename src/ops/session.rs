@@ -70,7 +70,7 @@ pub(crate) struct Session {
 
 /// Whether a request may be sent again if its answer did not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Repeatable {
+pub(super) enum Repeatable {
     Yes,
     No,
 }
@@ -227,6 +227,13 @@ impl Session {
         if is_autostart_forbidden() {
             return self.daemon().await;
         }
+        match Client::connect(&self.paths.socket()).await {
+            Err(ClientError::NoDaemon) => {}
+            connected => return Ok(Some(connected?)),
+        }
+        // Of many commands at once, one starts it, and the others find it.
+        self.paths.create_runtime()?;
+        let _starting = self.paths.lock_start().await;
         match connect_or_start(&self.start_of_daemon("autostart", &[])?).await {
             Ok(client) => Ok(Some(client)),
             Err(error) => Err(error.into()),
@@ -281,7 +288,7 @@ impl Session {
 
     /// Sends a request that also resolves the session's name; `None` if the name is resolved and the
     /// request is still to be sent, if there is a daemon.
-    async fn ask_first(
+    pub(super) async fn ask_first(
         &mut self,
         request: &Request,
         repeatable: Repeatable,
@@ -315,6 +322,7 @@ impl Session {
                 Err(ClientError::Refused(refusal))
                     if matches!(refusal.kind, RefusalKind::Version | RefusalKind::Usage) =>
                 {
+                    drop(daemon);
                     self.settle().await?;
                 }
                 Ok(NamedAnswer::Elsewhere(_)) => self.settle().await?,

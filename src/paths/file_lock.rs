@@ -2,8 +2,10 @@
 //!
 //! The lock of a tmux server separates attaching from creating and ending sessions and from
 //! detaching: tmux up to 3.5a crashes with all its sessions when a session is created or ended, or a
-//! client detaches, at the moment in which a control client connects. The lock of a task session separates launches, so
-//! that each run has been observed before the next one replaces it.
+//! client detaches, at the moment in which a control client connects. Of a task session there are two
+//! locks. One separates launches without a daemon, so that each run has been observed before the next
+//! one replaces it. Under the other one the session's daemon is started: commands that lost a daemon
+//! at the same time would start one each.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,8 +20,10 @@ use crate::files;
 /// hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often to try to get the lock.
-const TRY_EVERY: Duration = Duration::from_millis(2);
+/// How long to wait before the lock is tried again: at first, and at most, since many processes may
+/// wait.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// A lock that is held until this is dropped or the process ends.
 #[derive(Debug)]
@@ -44,6 +48,12 @@ impl Paths {
     pub(crate) async fn lock_launches(&self) -> FileLock {
         FileLock::hold(&self.runtime.join(format!("{}.launch", self.key))).await
     }
+
+    /// Waits for the lock under which the daemon of this session is started, at most for a few
+    /// seconds.
+    pub(crate) async fn lock_start(&self) -> FileLock {
+        FileLock::hold(&self.runtime.join(format!("{}.start", self.key))).await
+    }
 }
 
 impl FileLock {
@@ -56,12 +66,14 @@ impl FileLock {
             }
         };
         let deadline = Instant::now() + PATIENCE;
+        let mut pause = FIRST_PAUSE;
         while file.try_lock().is_err() {
             if Instant::now() >= deadline {
                 tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
                 return Self { _file: None };
             }
-            sleep(TRY_EVERY).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Self { _file: Some(file) }
     }

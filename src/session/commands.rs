@@ -161,6 +161,14 @@ impl Session {
                         let elsewhere = Response::Elsewhere { asked };
                         self.effects.push(Effect::Answer(ask, elsewhere));
                     }
+                    // A task knows its session's present name.
+                    Some(_) | None
+                        if found.name.as_ref() != Some(&session)
+                            && matches!(*request, Request::Run(_)) =>
+                    {
+                        let whereabouts = Response::Whereabouts(found);
+                        self.effects.push(Effect::Answer(ask, whereabouts));
+                    }
                     Some(_) | None => self.respond(ask, *request, now),
                 }
             }

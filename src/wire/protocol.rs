@@ -30,6 +30,13 @@ struct Caller {
     op: Option<String>,
     protocol: Option<u32>,
     version: Option<String>,
+    /// The request that is addressed to a session.
+    request: Option<Addressed>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Addressed {
+    op: Option<String>,
 }
 
 impl Caller {
@@ -37,6 +44,18 @@ impl Caller {
         let by_all = |op: &String| UNDERSTOOD_BY_ALL.contains(&op.as_str());
         self.protocol.is_none_or(|protocol| protocol == PROTOCOL)
             || self.op.as_ref().is_some_and(by_all)
+    }
+
+    /// Whether a newer program launches a task without having asked for our version. It replaces us
+    /// first, or repeats the launch without the session's name.
+    fn would_replace_us(&self) -> bool {
+        let is_launch = |request: &Addressed| request.op.as_deref() == Some("run");
+        self.op.as_deref() == Some("to")
+            && self.request.as_ref().is_some_and(is_launch)
+            && self
+                .version
+                .as_deref()
+                .is_some_and(|theirs| is_older(VERSION, theirs))
     }
 
     fn refusal(&self) -> Refusal {
@@ -95,7 +114,7 @@ pub fn request_line(request: &Request) -> Vec<u8> {
 /// When it is not a request, or a request of another version that this one does not understand.
 pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
     let caller: Caller = serde_json::from_slice(line).unwrap_or_default();
-    if !caller.is_understood() {
+    if !caller.is_understood() || caller.would_replace_us() {
         return Err(caller.refusal());
     }
     serde_json::from_slice(line).map_err(|error| {
@@ -180,6 +199,31 @@ mod tests {
     fn a_request_of_a_later_version_with_the_same_protocol_is_no_usage_error() {
         let line = format!(r#"{{"protocol":{PROTOCOL},"version":"9.9.9","op":"fly"}}"#);
         check(&line, Err(RefusalKind::Version));
+    }
+
+    #[test]
+    fn a_newer_program_learns_our_version_before_it_launches() {
+        let plan =
+            r#""name":"api","token":"1-2","words":["true"],"command":"true","cwd":"/","started":0"#;
+        let run = format!(r#"{{"op":"run",{plan}}}"#);
+        let to = |version: &str| {
+            format!(
+                r#"{{"protocol":{PROTOCOL},"version":"{version}","op":"to","session":"work","request":{run}}}"#
+            )
+        };
+        for version in [VERSION, "0.0.1"] {
+            let parsed = parse_request(to(version).as_bytes());
+            assert!(matches!(parsed, Ok(Request::To { .. })), "{parsed:?}");
+        }
+        check(&to("9.9.9"), Err(RefusalKind::Version));
+        // Once it knows that we stay, it launches without the session's name.
+        let run = run.replacen(
+            '{',
+            &format!(r#"{{"protocol":{PROTOCOL},"version":"9.9.9","#),
+            1,
+        );
+        let parsed = parse_request(run.as_bytes());
+        assert!(matches!(parsed, Ok(Request::Run(_))), "{parsed:?}");
     }
 
     #[test]

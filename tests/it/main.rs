@@ -36,6 +36,7 @@ mod house;
 mod inherited;
 mod launching;
 mod logs;
+mod lost_daemon;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "notice")]

@@ -141,7 +141,7 @@ fn a_launch_replaces_an_older_daemon_that_makes_room() {
     let output = world.task(["run", "api", "--", "exec sleep 1000"]);
     assert_eq!(output.ok().lines().count(), 4);
     assert_eq!(output.err, "");
-    assert_eq!(peer.asked(), ["whereabouts", "makeRoom"]);
+    assert_eq!(peer.asked(), ["to", "whereabouts", "makeRoom"]);
     let status = world.daemon_status();
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     world.until("its start", |records| {

@@ -1,0 +1,107 @@
+//! Many commands at once that lose their daemon.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
+
+use crate::support::{Output, World, events};
+
+/// How many commands.
+const COMMANDS: usize = 12;
+
+/// Writes one line for each process of ours that is started as a daemon.
+const COUNT_DAEMONS: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+__attribute__((constructor)) static void count(int number, char **words) {
+    for (int i = 0; i < number; i++)
+        if (strcmp(words[i], "--as-child") == 0) {
+            FILE *file = fopen(LOG, "a");
+            if (file) { fputs("daemon\n", file); fclose(file); }
+        }
+}
+"#;
+
+/// Takes the place of the world's daemon, accepts requests until it has this many, and ends without
+/// an answer. Its socket stays, as that of a killed daemon does.
+fn daemon_that_ends(listener: UnixListener, requests: usize) {
+    let mut connections: Vec<BufReader<UnixStream>> = Vec::new();
+    while connections.len() < requests {
+        let (connection, _) = listener.accept().unwrap();
+        let mut connection = BufReader::new(connection);
+        let mut line = String::new();
+        connection.read_line(&mut line).unwrap();
+        assert!(line.contains(r#""op":"run""#), "{line}");
+        connections.push(connection);
+    }
+    drop(listener);
+    drop(connections);
+}
+
+#[test]
+fn launches_that_lost_their_daemon_are_done_by_one_next_daemon() {
+    let mut world = World::new();
+    world.daemon();
+    world.run("first", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+
+    let (source, library) = (world.path("count.c"), world.path("count.so"));
+    let daemons = world.path("daemons");
+    fs::write(
+        &source,
+        COUNT_DAEMONS.replace("LOG", &format!("{daemons:?}")),
+    )
+    .unwrap();
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source]);
+    Output::of(compiler).ok();
+    fs::create_dir(world.path("counted")).unwrap();
+    let mut which = Command::new("sh");
+    which.args(["-c", "command -v tmux"]);
+    let log = world.path("processes");
+    let wrapper = world.script(
+        "counted/tmux",
+        &format!(
+            "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
+            log.display(),
+            Output::of(which).ok().trim()
+        ),
+    );
+    world.prepend_path(wrapper.parent().unwrap());
+    world.set("LD_PRELOAD", library.to_str().unwrap());
+
+    let listener = UnixListener::bind(world.socket()).unwrap();
+    let mut launches: Vec<_> = (0..COMMANDS)
+        .map(|n| world.start(["run", &format!("task-{n}"), "--", "exec sleep 1000"]))
+        .collect();
+    daemon_that_ends(listener, COMMANDS);
+    for launch in &mut launches {
+        assert_eq!(launch.wait(), 0);
+    }
+
+    let records = world.until("the starts", |records| {
+        events(records)
+            .iter()
+            .filter(|event| event["type"] == "started")
+            .count()
+            > COMMANDS
+    });
+    let started: BTreeSet<&str> = events(&records)
+        .into_iter()
+        .filter(|event| event["type"] == "started")
+        .map(|event| event["task"]["windowName"].as_str().unwrap())
+        .collect();
+    assert_eq!(started.len(), COMMANDS + 1);
+    let daemons = fs::read_to_string(&daemons).unwrap();
+    assert_eq!(daemons.lines().count(), 1, "daemons that were started");
+    let processes = fs::read_to_string(&log).unwrap();
+    let launching = processes
+        .lines()
+        .filter(|line| line.contains("respawn-window") || line.contains("new-window"));
+    assert_eq!(launching.count(), 0, "{processes}");
+}
