@@ -180,7 +180,7 @@ lint_shell() {
 }
 
 # with_clippy COMMAND...: runs cargo with clippy as the compiler of our own crate.
-with_clippy() { env RUSTC_WORKSPACE_WRAPPER="$root/tests/clippy.sh" "$@"; }
+with_clippy() { env RUSTC_WORKSPACE_WRAPPER="$root/tests/compiler.sh" "$@"; }
 
 # Where nothing was built before, what only makes a second build faster is left out.
 if [ ! -d "${CARGO_TARGET_DIR:-target}/debug" ]; then
