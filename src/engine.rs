@@ -140,6 +140,12 @@ impl Engine {
         }
         events.extend(self.episodes.admit(&look, self.settings.quiet, now));
         events.sort_by_key(place);
+        for event in &mut events {
+            // Only the end of a window's present run can be followed by a restart.
+            if !is_present_end(event, &look) {
+                event.task.restarts = None;
+            }
+        }
 
         if !events.is_empty() {
             effects.push(Effect::Append(self.record(events, now)));
@@ -166,6 +172,15 @@ impl Engine {
             owner: None,
         };
         vec![Effect::Append(vec![self.next_record(body, now)])]
+    }
+
+    /// Delivers this in place of a recorded event, also if that one is delivered already.
+    pub fn owe(&mut self, seq: Seq, event: Event, now: Now) {
+        let delivered = DeliveredEvent { seq, event };
+        let replaces = |gathering: &mut Gathering| gathering.replace(&delivered);
+        if !self.gatherings.iter_mut().any(replaces) {
+            self.open_gathering(now).add(delivered);
+        }
     }
 
     /// Delivers the gatherings that are due and on the disk.
@@ -413,6 +428,15 @@ impl Engine {
 /// The position of an event among those of one look. The sort is stable: `diff` has ordered the
 /// runs of a window, which their numbers cannot where runs are not counted. `inputResolved` belongs
 /// to the earliest of them, `input` to the last.
+/// Whether this is not the end of a run, or the end of the run that its window still shows.
+fn is_present_end(event: &Event, look: &Snapshot) -> bool {
+    let EventKind::Exited { replaced } = event.kind else {
+        return true;
+    };
+    let present = look.tasks.get(&event.task.window);
+    replaced.is_none() && present.is_some_and(|task| !task.is_alive() && task.run == event.task.run)
+}
+
 fn place(event: &Event) -> (bool, WindowId, u8) {
     let (last, rank) = match event.kind {
         EventKind::InputResolved { .. } => (false, 0),

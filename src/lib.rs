@@ -34,6 +34,7 @@ pub(crate) mod paths;
 pub(crate) mod process;
 pub mod prompt;
 pub mod protocol;
+pub(crate) mod restarts;
 pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod sink;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Event, EventKind, ShellDelivery, Task};
+use crate::restarts::restart_of;
 
 /// A kind of event that can be displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +48,8 @@ impl AlertEvent {
             EventKind::Started { .. } => Some(Self::Started),
             EventKind::Notify { .. } => Some(Self::Notify),
             EventKind::Input { .. } => Some(Self::Input),
+            // It is run again by itself.
+            EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => None,
             EventKind::Exited { replaced: None } if !is_of_shell => {
                 Some(if has_succeeded(&event.task) {
                     Self::Exited

@@ -348,3 +348,18 @@ fn notices_without_events_are_displayed_if_they_are_asked_for() {
         ["notice 7 earlier events are only in the feed; See: tmux-task feed -s work"]
     );
 }
+
+#[test]
+fn a_failure_is_displayed_when_no_restart_follows() {
+    let mut desk = Desk::new(rules());
+    desk.look(
+        "@1#1 a running restarts=1,1000,0",
+        "@1#1 a dead 1 restarts=1,1000,0",
+    );
+    assert_eq!(desk.after(60_000), [""; 0]);
+    desk.look(
+        "@1#2 a running restarts=1,1000,1",
+        "@1#2 a dead 1 restarts=1,1000,1",
+    );
+    assert_eq!(desk.after(60_000).len(), 1);
+}

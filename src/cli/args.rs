@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::task_names;
 use crate::config;
+use crate::restarts;
 use crate::wire::{After, EventType, Kind};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
@@ -297,6 +298,19 @@ pub(crate) struct Run {
     /// Run it in tmux's environment instead of this one; --env is added last
     #[arg(long)]
     pub(crate) clean_env: bool,
+    /// Run it again when it ends with another code than 0 or by a signal: at most N times in a row
+    /// (5). A run of a minute or more begins the count anew
+    #[arg(
+        long,
+        value_name = "on-failure[:N]",
+        value_parser = restarts::parse_limit,
+        conflicts_with = "wait"
+    )]
+    pub(crate) restart: Option<u32>,
+    /// With --restart: the pause before the first restart in a row [default: 1s]; it doubles with each
+    /// one, up to a minute
+    #[arg(long, value_name = "D", value_parser = parse_backoff, requires = "restart")]
+    pub(crate) backoff: Option<Duration>,
     #[command(flatten)]
     pub(crate) follow: FollowRun,
     #[command(flatten)]
@@ -800,15 +814,30 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 
 /// Reads a duration that is not zero; without a unit it is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_any_duration(text)?;
+    if duration.is_zero() {
+        return Err(not_a_duration(text));
+    }
+    Ok(duration)
+}
+
+/// Reads the pause before the first restart; without a unit it is seconds.
+fn parse_backoff(text: &str) -> Result<Duration, String> {
+    restarts::check_backoff(parse_any_duration(text)?)
+}
+
+fn parse_any_duration(text: &str) -> Result<Duration, String> {
     let is_bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let duration = if is_bare {
         config::parse_duration(&format!("{text}s"))
     } else {
         config::parse_duration(text)
     };
-    duration
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h"))
+    duration.ok_or_else(|| not_a_duration(text))
+}
+
+fn not_a_duration(text: &str) -> String {
+    format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h")
 }
 
 #[cfg(test)]

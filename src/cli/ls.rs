@@ -206,7 +206,9 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
         (true, None, None) => "?".to_owned(),
         (false, _, _) => "-".to_owned(),
     };
-    let last = listed.waiting_for.as_deref().or_else(|| {
+    let restart = listed.next_restart.map(ops::restart_words);
+    let last = restart.as_deref().or(listed.waiting_for.as_deref());
+    let last = last.or_else(|| {
         task.output_preview
             .lines()
             .rev()

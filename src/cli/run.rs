@@ -9,8 +9,9 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::model::WindowId;
+use crate::model::{RestartPolicy, WindowId};
 use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
+use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
 
 /// What is printed of a run that was started.
@@ -30,6 +31,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         env,
         if_absent,
         clean_env,
+        restart,
+        backoff,
         follow,
         json,
         command,
@@ -53,6 +56,10 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         only_if_absent: if_absent,
         owner: Caller::of_environment().owner,
         wait: wait_of(&follow),
+        restart: restart.map(|limit| RestartPolicy {
+            limit,
+            backoff: backoff.unwrap_or(DEFAULT_BACKOFF),
+        }),
     };
     if !is_again {
         options.check().or_fail("run")?;
@@ -99,6 +106,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
             only_if_absent: false,
             owner: Caller::of_environment().owner,
             wait,
+            restart: None,
         };
         let options = ops::run_again(&mut session, options).await.or_fail(what)?;
         options.check().or_fail(what)?;

@@ -1,11 +1,20 @@
 //! Starts tasks through the daemon's own client.
 
+use super::Options;
 use super::session_link::SessionLink;
-use crate::model::{SessionId, WindowId};
+use crate::clock;
+use crate::model::environment::WithheldVariables;
+use crate::model::{SessionId, Task, TaskRestarts, WindowId};
 use crate::paths::Paths;
-use crate::tmux::{self, Connection, LaunchError, LaunchPlan, NewRun, PreviousRun, TmuxError};
+use crate::session::{DueRestart, RestartEnd};
+use crate::tmux::{
+    self, Connection, LaunchError, LaunchPlan, LaunchRecord, NewRun, PreviousRun, RestartResult,
+    TaskRestart, TmuxError,
+};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RunRequest};
+use crate::wire::{
+    LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RestartFields, RunRequest, TaskRecord,
+};
 
 /// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
 pub(super) async fn run(
@@ -24,6 +33,46 @@ pub(super) async fn run(
         }
         Ok(None) => (None, Response::Unattached),
         Err(error) => (None, Response::Refused(refusal(&error))),
+    }
+}
+
+/// Runs a task again that has failed, unless its window has changed.
+pub(super) async fn restart(
+    link: &mut SessionLink,
+    options: &Options,
+    due: &DueRestart,
+) -> Result<RestartEnd, TmuxError> {
+    let paths = &options.paths;
+    let order = TaskRestart {
+        task: &due.task,
+        number: due.number,
+        session: &due.session_name,
+        runtime: &paths.runtime,
+        kept: &paths.kept_environments(),
+        withheld: WithheldVariables::with(&options.config.env_withhold),
+        now: clock::now().wall,
+    };
+    // tmux can crash when windows change while a control client of another daemon connects.
+    let _lock = paths.lock_server().await;
+    let result = tmux::restart(&mut link.connection(), order).await?;
+    Ok(match result {
+        RestartResult::Started => {
+            link.note_launched(due.task.window);
+            RestartEnd::Done
+        }
+        RestartResult::Superseded => RestartEnd::Done,
+        RestartResult::Impossible(why) => RestartEnd::Impossible(why),
+    })
+}
+
+/// Returns what a window says of its last launch in the socket's format.
+#[must_use]
+pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
+    let LaunchRecord { record, restart } = found;
+    TaskRecord {
+        window_name: task.name.clone(),
+        record,
+        restarts: restart.map(|(_, restarts)| RestartFields::from(&restarts)),
     }
 }
 
@@ -58,6 +107,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
         owner,
         started,
         if_absent,
+        restarts,
         will_wait: _,
     } = request;
     LaunchPlan {
@@ -70,6 +120,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
         owner,
         started,
         only_if_absent: if_absent,
+        restarts: restarts.as_ref().map(TaskRestarts::from),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::launches::task_record;
 use super::notices::{DueAlerts, TmuxNotices};
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
@@ -16,7 +17,7 @@ use crate::model::{PaneId, StatusCounts, Task, WindowId};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
-use crate::wire::{LogRequest, Response, TaskRecord};
+use crate::wire::{LogRequest, Response};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -87,6 +88,8 @@ impl LinkJobs {
             Job::Whereabouts => "whereabouts",
             Job::ForgetDeaths(_) => "forget-deaths",
             Job::Launch(_) => "launch",
+            Job::Restart(..) => "restart",
+            Job::ForgetEnvironments(..) => "forget-environments",
             Job::Type(..) => "type",
             Job::Archive(_) => "archive",
             Job::ScanOthers => "scan-others",
@@ -127,6 +130,15 @@ impl LinkJobs {
                 let paths = &self.options.paths;
                 let (window, response) = launches::run(&mut self.link, paths, *request).await;
                 Done::of(Ok(Outcome::Answered(Box::new(response), window)))
+            }
+            Job::Restart(due) => {
+                let restarted = launches::restart(&mut self.link, &self.options, &due);
+                Done::of(restarted.await.map(Outcome::Restarted).map_err(text))
+            }
+            Job::ForgetEnvironments(present, gone) => {
+                let folder = self.options.paths.kept_environments();
+                tmux::forget_environments(&folder, &present, &gone);
+                Done::of(Ok(Outcome::Finished))
             }
             Job::Type(task, explanation, request) => {
                 let explanation = explanation.as_deref();
@@ -244,11 +256,8 @@ impl LinkJobs {
 
     /// Reads how a task was last launched.
     async fn read_record(&mut self, task: &Task) -> Result<Outcome, TmuxError> {
-        let record = tmux::read_record(&mut self.link.connection(), task.window).await?;
-        let response = Response::Record(TaskRecord {
-            window_name: task.name.clone(),
-            record,
-        });
+        let found = tmux::read_record(&mut self.link.connection(), task.window).await?;
+        let response = Response::Record(task_record(task, found));
         Ok(Outcome::Answered(Box::new(response), None))
     }
 

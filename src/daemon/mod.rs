@@ -45,7 +45,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub(crate) use launches::launched_run;
+pub(crate) use launches::{launched_run, task_record};
 pub(crate) use lock::{LockError, is_held};
 pub(crate) use ownership::resolve_name;
 pub(crate) use service_manager::ServiceManager;

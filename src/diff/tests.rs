@@ -521,6 +521,7 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         shell: false,
         started_at: None,
         ended_at: None,
+        restarts: None,
         screen: Screen::default(),
     }
 }

@@ -128,6 +128,17 @@ impl Gathering {
         });
     }
 
+    /// Replaces the event with this number, if it is gathered here. Returns whether it is.
+    pub(super) fn replace(&mut self, delivered: &DeliveredEvent) -> bool {
+        let mut events = self.events.iter_mut();
+        let gathered = events.find(|gathered| gathered.delivered.seq == delivered.seq);
+        if let Some(gathered) = gathered {
+            gathered.delivered.clone_from(delivered);
+            return true;
+        }
+        false
+    }
+
     /// Returns the sequence number of its first event.
     pub(super) fn first_seq(&self) -> Option<Seq> {
         self.events.first().map(|gathered| gathered.delivered.seq)

@@ -69,6 +69,7 @@ pub(super) async fn start(
         only_if_absent: arguments.only_if_absent,
         owner: call.caller.owner.clone(),
         wait,
+        restart: None,
     };
     let started = within_time(async { Ok(ops::run(session, options).await?) }).await?;
     let line = announce(&started);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Difference, Millis, PaneId, WindowId};
+use super::{Difference, Millis, PaneId, TaskRestarts, WindowId};
 
 /// What was observed of one task at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Task {
     pub started_at: Option<Millis>,
     /// When the run ended.
     pub ended_at: Option<Millis>,
+    /// When it is run again by itself; `None` for never.
+    pub restarts: Option<TaskRestarts>,
     /// The last rows of the pane.
     pub screen: Screen,
 }
@@ -60,6 +62,7 @@ impl Task {
             shell,
             started_at,
             ended_at,
+            restarts,
             screen: _,
         } = self;
         let is_same = (window, name, pane, pid, life, command, cwd)
@@ -73,7 +76,7 @@ impl Task {
                 &other.cwd,
             )
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
-            && (owner, shell) == (&other.owner, &other.shell);
+            && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts);
         if !is_same {
             Difference::Otherwise
         } else if (bell, bell_count) == (&other.bell, &other.bell_count) {

@@ -6,6 +6,7 @@
 //! @1 api running                 a task; also `unknown`, `dead 2`, `dead SIGKILL`, `dead ?`
 //! @1#2 api running pid=7 bells=3 bell nopane alt cursor=0,1 : row|row
 //! @1 api running owner=pi:7 shell
+//! @1 api dead 1 ended=5000 restarts=5,1000,0   run again 5 times, after 1000 ms, 0 used
 //! ended @1#2 api dead 0          a run that ended and is not the window's present one
 //! gone @4 userKilled             why a window is not there
 //! launcher @1 7                  the launcher replaced the run with pid 7
@@ -13,9 +14,12 @@
 //! missing                        the session does not exist
 //! ```
 
+use std::time::Duration;
+
 use super::{
     Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, PaneId, Record,
-    ReplacedBy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Task, WindowId,
+    ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Task,
+    TaskRestarts, WindowId,
 };
 
 /// Reads a snapshot.
@@ -98,6 +102,7 @@ pub(crate) fn task(notation: &str) -> Task {
         shell: false,
         started_at: None,
         ended_at: None,
+        restarts: None,
         screen: Screen::default(),
     };
     if !rows.is_empty() {
@@ -110,6 +115,8 @@ pub(crate) fn task(notation: &str) -> Task {
             None if word == "alt" => task.screen.alternate = Some(true),
             None if word == "shell" => task.shell = true,
             Some(("owner", owner)) => task.owner = Some(owner.to_owned()),
+            Some(("ended", ms)) => task.ended_at = Some(ms.parse().unwrap()),
+            Some(("restarts", numbers)) => task.restarts = Some(restarts(numbers)),
             Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
             Some(("bells", count)) => task.bell_count = Some(count.parse().unwrap()),
             Some(("cursor", at)) => {
@@ -121,6 +128,20 @@ pub(crate) fn task(notation: &str) -> Task {
         }
     }
     task
+}
+
+/// Reads `LIMIT,BACKOFF_MS,USED`.
+fn restarts(numbers: &str) -> TaskRestarts {
+    let mut numbers = numbers.split(',').map(|number| number.parse().unwrap());
+    let mut next = || numbers.next().unwrap();
+    TaskRestarts {
+        policy: RestartPolicy {
+            limit: next(),
+            backoff: Duration::from_millis(next().into()),
+        },
+        used: next(),
+        token: "7-1".to_owned(),
+    }
 }
 
 fn exit(how: &str) -> Exit {

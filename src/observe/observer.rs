@@ -480,6 +480,7 @@ impl<'a> WindowLook<'a> {
             shell: self.row.is_bare && self.row.command.is_none(),
             started_at,
             ended_at,
+            restarts: self.row.restarts.clone(),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
     }
@@ -618,6 +619,7 @@ fn ends_of_unknown(
             shell: death.is_shell,
             started_at: None,
             ended_at: None,
+            restarts: None,
             screen: Screen::default(),
         };
         ended.push((place, end(task, death, now)));

@@ -153,6 +153,7 @@ fn row(text: &str) -> WindowRow {
         started: None,
         replaced: None,
         owner: None,
+        restarts: None,
         is_bare: false,
         is_stand_in: false,
         command: None,

@@ -4,11 +4,13 @@ use super::error::OpsError;
 use super::run::RunOptions;
 use super::session::Session;
 use crate::client::ClientError;
+use crate::daemon::task_record;
+use crate::model::{RestartPolicy, TaskRestarts};
 use crate::tmux::{self, RecordedCommand};
-use crate::wire::{Request, Response, TaskRecord};
+use crate::wire::{Request, Response, RestartFields, TaskRecord};
 
 /// Completes options without a command by those of the task's last launch: its name, its command, and
-/// its directory unless another one is given. `options.name` may be a window id.
+/// its directory and its restart policy unless another one is given. `options.name` may be a window id.
 ///
 /// The environment is not recorded: the run gets this one, or tmux's if the last run had that. A task
 /// that was launched with additional variables needs them again.
@@ -19,6 +21,7 @@ pub(crate) async fn run_again(
     let TaskRecord {
         window_name,
         record,
+        restarts,
     } = find_record(session, &options.name).await?;
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
         return Err(OpsError::NotRecorded(window_name));
@@ -31,6 +34,7 @@ pub(crate) async fn run_again(
         cwd: Some(options.cwd.unwrap_or(record.cwd)),
         is_env_clean: options.is_env_clean || record.is_env_clean,
         command: record.words,
+        restart: options.restart.or(restarts.as_ref().map(policy_of)),
         ..options
     })
 }
@@ -49,9 +53,11 @@ async fn find_record(session: &mut Session, name: &str) -> Result<TaskRecord, Op
         Err(error) => return Err(error),
     }
     let task = session.task(name).await?;
-    let record = tmux::read_record(&mut session.connection(), task.window).await?;
-    Ok(TaskRecord {
-        window_name: task.name.clone(),
-        record,
-    })
+    let found = tmux::read_record(&mut session.connection(), task.window).await?;
+    Ok(task_record(&task, found))
+}
+
+/// Returns the policy of a launch.
+fn policy_of(restarts: &RestartFields) -> RestartPolicy {
+    TaskRestarts::from(restarts).policy
 }

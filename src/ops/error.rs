@@ -66,6 +66,17 @@ pub(crate) enum OpsError {
     /// The same for a launch that is to be waited for; nothing was started.
     #[error("no daemon runs to wait with")]
     NoDaemonToWait,
+    /// The same for a launch that is to be run again by itself.
+    #[error("no daemon runs that could restart the task")]
+    NoDaemonToRestart,
+    /// A launch that is to be run again by itself; nothing was started.
+    #[error("the daemon is version {0}, which cannot restart tasks")]
+    OldDaemonToRestart(String),
+    /// The values of `--env` are not recorded, so no restart could give them to the task.
+    #[error(
+        "task `{0}` cannot have both --restart and --env: the values of --env are not recorded"
+    )]
+    EnvWithRestart(String),
     /// No task has this name.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -156,12 +167,13 @@ impl OpsError {
     /// Returns the kind of failure.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Self::Usage(_) => ErrorKind::Usage,
+            Self::Usage(_) | Self::EnvWithRestart(_) => ErrorKind::Usage,
             Self::NoSession(_)
             | Self::NoFeed(_)
             | Self::NoConsumer(_)
             | Self::NoDaemon(_)
             | Self::NoDaemonToWait
+            | Self::NoDaemonToRestart
             | Self::NotKept { .. }
             | Self::NoRuns(_)
             | Self::Name(NameError::Missing { .. })
@@ -184,6 +196,7 @@ impl OpsError {
             | Self::Rule(_)
             | Self::NotRecorded(_)
             | Self::EnvNotRecorded(_)
+            | Self::OldDaemonToRestart(_)
             | Self::Launch(_)
             | Self::Typing(_)
             | Self::Tmux(_)
@@ -208,7 +221,11 @@ impl OpsError {
             }
             Self::NoFeed(_) => "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
             Self::NoConsumer(_) => "`tmux-task consumer ls` shows which there are",
-            Self::NoDaemon(_) | Self::NoDaemonToWait => {
+            Self::OldDaemonToRestart(_) => STOP_OLDER_DAEMON,
+            Self::EnvWithRestart(_) => {
+                "a variable that the command sets itself is restarted with it: `-- env K=V COMMAND`"
+            }
+            Self::NoDaemon(_) | Self::NoDaemonToWait | Self::NoDaemonToRestart => {
                 "start one with `tmux-task daemon --detach`"
             }
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",

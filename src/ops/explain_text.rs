@@ -1,7 +1,10 @@
 //! An explanation as people read it: in the terminal and in the panel.
 
+use std::time::Duration;
+
 use crate::model::{Millis, PromptKind, text};
-use crate::wire::{ExplainedState, Explanation};
+use crate::restarts::Restart;
+use crate::wire::{ExplainedState, Explanation, NextRestart};
 
 /// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
@@ -30,6 +33,9 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         line("state", state),
         line("rule", explanation.rule.clone()),
     ];
+    if let Some(restart) = explanation.next_restart {
+        lines.push(line("restart", restart_words(restart)));
+    }
     if let (Some(prompt), Some(kind)) = (&explanation.prompt, explanation.prompt_kind) {
         let secret = if explanation.secret == Some(true) {
             ", secret"
@@ -78,6 +84,22 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         }
     }
     lines
+}
+
+/// Returns the restart that a task waits for, as a person reads it: `restarts in 4 s, 2 of 5`.
+pub(crate) fn restart_words(next: NextRestart) -> String {
+    let NextRestart {
+        in_ms,
+        number,
+        limit,
+    } = next;
+    let after = Duration::from_millis(in_ms);
+    Restart {
+        number,
+        limit,
+        after,
+    }
+    .words(after)
 }
 
 fn seconds(ms: Millis) -> String {

@@ -6,7 +6,7 @@ use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
 use crate::tmux::{self, Launch, LaunchPlan, PreparedLaunch};
-use crate::wire::{LaunchedRun, Request, Response, RunRequest};
+use crate::wire::{LaunchedRun, Request, Response, RestartFields, RunRequest};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -178,6 +178,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         owner,
         started,
         only_if_absent,
+        restarts,
     } = plan.clone();
     RunRequest {
         name,
@@ -189,6 +190,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         owner,
         started,
         if_absent: only_if_absent,
+        restarts: restarts.as_ref().map(RestartFields::from),
         will_wait,
     }
 }

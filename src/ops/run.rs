@@ -13,8 +13,9 @@ use super::succession::{OlderDaemon, replace_older};
 use crate::client::Client;
 use crate::clock;
 use crate::config;
+use crate::model::RestartPolicy;
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::tmux::{self, CommandWords, Gate, Launch, TaskEnvironment};
+use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
 /// What to start, and how.
@@ -36,6 +37,8 @@ pub(crate) struct RunOptions {
     pub(crate) owner: Option<String>,
     /// Whether the caller will wait for the run.
     pub(crate) wait: LaunchWait,
+    /// When the daemon runs it again by itself; `None` for never.
+    pub(crate) restart: Option<RestartPolicy>,
 }
 
 /// What the caller of a launch will wait for.
@@ -83,6 +86,9 @@ impl RunOptions {
             let why = format!("no command given for task `{}`", self.name);
             return Err(OpsError::Usage(why));
         }
+        if self.restart.is_some() && !self.env.is_empty() {
+            return Err(OpsError::EnvWithRestart(self.name.clone()));
+        }
         Ok(())
     }
 }
@@ -109,9 +115,21 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         root: session.project.clone(),
         started: clock::now().wall,
         only_if_absent: options.only_if_absent,
+        restarts: options.restart.map(|policy| LaunchRestarts {
+            policy,
+            kept: session.paths.kept_environments(),
+        }),
     };
     let will_wait = options.wait != LaunchWait::No;
-    let (task, older_daemon) = match launch_at_once(&mut session, &order, will_wait).await? {
+    // The environment of a task that may be restarted is kept among the session's files: its name is
+    // resolved first.
+    let launched = if order.restarts.is_some() {
+        session.settle().await?;
+        None
+    } else {
+        launch_at_once(&mut session, &order, will_wait).await?
+    };
+    let (task, older_daemon) = match launched {
         Some(run) => {
             let daemon = session.daemon_or_start().await.ok().flatten();
             let task = LaunchedTask {
@@ -164,12 +182,29 @@ async fn launch_step_by_step(
         // Before a live run is replaced.
         return Err(OpsError::NoDaemonToWait);
     }
+    let restarts = order.restarts.map(|restarts| LaunchRestarts {
+        kept: session.paths.kept_environments(),
+        ..restarts
+    });
+    if restarts.is_some() {
+        check_restarts(daemon.is_some(), older_daemon.as_ref())?;
+    }
     let order = Launch {
         session: session.name.clone(),
+        restarts,
         ..order
     };
     let task = launch(session, daemon, order, will_wait).await?;
     Ok((task, older_daemon))
+}
+
+/// Refuses a restart policy that nobody would carry out.
+fn check_restarts(has_daemon: bool, older: Option<&OlderDaemon>) -> Result<(), OpsError> {
+    match older {
+        _ if !has_daemon => Err(OpsError::NoDaemonToRestart),
+        Some(older) => Err(OpsError::OldDaemonToRestart(older.version.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Starts a daemon, unless that is forbidden.

@@ -106,6 +106,7 @@ async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
         only_if_absent: false,
         owner: None,
         wait: LaunchWait::No,
+        restart: None,
     };
     let mut session = session.for_request();
     let options = ops::run_again(&mut session, last).await?;

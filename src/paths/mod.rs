@@ -196,6 +196,12 @@ impl Paths {
         self.runtime.join(file)
     }
 
+    /// Returns the folder of the environments that are kept for restarts of the session's tasks.
+    #[must_use]
+    pub(crate) fn kept_environments(&self) -> PathBuf {
+        self.runtime.join(format!("{}.environments", self.key))
+    }
+
     /// Returns the daemon's log.
     #[must_use]
     pub(crate) fn log(&self) -> PathBuf {

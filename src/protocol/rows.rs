@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
+use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, TaskRestarts, WindowId};
 
 /// Everything that one atomic look returned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct WindowRow {
     pub replaced: Option<u32>,
     /// `@tmux_task_owner`, sanitised text.
     pub owner: Option<String>,
+    /// `@tmux_task_restart`, if it is of the last launch.
+    pub restarts: Option<TaskRestarts>,
     /// Whether the pane was opened without a command, so that a shell runs in it.
     pub is_bare: bool,
     /// Whether a launch is still in progress in it, so that it is not a task yet.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text};
+use crate::restarts::{AfterEnd, after_end, restart_of};
 
 /// The first line of every message to the agent.
 pub(crate) const HEADER: &str = "[tmux-task notification]";
@@ -37,6 +38,8 @@ pub(crate) fn reach(event: &Event) -> Reach {
         | EventKind::Disappeared {
             reason: Some(GoneReason::AgentKilled),
         } => Reach::Notice,
+        // A task that crashes again and again wakes the agent once, when it gives up.
+        EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
         EventKind::Exited {
             replaced: None | Some(ReplacedBy::Other),
         }
@@ -160,13 +163,19 @@ pub(crate) fn text_of(event: &Event) -> String {
 
 fn ending(task: &Task) -> String {
     let exit = task.exit();
-    match (
+    let how = match (
         exit.and_then(|exit| exit.signal.as_ref()),
         exit.and_then(|exit| exit.code),
     ) {
         (Some(signal), _) => format!("was killed by {signal}"),
         (None, Some(code)) => format!("exited with code {code}"),
         (None, None) => "exited with unknown code".to_owned(),
+    };
+    match after_end(task) {
+        None => how,
+        Some(AfterEnd::Restart(restart)) => format!("{how}; {}", restart.words(restart.after)),
+        Some(AfterEnd::GaveUp(1)) => format!("{how}; gave up after 1 restart"),
+        Some(AfterEnd::GaveUp(n)) => format!("{how}; gave up after {n} restarts"),
     }
 }
 

@@ -316,3 +316,28 @@ fn the_bell_of_one_run_is_not_the_end_of_another() {
          tmux task @1 (a) exited with code 0",
     );
 }
+
+#[test]
+fn a_crash_loop_is_delivered_to_the_agent_once() {
+    let exited = |notation: &str| Event {
+        kind: EventKind::Exited { replaced: None },
+        task: task(notation),
+    };
+    let waits = exited("@1#2 api dead 2 restarts=3,2000,1");
+    assert_eq!(reach(&waits), Reach::Notice);
+    assert_eq!(
+        text_of(&waits),
+        "tmux task @1 (api) exited with code 2; restarts in 4 s, 2 of 3"
+    );
+    let last = exited("@1#4 api dead SIGSEGV restarts=3,2000,3");
+    assert_eq!(reach(&last), Reach::FollowUp);
+    assert_eq!(
+        text_of(&last),
+        "tmux task @1 (api) was killed by SIGSEGV; gave up after 3 restarts"
+    );
+    let once = exited("@1#4 api dead 1 restarts=1,0,1");
+    assert!(text_of(&once).ends_with("exited with code 1; gave up after 1 restart"));
+    let well = exited("@1#3 api dead 0 restarts=3,2000,2");
+    assert_eq!(reach(&well), Reach::FollowUp);
+    assert_eq!(text_of(&well), "tmux task @1 (api) exited with code 0");
+}

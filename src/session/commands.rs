@@ -114,7 +114,8 @@ impl Session {
         now: Now,
     ) {
         match (command, outcome) {
-            (Command::Archive(_) | Command::Answer(..), _) => {}
+            (Command::Archive(_) | Command::Answer(..) | Command::ForgetEnvironments(..), _) => {}
+            (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
             (Command::Kill(ask, tasks, reason), Ok(Outcome::Killed(killed, done))) => {
                 let order = LookOrder {
                     killed: killed.iter().map(|window| (*window, reason)).collect(),

@@ -32,6 +32,7 @@ impl Session {
             self.save_at.filter(|_| self.engine.before().is_some()),
             self.nudges.map(|(next, _)| next),
             self.listeners.next_deadline(),
+            self.restarts.next_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -47,6 +48,7 @@ impl Session {
         self.nudge_if_due(now);
         let ended = self.listeners.tick(now);
         self.finish(ended, now);
+        self.restart_due(now);
         if self.jobs.has_look() {
             return;
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::input::AskId;
+use super::restart_job::DueRestart;
 use crate::model::{
     Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
     TaskBoard, WindowId,
@@ -88,6 +89,10 @@ pub(crate) enum Job {
     Drain,
     /// Start a task, or run it again in its slot.
     Launch(Box<RunRequest>),
+    /// Run a task again in its window, unless the window has changed.
+    Restart(Arc<DueRestart>),
+    /// Forget the kept environments of launches that are gone; the first ones are present.
+    ForgetEnvironments(BTreeSet<String>, BTreeSet<String>),
     /// Type into a task. If the request names a prompt, only while the task shows it.
     Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
     /// End these windows.

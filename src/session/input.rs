@@ -6,6 +6,7 @@ use crate::model::{Bookmark, Level, Now, PaneId, Seq, SessionLife, Snapshot, Win
 use crate::terminal::PaneOutput;
 use crate::wire::{Checkpoint, Request, Response, SearchMatch, Whereabouts};
 
+use super::restart_job::RestartEnd;
 use super::wait_entry::Entry;
 
 /// Identifies a request until it is answered.
@@ -100,6 +101,8 @@ pub(crate) enum Outcome {
     Whereabouts(Whereabouts),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
+    /// How a restart went.
+    Restarted(RestartEnd),
     /// The lines of a task's output that match.
     Matches(Vec<SearchMatch>),
     /// Notices to be recorded, with their levels.

@@ -316,6 +316,10 @@ fn next_command(command: Command) -> Next {
         Command::Search(search) => {
             Job::Search(Arc::clone(&search.task), Arc::clone(&search.pattern))
         }
+        Command::Restart(due) => Job::Restart(Arc::clone(due)),
+        Command::ForgetEnvironments(present, gone) => {
+            Job::ForgetEnvironments(present.clone(), gone.clone())
+        }
         Command::Archive(task) => Job::Archive(Arc::clone(task)),
         Command::Answer(ask, response) => return Next::Answer(*ask, response.clone()),
     };

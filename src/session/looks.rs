@@ -88,6 +88,7 @@ impl Session {
         }
         let has_news = !effects.is_empty();
         let ended = ended_runs(&effects);
+        let recorded: Vec<Record> = records(&effects).cloned().collect();
         self.perform(effects);
         self.publish_tasks(at);
         if !ended.is_empty() {
@@ -125,6 +126,7 @@ impl Session {
                 self.jobs.archive(task);
             }
         }
+        self.plan_restarts(&recorded, now);
         let has_changed = difference > Difference::InPassing;
         self.has_last_look_found = has_news || has_changed || is_whole || is_unsettled;
         self.explain_report(queued, now);

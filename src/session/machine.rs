@@ -11,6 +11,7 @@ use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece};
 use super::look_schedule::LookSchedule;
+use super::pending_restarts::PendingRestarts;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use crate::engine::{self, Engine};
 use crate::model::{Bookmark, Event, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     followed: Option<BTreeSet<PaneId>>,
     /// The tasks that the link knows to be waiting.
     pub(super) waiting: BTreeSet<WindowId>,
+    /// The tasks that are about to be run again.
+    pub(super) restarts: PendingRestarts,
     /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
 }
@@ -136,6 +139,7 @@ impl Session {
             death_record: None,
             followed: None,
             waiting: BTreeSet::new(),
+            restarts: PendingRestarts::default(),
             effects: Vec::new(),
         }
     }

@@ -25,8 +25,11 @@ mod machine;
 mod names;
 mod pane_reads;
 mod pane_stream;
+mod pending_restarts;
 mod queue_items;
 mod requests;
+mod restart_job;
+mod restarts;
 mod task_views;
 mod wait_entry;
 mod wait_result;
@@ -40,4 +43,5 @@ pub(crate) use input::{AskId, Change, Coverage, Input, LinkState, Look, Outcome,
 pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};
 pub(crate) use names::{is_list_needed, owners_of_names};
+pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};

@@ -1,10 +1,12 @@
 //! What the queue of the link's jobs contains.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{History, Job, LookOrder};
 use super::input::AskId;
 use super::listeners::EndedWait;
+use super::restart_job::DueRestart;
 use super::wait_entry::Entry;
 use crate::model::{GoneReason, PaneId, Task};
 use crate::terminal::Pattern;
@@ -71,6 +73,10 @@ pub(super) enum Command {
     /// Read how a task was last launched.
     ReadRecord(AskId, Arc<Task>),
     Search(Box<Search>),
+    /// Run a task again that has failed.
+    Restart(Arc<DueRestart>),
+    /// Forget the kept environments of launches that are gone; the first ones are present.
+    ForgetEnvironments(BTreeSet<String>, BTreeSet<String>),
     /// Archive the output of this run before the next command.
     Archive(Arc<Task>),
     /// Everything before it is done.

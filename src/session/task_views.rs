@@ -42,7 +42,11 @@ impl Session {
         let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
         let waiting_for = prompt.map(|prompt| prompt.text.clone());
         let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
-        LsTask::new(task, waiting_for, stalled_ms)
+        let next_restart = window.and_then(|window| self.restarts.next(window, now));
+        LsTask {
+            next_restart,
+            ..LsTask::new(task, waiting_for, stalled_ms)
+        }
     }
 
     /// Explains why a task is or is not judged to wait for input.
@@ -63,6 +67,7 @@ impl Session {
             let quiet = now.mono.saturating_duration_since(since);
             explanation.quiet_ms = u64::try_from(quiet.as_millis()).ok();
         }
+        explanation.next_restart = self.restarts.next(task.window, now);
         if engine.prompt_of(task.window).is_some() {
             explanation.state = ExplainedState::Waiting;
         } else if engine.stalled_for(task.window, now).is_some() {

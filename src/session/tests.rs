@@ -196,7 +196,7 @@ impl Driver {
     fn finish_chores(&mut self) {
         while matches!(
             self.job,
-            Some(Job::Archive(_) | Job::ForgetDeaths(_) | Job::Drain)
+            Some(Job::Archive(_) | Job::ForgetDeaths(_) | Job::ForgetEnvironments(..) | Job::Drain)
         ) {
             self.outcome(Outcome::Finished);
         }
@@ -287,6 +287,7 @@ fn describe(job: &Job) -> String {
         Job::Kill(windows) => format!("kill {windows:?}"),
         Job::Archive(task) => format!("archive {}", task.window),
         Job::Type(task, ..) => format!("type {}", task.window),
+        Job::Restart(due) => format!("restart {} {}", due.task.window, due.number),
         Job::ReadRecord(task) => format!("read record of {}", task.window),
         Job::ReadLog(task, _) => format!("read log of {}", task.window),
         Job::Search(task, _) => format!("search {}", task.window),
@@ -295,6 +296,7 @@ fn describe(job: &Job) -> String {
         | Job::Cleanup
         | Job::Whereabouts
         | Job::ForgetDeaths(_)
+        | Job::ForgetEnvironments(..)
         | Job::ScanOthers => format!("{job:?}"),
     }
 }
@@ -540,6 +542,7 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
         owner: None,
         started: 0,
         if_absent: false,
+        restarts: None,
         will_wait: true,
     }));
     driver.did(&["look Reported barrier @1"]);
@@ -970,4 +973,83 @@ fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
         looks[..3],
         ["look Reported @1", "look Reported @1", "look Reported @1"]
     );
+}
+
+#[test]
+fn a_task_that_failed_is_restarted_after_its_pause() {
+    let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
+    driver.finish_chores();
+    let shown = |driver: &Driver| {
+        let next = driver
+            .session
+            .restarts
+            .next("@1".parse().unwrap(), driver.now);
+        next.map(|next| (next.in_ms, next.number, next.limit))
+    };
+    driver.after(400);
+    assert_eq!(shown(&driver), Some((600, 1, 2)));
+    assert!(!driver.take().iter().any(|did| did.starts_with("restart")));
+    driver.after(600);
+    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    // Once, also while it takes long.
+    driver.after(5000);
+    assert_eq!(shown(&driver), Some((0, 1, 2)));
+    driver.outcome(Outcome::Restarted(RestartEnd::Done));
+    driver.look("life 1; @1#2 a running restarts=2,1000,1");
+    assert_eq!(shown(&driver), None);
+}
+
+#[test]
+fn what_a_person_does_to_a_task_that_waits_for_a_restart_ends_the_wait() {
+    for meanwhile in [
+        "life 1",
+        "life 1; @1#2 a running",
+        "life 1; @1#2 a dead 1",
+        "life 1; @1#2 a dead 0 restarts=2,1000,0",
+        "life 1; @1#1 a dead 1",
+        "missing",
+    ] {
+        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
+        driver.input(Input::Changed(Change::Task));
+        driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
+        driver.finish_chores();
+        driver.input(Input::Changed(Change::Task));
+        driver.look(meanwhile);
+        driver.finish_chores();
+        driver.take();
+        driver.after(2000);
+        let did = driver.take();
+        assert!(
+            !did.iter().any(|did| did.starts_with("restart")),
+            "{meanwhile}: {did:?}"
+        );
+    }
+}
+
+#[test]
+fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported() {
+    let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
+    driver.input(Input::Changed(Change::Task));
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
+    driver.look(dead);
+    driver.finish_chores();
+    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    driver.job = None;
+    driver.input(Input::Done(Err("no".to_owned())));
+    driver.look(dead);
+    driver.finish_chores();
+    driver.after(4999);
+    assert!(!driver.take().contains(&"restart @1 1".to_owned()));
+    driver.after(1);
+    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    let why = "its directory is gone".to_owned();
+    driver.outcome(Outcome::Restarted(RestartEnd::Impossible(why)));
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+    assert!(did.contains(&"append followUp".to_owned()), "{did:?}");
+    driver.after(10_000);
+    assert!(!driver.take().contains(&"restart @1 1".to_owned()));
 }

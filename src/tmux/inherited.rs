@@ -84,6 +84,7 @@ mod tests {
             started: None,
             replaced: None,
             owner: Some(owner.to_owned()),
+            restarts: None,
             is_bare: false,
             is_stand_in: false,
             command: Some(command.to_owned()),
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_inherited_is_not_the_windows_own() {
-        let inherited = Inherited::parse("<7 | | |pi:1|make|>").unwrap();
+        let inherited = Inherited::parse("<7 | | |pi:1|make||>").unwrap();
         let mut own = row("pi:2", "make test");
         inherited.remove_from(&mut own);
         assert_eq!(own, row("pi:2", "make test"));

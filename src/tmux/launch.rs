@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::Connection;
+use super::kept_environment::KeptEnvironment;
 use super::launch_lines::{Attempt, LaunchLines};
 use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
 use super::recorded::RecordedCommand;
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
-use crate::model::{Millis, SessionId};
+use crate::model::{Millis, RestartPolicy, SessionId, TaskRestarts};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
@@ -45,6 +46,17 @@ pub(crate) struct Launch {
     pub started: Millis,
     /// Whether to fail if a run is alive, instead of replacing it.
     pub only_if_absent: bool,
+    /// When to run it again by itself; `None` for never.
+    pub restarts: Option<LaunchRestarts>,
+}
+
+/// When to run a task again by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LaunchRestarts {
+    /// The policy.
+    pub policy: RestartPolicy,
+    /// The folder where the task's environment is kept.
+    pub kept: PathBuf,
 }
 
 /// A launch whose environment was written to a file. Dropping it removes the file, unless
@@ -53,6 +65,8 @@ pub(crate) struct Launch {
 pub(crate) struct PreparedLaunch {
     plan: LaunchPlan,
     file: EnvironmentFile,
+    /// The copy for restarts.
+    kept: Option<KeptEnvironment>,
 }
 
 impl Launch {
@@ -73,13 +87,23 @@ impl Launch {
         }
         let cwd = self.cwd.to_str();
         let cwd = cwd.ok_or_else(|| LaunchError::DirectoryName(self.cwd.clone()))?;
-        let token = format!("{}-{}", std::process::id(), unique());
+        let token = unique_token();
         let no_file = |source| LaunchError::Environment {
             folder: self.runtime.clone(),
             source,
         };
         let file = self.environment.write(&self.runtime, &token).await;
         let file = file.map_err(no_file)?;
+        let kept = match &self.restarts {
+            Some(LaunchRestarts { kept: folder, .. }) => {
+                let kept = KeptEnvironment::keep(&file, folder, &token);
+                Some(kept.map_err(|source| LaunchError::Environment {
+                    folder: folder.clone(),
+                    source,
+                })?)
+            }
+            None => None,
+        };
         let path = file.path();
         let path = path.ok_or_else(|| no_file(std::io::ErrorKind::InvalidFilename.into()))?;
         let names = [
@@ -91,24 +115,29 @@ impl Launch {
         let words = self
             .command
             .pane_words(&names, &self.environment, path, gate);
-        let shown = self.command.shown();
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
             had_env: self.environment.has_given(),
             ..RecordedCommand::of(&self.command, &self.cwd)
         };
+        let restarts = self.restarts.as_ref().map(|restarts| TaskRestarts {
+            policy: restarts.policy,
+            used: 0,
+            token: token.clone(),
+        });
         let plan = LaunchPlan {
             name: self.name.clone(),
             token,
             words,
-            command: crate::model::text::one_line(shown.as_bytes(), 4096),
+            command: self.command.shown_bounded(),
             record: Some(record.encode(self.started)),
             cwd: cwd.to_owned(),
             owner: self.owner.clone(),
             started: self.started,
             only_if_absent: self.only_if_absent,
+            restarts,
         };
-        Ok(PreparedLaunch { plan, file })
+        Ok(PreparedLaunch { plan, file, kept })
     }
 }
 
@@ -119,9 +148,12 @@ impl PreparedLaunch {
         &self.plan
     }
 
-    /// Leaves the environment's file to the task, which was started.
+    /// Leaves the environment's file to the task, which was started, and the copy to the daemon.
     pub(crate) fn hand_over(self) {
         self.file.hand_over();
+        if let Some(kept) = self.kept {
+            kept.hand_over();
+        }
     }
 }
 
@@ -225,6 +257,11 @@ pub(crate) async fn find_launched(
 
 fn is_directory(path: &Path) -> bool {
     path.is_absolute() && path.is_dir()
+}
+
+/// Returns a token that no other launch has.
+pub(super) fn unique_token() -> String {
+    format!("{}-{}", std::process::id(), unique())
 }
 
 /// Returns a number that is unique among the launches of this process.

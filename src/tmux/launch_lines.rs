@@ -8,6 +8,7 @@ use super::inherited::{names_format, print_inherited};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::recorded::RECORD;
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
+use super::restart_option::set_restarts;
 use super::rows::{IS_BARE, STAND_IN};
 use super::server::Server;
 use super::task_environment::PREFIX;
@@ -204,13 +205,22 @@ impl<'a> LaunchLines<'a> {
 
     /// Prints the target pane as [`LaunchLines::list_launched`] does, which reads all panes of the
     /// server.
-    fn show_launched(target: &str) -> Command {
+    pub(super) fn show_launched(target: &str) -> Command {
         let format = Self::launched_format();
         Command::new("display-message").args(["-p", "-t", target, &format])
     }
 
     fn launched_format() -> String {
         format!("{SERVER_ENDS} {}", Self::row_format(""))
+    }
+
+    /// Whether the answer to [`LaunchLines::show_launched`] shows a run of this launch.
+    pub(super) fn has_launched(&self, frames: &[Frame]) -> bool {
+        let text = frames.last().map(Frame::text).unwrap_or_default();
+        text.lines().any(|line| {
+            let row = line.get(2..).unwrap_or_default();
+            row.split(' ').next_back() == Some(&self.plan.token)
+        })
     }
 
     /// Parses the answer to [`LaunchLines::list_launched`] or [`LaunchLines::show_launched`].
@@ -491,17 +501,23 @@ impl<'a> LaunchLines<'a> {
                 .args([&format!("#{{==:#{{window_name}},{name}}}"), ""])
                 .arg(control_line(&[rename])),
         );
-        commands.push(
+        commands.extend(self.respawn(target));
+        commands
+    }
+
+    /// Returns the commands that start the task in a pane.
+    pub(super) fn respawn(&self, target: &str) -> [Command; 2] {
+        [
             Command::new("respawn-pane")
                 .args(["-k", "-t", target])
                 .args(["-c", &literal_format(&self.plan.cwd), "--"])
                 .args(self.plan.words.iter().cloned()),
-        );
-        commands.push(Command::new("clear-history").args(["-t", target]));
-        commands
+            Command::new("clear-history").args(["-t", target]),
+        ]
     }
 
-    fn window_options(&self, target: &str, count: Count) -> Vec<Command> {
+    /// Returns the commands that describe the task on its window.
+    pub(super) fn window_options(&self, target: &str, count: Count) -> Vec<Command> {
         let set = |flags: &str, name: &str, value: &str| {
             Command::new("set-option").args([flags, "-t", target, name, value])
         };
@@ -517,6 +533,7 @@ impl<'a> LaunchLines<'a> {
                 Some(record) => set("-w", RECORD, record),
                 None => Command::new("set-option").args(["-wu", "-t", target, RECORD]),
             },
+            set_restarts(target, self.plan.restarts.as_ref(), self.plan.started),
             set("-w", MARK, &self.plan.token),
             match &self.plan.owner {
                 Some(owner) => set("-w", OWNER, owner),
@@ -555,8 +572,11 @@ fn read_inherited(frame: &Frame) -> Option<String> {
     }
 }
 
-enum Count {
+/// The number of a launched run.
+pub(super) enum Count {
+    /// The first of its window.
     First,
+    /// The one after the window's last.
     Next,
 }
 

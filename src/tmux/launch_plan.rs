@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::TmuxError;
-use crate::model::{Millis, PaneId, SessionLife, WindowId};
+use crate::model::{Millis, PaneId, SessionLife, TaskRestarts, WindowId};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
@@ -31,6 +31,8 @@ pub(crate) struct LaunchPlan {
     pub started: Millis,
     /// Whether to fail if a run is alive, instead of replacing it.
     pub only_if_absent: bool,
+    /// When it is run again by itself; `None` for never.
+    pub restarts: Option<TaskRestarts>,
 }
 
 /// What a launch replaced.

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::restart_option::{RESTART, decode_restarts};
 use super::script::CommandWords;
-use crate::model::{Millis, WindowId};
+use crate::model::{Millis, TaskRestarts, WindowId};
 use crate::protocol::{Command, Frame};
 
 /// The window option with the record. Both launchers set it.
@@ -49,6 +50,11 @@ impl RecordedCommand {
             is_env_clean: false,
             had_env: false,
         }
+    }
+
+    /// Returns the command.
+    pub(super) fn command(&self) -> CommandWords {
+        CommandWords::from_words(self.words.clone())
     }
 
     /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`. The words each end with a
@@ -100,8 +106,17 @@ impl RecordedCommand {
     }
 }
 
-/// Returns the record of the window's last launch; `None` when it has none, or when a launcher that
-/// writes none has used the window since.
+/// What a window says of its last launch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LaunchRecord {
+    /// How it was launched; `None` when it has no record, or when a launcher that writes none has used
+    /// the window since.
+    pub record: Option<String>,
+    /// When it is run again by itself, as the option has it, and as it is read.
+    pub restart: Option<(String, TaskRestarts)>,
+}
+
+/// Returns what the window says of its last launch.
 ///
 /// # Errors
 ///
@@ -109,16 +124,21 @@ impl RecordedCommand {
 pub(crate) async fn read_record(
     connection: &mut Connection<'_>,
     window: WindowId,
-) -> Result<Option<String>, TmuxError> {
+) -> Result<LaunchRecord, TmuxError> {
     let window = window.to_string();
     // Without `-A`: what all windows inherit is no task's record.
     let show = |name: &str| Command::new("show-options").args(["-wqv", "-t", &window, name]);
-    let frames = connection.run(&[show(RECORD), show(STARTED)]).await?;
+    let asked = [show(RECORD), show(STARTED), show(RESTART)];
+    let frames = connection.run(&asked).await?;
     let shown = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
-    let (record, started) = (shown(0), shown(1));
-    let (record, started) = (record.trim(), started.trim());
+    let (record, started, restart) = (shown(0), shown(1), shown(2));
+    let (record, started, restart) = (record.trim(), started.trim(), restart.trim());
     let is_of_launch = record.split(' ').nth(1) == Some(started);
-    Ok(is_of_launch.then(|| record.to_owned()))
+    let restarts = decode_restarts(Some(restart), started.parse().ok());
+    Ok(LaunchRecord {
+        record: is_of_launch.then(|| record.to_owned()),
+        restart: restarts.map(|restarts| (restart.to_owned(), restarts)),
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -14,6 +14,7 @@ use super::capture::Shape;
 use super::quoted::{
     Fields, bounded, counter, expanded, first_of, join_fields, quoted, read_rows, row_format,
 };
+use super::restart_option::{RESTART, decode_restarts};
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
@@ -267,7 +268,7 @@ pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
 pub(super) const STAND_IN: &str = "tmux-task-stand-in";
 
 /// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 8] = [
+pub(super) const OPTION_NAMES: [&str; 9] = [
     "@tmux_task_run",
     "@tmux_task_started",
     "@tmux_task_replaced",
@@ -276,6 +277,7 @@ pub(super) const OPTION_NAMES: [&str; 8] = [
     "@pi_task_command",
     "@tmux_task_cwd",
     "@pi_task_cwd",
+    RESTART,
 ];
 
 static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
@@ -288,6 +290,7 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         of_pi,
         cwd,
         cwd_of_pi,
+        restart,
     ] = OPTION_NAMES;
     join_fields(&[
         &counter(run),
@@ -296,6 +299,7 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         &bounded(owner),
         &first_of(command, of_pi),
         &first_of(cwd, cwd_of_pi),
+        &bounded(restart),
     ])
 });
 
@@ -312,6 +316,8 @@ pub(super) struct WindowOptions {
     pub(super) owner: Option<String>,
     pub(super) command: Option<String>,
     pub(super) cwd: Option<String>,
+    /// As [`decode_restarts`] reads it.
+    pub(super) restart: Option<String>,
 }
 
 pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
@@ -322,6 +328,7 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
         owner: fields.some_text()?,
         command: fields.some_text()?,
         cwd: fields.some_text()?,
+        restart: fields.some_text()?,
     })
 }
 
@@ -367,6 +374,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     let bell_count = own_count(window, &fields.raw()?);
     let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
     let options = read_options(fields)?;
+    let restarts = decode_restarts(options.restart.as_deref(), options.started);
     let mut window = WindowRow {
         window,
         bell,
@@ -376,6 +384,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         started: options.started,
         replaced: options.replaced,
         owner: options.owner,
+        restarts,
         is_bare: fields.flag()?,
         is_stand_in: fields.flag()?,
         name: fields.text()?,
@@ -462,7 +471,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "1", "0", name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "1", "0", name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

@@ -67,6 +67,11 @@ impl CommandWords {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
+    /// Returns the command for display, bounded.
+    pub(super) fn shown_bounded(&self) -> String {
+        crate::model::text::one_line(self.shown().as_bytes(), 4096)
+    }
+
     /// Returns the words that a task's pane runs. `names` are the variables that name the task.
     ///
     /// The pane has one process throughout: each shell replaces the one before with `exec`.

@@ -240,6 +240,24 @@ pub(super) struct EnvironmentFile {
 }
 
 impl EnvironmentFile {
+    /// Returns the file at this path.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Copies it, with the variables that no shell can name, to a new file.
+    pub(super) fn copy_to(&self, path: PathBuf) -> io::Result<Self> {
+        let text = files::read(&self.path)?;
+        let copy = Self { path };
+        write_private(&copy.path, &text)?;
+        match files::read(&self.more()) {
+            Ok(more) => write_private(&copy.more(), &more)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(copy)
+    }
+
     /// Returns the file's path, if it is UTF-8: tmux supports no other.
     pub(super) fn path(&self) -> Option<&str> {
         self.path.to_str()

@@ -91,6 +91,7 @@ impl Private {
             root: Some("/pro#{ject".into()),
             started: 1_700_000_000_123,
             only_if_absent: false,
+            restarts: None,
         }
     }
 

@@ -26,6 +26,7 @@ fn task(life: Life, run: u32) -> Task {
         shell: false,
         started_at: None,
         ended_at: None,
+        restarts: None,
         screen: Screen::default(),
     }
 }

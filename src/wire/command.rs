@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::RestartFields;
 use crate::model::{Millis, StatusCounts};
 
 /// A request to start a task, or to run it again in its slot.
@@ -30,6 +31,9 @@ pub struct RunRequest {
     /// Whether to refuse the request if a run is alive.
     #[serde(default)]
     pub if_absent: bool,
+    /// When it is run again by itself. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<RestartFields>,
     /// Whether the command will wait for the run and return with its events.
     #[serde(default)]
     pub will_wait: bool,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PromptKindName;
+use super::{NextRestart, PromptKindName};
 use crate::model::{Millis, Prompt, Task, TtyEvidence};
 use crate::prompt::Judgement;
 
@@ -45,6 +45,9 @@ pub struct Explanation {
     /// The kernel's evidence on the terminal; null where there is none, or where it was not read
     /// because output is moving.
     pub terminal: Option<TerminalFields>,
+    /// The restart that it waits for. Absent: it waits for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_restart: Option<NextRestart>,
 }
 
 /// The state of a task.
@@ -132,6 +135,7 @@ impl Explanation {
             cursor_y: task.screen.cursor.map(|cursor| cursor.y),
             alternate_on: task.screen.alternate,
             terminal: terminal.map(TerminalFields::from),
+            next_restart: None,
         }
     }
 }

@@ -22,6 +22,21 @@ pub struct LsTask {
     /// configuration says and no evidence says whether it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_ms: Option<u64>,
+    /// The restart that it waits for. Absent: it waits for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_restart: Option<NextRestart>,
+}
+
+/// A restart of a task that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextRestart {
+    /// In how many milliseconds.
+    pub in_ms: u64,
+    /// Its number among the restarts in a row, from 1.
+    pub number: u32,
+    /// How many there may be.
+    pub limit: u32,
 }
 
 impl LsTask {
@@ -41,6 +56,7 @@ impl LsTask {
             state,
             waiting_for,
             stalled_ms,
+            next_restart: None,
         }
     }
 }

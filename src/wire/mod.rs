@@ -29,7 +29,7 @@ pub use consumer::{
 };
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
-pub use listing::{LsTask, LsView, TaskStateName};
+pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_request, request_line};
 pub use record::{
@@ -44,7 +44,7 @@ pub use socket::{
     Response, SinkStatus, TaskRecord, Whereabouts,
 };
 use task::OWNER_CHARS;
-pub use task::TaskFields;
+pub use task::{RestartFields, TaskFields};
 pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
 /// The version of the feed's records.

@@ -295,6 +295,9 @@ pub struct TaskRecord {
     pub window_name: String,
     /// The record as it is in the window's option; null when there is none.
     pub record: Option<String>,
+    /// When the task is run again by itself. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<super::RestartFields>,
 }
 
 /// A task that a command ended or removed.

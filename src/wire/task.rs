@@ -1,10 +1,13 @@
 //! Tasks for other programs.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, Screen, Signal, Task, WindowId, text,
+    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, Screen, Signal, Task, TaskRestarts,
+    WindowId, text,
 };
 
 /// The maximum number of rows of a preview; a full-screen program's screen may have
@@ -20,6 +23,8 @@ const NAME_CHARS: usize = 200;
 pub(super) const OWNER_CHARS: usize = 200;
 /// The maximum length of a command, in characters.
 const COMMAND_CHARS: usize = 1000;
+/// The maximum length of a launch's token, in characters.
+const TOKEN_CHARS: usize = 64;
 /// The maximum length of a directory, in characters.
 const CWD_CHARS: usize = 4096;
 
@@ -68,6 +73,10 @@ pub struct TaskFields {
     pub ended_at: Option<Millis>,
     /// How long the run took, in milliseconds.
     pub duration_ms: Option<Millis>,
+    /// When it is run again by itself. Absent: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RestartFields")]
+    pub restarts: Option<RestartFields>,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
@@ -85,6 +94,46 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub alternate_on: Option<bool>,
+}
+
+/// When a task is run again by itself: after a run that ended with another code than 0 or by a
+/// signal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartFields {
+    /// How often in a row.
+    pub limit: u32,
+    /// The pause before the first restart in a row, in milliseconds. It doubles with each one.
+    pub backoff_ms: u64,
+    /// How many restarts in a row have led to this run.
+    pub used: u32,
+    /// Identifies the launch that asked for it.
+    pub token: String,
+}
+
+impl From<&TaskRestarts> for RestartFields {
+    fn from(restarts: &TaskRestarts) -> Self {
+        let RestartPolicy { limit, backoff } = restarts.policy;
+        Self {
+            limit,
+            backoff_ms: u64::try_from(backoff.as_millis()).unwrap_or(u64::MAX),
+            used: restarts.used,
+            token: restarts.token.clone(),
+        }
+    }
+}
+
+impl From<&RestartFields> for TaskRestarts {
+    fn from(fields: &RestartFields) -> Self {
+        Self {
+            policy: RestartPolicy {
+                limit: fields.limit,
+                backoff: Duration::from_millis(fields.backoff_ms),
+            },
+            used: fields.used,
+            token: text::one_line(fields.token.as_bytes(), TOKEN_CHARS),
+        }
+    }
 }
 
 /// Reads the cursor's column or row. A position outside of the preview counts as unknown.
@@ -123,6 +172,7 @@ impl From<&Task> for TaskFields {
                 .started_at
                 .zip(task.ended_at)
                 .map(|(from, to)| to.saturating_sub(from).max(0)),
+            restarts: task.restarts.as_ref().map(RestartFields::from),
             output_preview: screen.rows.join("\n"),
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),
@@ -233,6 +283,7 @@ impl TaskFields {
             shell: self.shell,
             started_at: self.started_at,
             ended_at: self.ended_at,
+            restarts: self.restarts.as_ref().map(TaskRestarts::from),
             screen: Screen {
                 rows: rows.into(),
                 cursor: self

@@ -126,6 +126,7 @@ fn look(windows: u32, turn: u32) -> Look {
             started: Some(1_795_167_000_000),
             replaced: None,
             owner: None,
+            restarts: None,
             is_bare: false,
             is_stand_in: false,
             command: Some("cargo test --workspace".to_owned()),

@@ -25,6 +25,7 @@ const FLOORS: [(&str, &[&str]); 12] = [
             "diff",
             "input_episodes",
             "alerts",
+            "restarts",
             "route",
             "terminal",
             "wait",
@@ -49,7 +50,9 @@ const FLOORS: [(&str, &[&str]); 12] = [
 ];
 
 /// Who may import whom on the floor of the pure rules.
-const NEIGHBOURS: [(&str, &str); 3] = [
+const NEIGHBOURS: [(&str, &str); 5] = [
+    ("alerts", "restarts"),
+    ("route", "restarts"),
     ("wait", "terminal"),
     ("observe", "protocol"),
     ("input_episodes", "prompt"),

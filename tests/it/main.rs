@@ -59,6 +59,7 @@ mod requests;
 mod reruns;
 mod respawns;
 mod restart;
+mod restarts;
 mod retention;
 mod runs;
 mod scan;

@@ -115,3 +115,28 @@ fn what_was_owed_is_delivered_on_return() {
         ],
     );
 }
+
+#[test]
+fn only_the_end_that_a_window_still_shows_is_followed_by_a_restart() {
+    let policy = "restarts=3,1000,0";
+    // Nothing else has happened in the window.
+    check(&[
+        (&format!("@1#1 a running {policy}"), &[]),
+        (
+            &format!("@1#1 a dead 1 {policy}"),
+            &["1 exited @1#1 1", "2 notice! of 1"],
+        ),
+    ]);
+    // Another run has begun in it, or it is gone: whoever is interested has to know of the end.
+    check(&[
+        (&format!("@1#1 a running {policy}"), &[]),
+        (
+            &format!("@1#2 a running {policy}; ended @1#1 a dead 1 {policy}"),
+            &["1 exited @1#1 1 & 2 rerun @1#2", "3 followUp! of 1 2"],
+        ),
+        (
+            &format!("ended @1#2 a dead 1 {policy}"),
+            &["4 exited @1#2 1", "5 followUp! of 4"],
+        ),
+    ]);
+}

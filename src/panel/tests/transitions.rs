@@ -43,6 +43,7 @@ fn explained(window: &str, secret: bool) -> Report {
         cursor_y: None,
         alternate_on: None,
         terminal: None,
+        next_restart: None,
     };
     Report::Explained {
         task: task(window),

@@ -1,0 +1,159 @@
+//! Which tasks are about to be run again because they failed, and when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::model::{
+    Body, Event, EventKind, Now, Record, Seq, Snapshot, Task, TaskRestarts, WindowId,
+};
+use crate::restarts::{Restart, restart_of};
+use crate::wire::NextRestart;
+
+/// The restarts that are due, now or later. What decides is the look: a window whose run goes on, or
+/// that is gone, has none.
+#[derive(Debug, Default)]
+pub(super) struct PendingRestarts {
+    pending: BTreeMap<WindowId, Pending>,
+    /// The launches whose environments are kept.
+    kept: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    /// The run that has failed.
+    run: Option<u32>,
+    restarts: TaskRestarts,
+    restart: Restart,
+    /// The event of its end; `None` where an earlier daemon has recorded it.
+    end: Option<(Seq, Event)>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It is due then.
+    DueAt(Instant),
+    /// The command is queued or runs.
+    Starting,
+    /// It cannot be run again.
+    Impossible,
+}
+
+impl Pending {
+    fn due_at(&self) -> Option<Instant> {
+        match self.state {
+            State::DueAt(at) => Some(at),
+            State::Starting | State::Impossible => None,
+        }
+    }
+
+    fn is_of(&self, task: &Task) -> bool {
+        (self.run, Some(&self.restarts)) == (task.run, task.restarts.as_ref())
+    }
+}
+
+impl PendingRestarts {
+    /// Plans the restarts that follow from a look.
+    pub(super) fn plan(&mut self, look: &Snapshot, now: Now) {
+        let mut before = std::mem::take(&mut self.pending);
+        for (window, task) in &look.tasks {
+            let (Some(restart), Some(restarts)) = (restart_of(task), &task.restarts) else {
+                continue;
+            };
+            let known = before.remove(window).filter(|known| known.is_of(task));
+            let pending = known.unwrap_or_else(|| Pending {
+                run: task.run,
+                restarts: restarts.clone(),
+                restart,
+                end: None,
+                state: State::DueAt(now.mono + still(task, restart, now)),
+            });
+            self.pending.insert(*window, pending);
+        }
+    }
+
+    /// Notes the events of the ends that restarts follow.
+    pub(super) fn note_ends(&mut self, records: &[Record]) {
+        for record in records {
+            if let Body::Event(event) = &record.body
+                && let EventKind::Exited { replaced: None } = event.kind
+                && let Some(pending) = self.pending.get_mut(&event.task.window)
+                && pending.is_of(&event.task)
+            {
+                pending.end = Some((record.seq, Event::clone(event)));
+            }
+        }
+    }
+
+    /// Returns when the next restart is due.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.pending.values().filter_map(Pending::due_at).min()
+    }
+
+    /// Returns the restart of a task that waits for one.
+    pub(super) fn next(&self, window: WindowId, now: Now) -> Option<NextRestart> {
+        let pending = self.pending.get(&window)?;
+        let still = match pending.state {
+            State::DueAt(at) => at.saturating_duration_since(now.mono),
+            State::Starting => Duration::ZERO,
+            State::Impossible => return None,
+        };
+        let Restart { number, limit, .. } = pending.restart;
+        Some(NextRestart {
+            in_ms: u64::try_from(still.as_millis()).unwrap_or(u64::MAX),
+            number,
+            limit,
+        })
+    }
+
+    /// Takes the windows whose restarts are due, with their numbers.
+    pub(super) fn take_due(&mut self, now: Now) -> Vec<(WindowId, u32)> {
+        let mut due = Vec::new();
+        for (window, pending) in &mut self.pending {
+            if pending.due_at().is_some_and(|at| at <= now.mono) {
+                pending.state = State::Starting;
+                due.push((*window, pending.restart.number));
+            }
+        }
+        due
+    }
+
+    /// Notes that tmux has refused a restart: it is due again then.
+    pub(super) fn put_off(&mut self, window: WindowId, until: Instant) {
+        if let Some(pending) = self.pending.get_mut(&window) {
+            pending.state = State::DueAt(until);
+        }
+    }
+
+    /// Notes that a task cannot be run again. Returns the event of its end, if it is known.
+    pub(super) fn give_up(&mut self, window: WindowId) -> Option<(Seq, Event)> {
+        let pending = self.pending.get_mut(&window)?;
+        pending.state = State::Impossible;
+        pending.end.take()
+    }
+
+    /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that
+    /// has changed.
+    pub(super) fn note_kept(
+        &mut self,
+        look: &Snapshot,
+    ) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+        let tasks = look.tasks.values();
+        let kept: BTreeSet<String> = tasks
+            .filter_map(|task| Some(task.restarts.as_ref()?.token.clone()))
+            .collect();
+        if kept == self.kept {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.kept, kept.clone());
+        let gone = before.difference(&kept).cloned().collect();
+        Some((kept, gone))
+    }
+}
+
+/// Returns how long it takes until a restart is due. The clock may have been set since the run ended.
+fn still(task: &Task, restart: Restart, now: Now) -> Duration {
+    let since = task.ended_at.map_or(0, |at| now.wall.saturating_sub(at));
+    let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
+    restart.after.saturating_sub(since)
+}

@@ -1,0 +1,76 @@
+//! Runs tasks again that have failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::effect::LookOrder;
+use super::input::Outcome;
+use super::machine::Session;
+use super::queue_items::Command;
+use super::restart_job::{DueRestart, RestartEnd};
+use crate::model::{Level, Now, Record, Task};
+
+/// How long after tmux has refused a restart it is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+impl Session {
+    /// Plans restarts after a look, whose records these are.
+    pub(super) fn plan_restarts(&mut self, records: &[Record], now: Now) {
+        let Some(look) = self.engine.before() else {
+            return;
+        };
+        self.restarts.plan(look, now);
+        self.restarts.note_ends(records);
+        if let Some((present, gone)) = self.restarts.note_kept(look) {
+            self.jobs
+                .push_command(Command::ForgetEnvironments(present, gone));
+        }
+        self.restart_due(now);
+    }
+
+    /// Runs tasks again whose pause is over.
+    pub(super) fn restart_due(&mut self, now: Now) {
+        for (window, number) in self.restarts.take_due(now) {
+            if let Some(task) = self.task(window) {
+                self.jobs.archive_first(|changed| changed == window);
+                let due = DueRestart {
+                    task,
+                    number,
+                    session_name: self.session_name.clone(),
+                };
+                self.jobs.push_command(Command::Restart(Arc::new(due)));
+            }
+        }
+    }
+
+    /// Processes the result of a restart.
+    pub(super) fn restarted(
+        &mut self,
+        task: &Arc<Task>,
+        outcome: Result<Outcome, String>,
+        now: Now,
+    ) {
+        let window = task.window;
+        match outcome {
+            Ok(Outcome::Restarted(RestartEnd::Done)) => {
+                self.order(LookOrder::of([window]));
+            }
+            Ok(Outcome::Restarted(RestartEnd::Impossible(why))) => {
+                let end = self.restarts.give_up(window);
+                let name = &task.name;
+                let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
+                self.notice(Level::Warning, text, now);
+                if let Some((seq, mut event)) = end {
+                    // No restart follows: its owner has to know of the end.
+                    event.task.restarts = None;
+                    self.engine.owe(seq, event, now);
+                }
+            }
+            failed => {
+                tracing::warn!(?failed, %window, "a task could not be restarted");
+                self.restarts.put_off(window, now.mono + RETRY_AFTER);
+                self.order(LookOrder::of([window]));
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Tasks that are run again by themselves after a failure.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::runs::codes;
+use crate::support::{Output, World, all_told, content, deliveries, events, show};
+
+/// Fails until it is run for the third time.
+const THIRD_TIME: &str = "echo x >>n; test \"$(wc -l <n)\" -ge 3";
+
+/// The messages to the agent.
+fn follow_ups(records: &[Value]) -> Vec<&Value> {
+    let mut all = deliveries(records);
+    all.retain(|delivery| delivery["kind"] == "followUp");
+    all
+}
+
+/// The runs that were seen alive, and whether each was another run of its task.
+fn starts(records: &[Value], name: &str) -> Vec<(i64, bool)> {
+    let mut all = events(records);
+    all.retain(|event| event["type"] == "started" && event["task"]["windowName"] == name);
+    let run = |event: &&Value| event["task"]["run"].as_i64().unwrap();
+    all.iter()
+        .map(|event| (run(event), event["rerun"] == true))
+        .collect()
+}
+
+/// Starts a task that may be restarted. Returns its window.
+#[track_caller]
+fn start(world: &World, restart: &str, backoff: &str, line: &str) -> String {
+    let args = ["run", "api", "--restart", restart, "--backoff", backoff];
+    let printed = world.task([&args[..], &["--", line]].concat());
+    crate::support::window_of(printed.ok())
+}
+
+/// The task in `ls --json`.
+#[track_caller]
+fn listed(world: &World) -> Value {
+    let tasks = world.look()["tasks"].clone();
+    let mut tasks = tasks.as_array().unwrap().iter();
+    let found = tasks.find(|task| task["windowName"] == "api");
+    found.expect("it is there").clone()
+}
+
+/// The files with the environments of tasks that may be restarted.
+fn kept(world: &World) -> Vec<PathBuf> {
+    let folder = world.socket().with_extension("environments");
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_task_that_fails_twice_is_restarted_until_it_succeeds() {
+    let world = World::new();
+    let window = start(&world, "on-failure", "0", THIRD_TIME);
+    let records = world.until("its success", |records| {
+        codes(records, "api").contains(&(3, 0)) && all_told(records)
+    });
+    assert_eq!(codes(&records, "api"), [(1, 1), (2, 1), (3, 0)]);
+    // The agent is woken by the end only.
+    let told: Vec<&str> = follow_ups(&records).into_iter().map(content).collect();
+    let end = format!("tmux task {window} (api) exited with code 0");
+    assert_eq!(told, [end.as_str()], "{}", show(&records));
+    let notices: Vec<&str> = deliveries(&records).into_iter().map(content).collect();
+    for number in 1..=2 {
+        let text = format!("exited with code 1; restarts now, {number} of 5");
+        assert!(
+            notices.iter().any(|notice| notice.contains(&text)),
+            "{}",
+            show(&records)
+        );
+    }
+    world.finish();
+}
+
+#[test]
+fn a_task_that_gives_up_is_reported_once() {
+    let world = World::new();
+    let window = start(&world, "on-failure:2", "10ms", "echo no; exit 3");
+    let records = world.until("the last end", |records| {
+        codes(records, "api").len() == 3 && all_told(records)
+    });
+    let told: Vec<&str> = follow_ups(&records).into_iter().map(content).collect();
+    let end = format!(
+        "tmux task {window} (api) exited with code 3; gave up after 2 restarts\n\
+         recent output:\n  no"
+    );
+    assert_eq!(told, [end.as_str()], "{}", show(&records));
+    // A look later it still rests.
+    let task = listed(&world);
+    assert_eq!(task["run"], 3, "{task}");
+    assert_eq!(task["nextRestart"], Value::Null, "{task}");
+    let records = world.finish();
+    assert_eq!(codes(&records, "api"), [(1, 3), (2, 3), (3, 3)]);
+}
+
+#[test]
+fn a_task_that_waits_for_a_restart_says_so_and_stays_dead_when_it_is_killed() {
+    let world = World::new();
+    // The session goes on without the task.
+    world.run("other", "sleep 1000");
+    start(&world, "on-failure:4", "1h", "exit 1");
+    world.until("the end", |records| {
+        codes(records, "api").len() == 1 && all_told(records)
+    });
+    let task = listed(&world);
+    let next = &task["nextRestart"];
+    assert_eq!(
+        (&next["number"], &next["limit"]),
+        (&1.into(), &4.into()),
+        "{task}"
+    );
+    assert!(
+        (1..=3_600_000).contains(&next["inMs"].as_i64().unwrap()),
+        "{task}"
+    );
+    assert_eq!(task["restarts"]["backoffMs"], 3_600_000, "{task}");
+    for command in [&["ls"][..], &["explain", "api"]] {
+        let printed = world.task(command);
+        let printed = printed.ok();
+        assert!(printed.contains("restarts in 60 min, 1 of 4"), "{printed}");
+    }
+    assert_eq!(kept(&world).len(), 1);
+    world.task(["kill", "api"]).ok();
+    world.until_true("its environment is forgotten", || kept(&world).is_empty());
+    let records = world.finish();
+    assert_eq!(codes(&records, "api"), [(1, 1)]);
+    assert!(follow_ups(&records).is_empty(), "{}", show(&records));
+}
+
+#[test]
+fn a_task_that_is_killed_while_it_runs_is_not_restarted() {
+    let world = World::new();
+    let other = world.run("other", "exit 0");
+    world.until_ended(&other);
+    start(&world, "on-failure", "0", "sleep 1000");
+    world.task(["kill", "api"]).ok();
+    // Another launch and its end come after whatever the end of the first one has caused.
+    let other = world.run("other", "exit 0");
+    world.until_ended(&other);
+    let names = world.look()["tasks"].clone();
+    let names: Vec<&str> = names
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["windowName"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["other"]);
+    let records = world.finish();
+    assert_eq!(starts(&records, "api"), [(1, false)]);
+}
+
+#[test]
+fn a_run_without_a_policy_ends_the_one_before() {
+    let world = World::new();
+    start(&world, "on-failure", "1h", "exit 1");
+    world.until("the end", |records| codes(records, "api").len() == 1);
+    // Run again as it was: the policy is as it was, and its count begins anew.
+    world.task(["restart", "api"]).ok();
+    world.until("the second end", |records| codes(records, "api").len() == 2);
+    let task = listed(&world);
+    assert_eq!(task["nextRestart"]["number"], 1, "{task}");
+    assert_eq!(task["run"], 2, "{task}");
+    let window = world.run("api", "exit 4");
+    let records = world.until("the third end", |records| {
+        codes(records, "api").len() == 3 && !follow_ups(records).is_empty()
+    });
+    let text = format!("tmux task {window} (api) exited with code 4");
+    assert_eq!(content(follow_ups(&records)[0]), text);
+    let task = listed(&world);
+    assert_eq!(task["nextRestart"], Value::Null, "{task}");
+    assert_eq!(task["restarts"], Value::Null, "{task}");
+    world.until_true("its environment is forgotten", || kept(&world).is_empty());
+    world.finish();
+}
+
+#[test]
+fn a_restart_outlives_the_daemon() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let line = format!(
+        "echo x >>n; test \"$(wc -l <n)\" -ge 2 || exit 1; {}",
+        gate.wait()
+    );
+    start(&world, "on-failure:3", "2s", &line);
+    world.until("the end", |records| {
+        codes(records, "api").len() == 1 && all_told(records)
+    });
+    world.kill_daemon();
+    let before = world.records();
+    assert_eq!(codes(&before, "api"), [(1, 1)], "{}", show(&before));
+    world.daemon();
+    world.until("the restart", |records| {
+        starts(records, "api").contains(&(2, true))
+    });
+    gate.open();
+    let records = world.until("its success", |records| {
+        codes(records, "api").contains(&(2, 0)) && all_told(records)
+    });
+    assert_eq!(follow_ups(&records).len(), 1, "{}", show(&records));
+    world.finish();
+}
+
+#[test]
+fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch() {
+    let world = World::new();
+    // With another environment than the task's.
+    world.daemon();
+    let folder = world.project().join("a b'\"#{pid}");
+    fs::create_dir_all(&folder).unwrap();
+    let show = world.script(
+        "show",
+        "#!/bin/sh\n\
+         printf '%s|%s|%s|%s\\n' \"$OF_CALLER\" \"$(grep -az '^a.b=' /proc/$$/environ | tr -d '\\0')\" \"$1\" \"$TMUX_TASK_NAME\" >>seen\n\
+         test \"$(wc -l <seen)\" -ge 2\n",
+    );
+    let mut command = world.command(World::program());
+    command
+        .args([
+            "run",
+            "api",
+            "--restart",
+            "on-failure",
+            "--backoff",
+            "0",
+            "--",
+        ])
+        .arg(show)
+        .arg("two  words #{pid}")
+        .current_dir(&folder)
+        .env("OF_CALLER", "s3cret-91 'x'")
+        .env("a.b", "odd");
+    Output::of(command).ok();
+    world.until("its success", |records| {
+        codes(records, "api").contains(&(2, 0)) && all_told(records)
+    });
+    let line = "s3cret-91 'x'|a.b=odd|two  words #{pid}|api\n";
+    let seen = fs::read_to_string(folder.join("seen")).unwrap();
+    assert_eq!(seen, line.repeat(2));
+    for file in kept(&world) {
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    for shown in [
+        world.tmux(["show-options", "-w", "-t", "=work:api"]),
+        world.tmux(["show-environment", "-t", "=work"]),
+        world.tmux(["show-environment", "-g"]),
+        world.tmux(["list-panes", "-a", "-F", "#{pane_start_command}"]),
+        show_all(&world),
+    ] {
+        assert!(!shown.contains("s3cret-91"), "{shown}");
+    }
+    world.finish();
+}
+
+/// The records as they are.
+fn show_all(world: &World) -> String {
+    world.records().iter().map(Value::to_string).collect()
+}
+
+#[test]
+fn a_restart_that_is_impossible_wakes_the_agent() {
+    let world = World::new();
+    let folder = world.project().join("gone");
+    fs::create_dir_all(&folder).unwrap();
+    let mut command = world.command(World::program());
+    command
+        .args([
+            "run",
+            "api",
+            "--restart",
+            "on-failure",
+            "--backoff",
+            "0",
+            "--",
+        ])
+        .arg("rmdir \"$PWD\"; exit 7")
+        .current_dir(&folder);
+    let window = crate::support::window_of(Output::of(command).ok());
+    let records = world.until("a message", |records| !follow_ups(records).is_empty());
+    let told = content(follow_ups(&records)[0]);
+    assert!(
+        told.starts_with(&format!("tmux task {window} (api) exited with code 7")),
+        "{told}"
+    );
+    assert!(!told.contains("restarts"), "{told}");
+    let why = format!("tmux task {window} (api) cannot be restarted: `");
+    assert!(
+        deliveries(&records)
+            .into_iter()
+            .any(|told| content(told).starts_with(&why)),
+        "{}",
+        show(&records)
+    );
+    assert_eq!(listed(&world)["nextRestart"], Value::Null);
+}
+
+#[test]
+fn what_cannot_be_restarted_is_refused() {
+    let mut world = World::new();
+    let args = ["run", "api", "--restart", "on-failure"];
+    world
+        .task([&args[..], &["--env", "K=V", "--", "true"]].concat())
+        .fails(
+            2,
+            "tmux-task: run: task `api` cannot have both --restart and --env: the values of --env \
+             are not recorded\nhint: a variable that the command sets itself is restarted with it: \
+             `-- env K=V COMMAND`",
+        );
+    for wrong in [
+        &["--wait", "--", "true"][..],
+        &["--backoff", "25h", "--", "true"],
+        &["--backoff", "-1s", "--", "true"],
+    ] {
+        let refused = world.task([&args[..], wrong].concat());
+        assert_eq!(refused.code, 2, "{refused}");
+    }
+    for wrong in ["always", "on-failure:0", "on-failure:x", ""] {
+        let refused = world.task(["run", "api", "--restart", wrong, "--", "true"]);
+        assert_eq!(refused.code, 2, "{refused}");
+        assert!(
+            refused.err.contains("on-failure:N, N from 1 to 1000"),
+            "{refused}"
+        );
+    }
+    let refused = world.task(["run", "api", "--backoff", "1s", "--", "true"]);
+    assert_eq!(refused.code, 2, "{refused}");
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.task([&args[..], &["--", "true"]].concat()).fails(
+        3,
+        "tmux-task: run: no daemon runs that could restart the task\n\
+             hint: start one with `tmux-task daemon --detach`",
+    );
+}
