@@ -56,9 +56,7 @@ pub(crate) use hooks::{forget_deaths, install, nudge, prepare_windows, uninstall
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use kept_environment::forget_environments;
 pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
-pub(crate) use launch::{
-    Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in,
-};
+pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in};
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_memory::{Extent, Memory};
