@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use super::task_names;
 use crate::config;
@@ -278,6 +278,7 @@ pub(crate) struct Json {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)))]
 #[command(
     after_help = "Without a command, the task runs again: the command of its last launch, in the \
                         directory of that launch, with the environment that this command has now."
@@ -311,6 +312,10 @@ pub(crate) struct Run {
     /// one, up to a minute
     #[arg(long, value_name = "D", value_parser = parse_backoff, requires = "restart")]
     pub(crate) backoff: Option<Duration>,
+    /// Wait until the present run of this task has ended with code 0, and start then; may be given
+    /// more than once. If it fails, nothing is started
+    #[arg(long, value_name = "TASK", add = task_names::candidates())]
+    pub(crate) after: Vec<String>,
     #[command(flatten)]
     pub(crate) follow: FollowRun,
     #[command(flatten)]
@@ -340,13 +345,14 @@ pub(crate) struct FollowRun {
     /// With --until: give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", requires = "until")]
     pub(crate) stop: Vec<String>,
-    /// With --wait or --until: the longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = parse_duration, requires = "waits")]
+    /// With --wait, --until or --after: the longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 #[command(
+    group(ArgGroup::new("limited").args(["wait", "until"]).multiple(true)),
     after_help = "A live run is replaced. Each task gets the environment that this command has now \
                         (tmux's if it was started with --clean-env); values of --env are not \
                         recorded, so a task that was started with it is refused: \

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand. All errors get their final form here.
 
+mod after;
 mod agent;
 mod args;
 mod attach;

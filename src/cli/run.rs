@@ -1,9 +1,11 @@
 //! `run` and `restart`: start a task in its slot.
 
 use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::after;
 use super::args::{FollowRun, Restart, Run};
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
@@ -13,6 +15,9 @@ use crate::model::{RestartPolicy, WindowId};
 use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
 use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
+
+/// What is left of a time limit at least: a wait without time reports no end that is there.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +38,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         clean_env,
         restart,
         backoff,
-        follow,
+        after,
+        mut follow,
         json,
         command,
     } = args;
@@ -67,6 +73,13 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         options.check_name().or_fail("run")?;
     }
     check(&follow, "run")?;
+    if !after.is_empty() {
+        let begun = Instant::now();
+        after::wait_for(context, "run", &options.name, &after, follow.timeout).await?;
+        // The rest is for --wait or --until.
+        let rest = |timeout: Duration| timeout.saturating_sub(begun.elapsed());
+        follow.timeout = follow.timeout.map(|timeout| rest(timeout).max(LEAST));
+    }
     let mut session = context.given("run")?;
     if is_again {
         options = ops::run_again(&mut session, options).await.or_fail("run")?;

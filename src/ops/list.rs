@@ -24,13 +24,21 @@ pub(super) async fn look(session: &Session) -> Result<LsView, OpsError> {
 
 /// Returns the task of this name or window id.
 pub(crate) async fn find(session: &mut Session, name: &str) -> Result<TaskFields, OpsError> {
+    Ok(find_listed(session, name).await?.task)
+}
+
+/// Returns the task of this name or window id, with what a daemon knows of it.
+pub(super) async fn find_listed(session: &mut Session, name: &str) -> Result<LsTask, OpsError> {
     let request = Request::Find {
         task: name.to_owned(),
     };
     match session.ask_by_name(&request).await? {
-        Some(Response::Found(found)) => Ok(found.task),
+        Some(Response::Found(found)) => Ok(*found),
         Some(_) => Err(ClientError::Unexpected.into()),
-        None => Ok(TaskFields::from(&*session.task(name).await?)),
+        None => {
+            let task = TaskFields::from(&*session.task(name).await?);
+            Ok(LsTask::new(task, None, None))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
+mod after;
 mod again;
 mod attach;
 mod caller;
@@ -36,6 +37,7 @@ mod succession;
 mod task_stream;
 mod wait;
 
+pub(crate) use after::{Success, wait_for_success};
 pub(crate) use again::run_again;
 pub(crate) use attach::{Attachment, attachment};
 pub(crate) use caller::Caller;

@@ -41,6 +41,7 @@ mod lost_daemon;
 mod mcp;
 #[cfg(feature = "notice")]
 mod notices;
+mod order;
 mod owners;
 mod ownership;
 #[cfg(feature = "panel")]

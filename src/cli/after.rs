@@ -1,0 +1,63 @@
+//! `run --after`: waits for the tasks that another one starts after.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
+
+use super::context::{self, Context};
+use super::failure::{Failure, Kind, OrFail};
+use super::output;
+use crate::ops::{self, Success};
+
+/// Waits until all these tasks have succeeded. `what` is the command, `task` the one that starts then.
+///
+/// # Errors
+///
+/// As soon as one of them has failed, when the time is over, and when one does not exist.
+pub(super) async fn wait_for(
+    context: &Context,
+    what: &str,
+    task: &str,
+    names: &[String],
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    if names.iter().any(|name| name == task) {
+        let why = format!("task `{task}` cannot start after itself");
+        return Err(Failure::new(Kind::Usage, what, why));
+    }
+    let listed = names.join(", ");
+    output::note(&format!("tmux-task: {what}: {task} waits for {listed}"));
+    context.limit.wait(timeout);
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut waits: FuturesUnordered<_> = names
+        .iter()
+        .map(|name| async move {
+            let mut session = context.given(what)?;
+            let success = ops::wait_for_success(&mut session, name, deadline).await;
+            Ok::<_, Failure>((name, success.or_fail(what)?))
+        })
+        .collect();
+    let mut interrupts = context::interrupts(what)?;
+    loop {
+        let ended = tokio::select! {
+            ended = waits.next() => ended,
+            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+        };
+        let Some(ended) = ended else { return Ok(()) };
+        let not_started = format!("{task} was not started");
+        match ended? {
+            (_, Success::Yes) => {}
+            (name, Success::No(why)) => {
+                let why = format!("{not_started}: {name} {why}");
+                return Err(Failure::new(Kind::Impossible, what, why));
+            }
+            (name, Success::TimedOut) => {
+                let seconds = timeout.unwrap_or_default().as_secs_f32();
+                let why = format!("{not_started}: {name} has not ended after {seconds:.1} s");
+                return Err(Failure::new(Kind::TimedOut, what, why));
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Waits until a task has succeeded, for tasks that start after it.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::error::OpsError;
+use super::list::find_listed;
+use super::session::Session;
+use super::wait::{find_to_wait, wait};
+use crate::wire::{NextRestart, OutcomeName, WaitRequest, WaitResult};
+
+/// How long a restart that is due may take until its run is there. Asked again, it says so.
+const RESTARTING: Duration = Duration::from_millis(50);
+
+/// How the wait for a task's success ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Success {
+    /// Its present run has ended with code 0.
+    Yes,
+    /// It has failed or is gone: what happened, in words that follow its name.
+    No(String),
+    /// The time was over before.
+    TimedOut,
+}
+
+/// Waits until the task's present run has ended with code 0, or has failed and no restart follows. A
+/// run that replaces it is waited for instead.
+pub(crate) async fn wait_for_success(
+    session: &mut Session,
+    name: &str,
+    deadline: Option<Instant>,
+) -> Result<Success, OpsError> {
+    loop {
+        let (mut daemon, window) = find_to_wait(session, name).await?;
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let request = WaitRequest {
+            window,
+            timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            through_prompts: true,
+            tail: Some(0),
+            ..WaitRequest::default()
+        };
+        let result = wait(&mut daemon, request, || {}).await?;
+        match result.outcome {
+            OutcomeName::Timeout => return Ok(Success::TimedOut),
+            OutcomeName::Respawned => {}
+            OutcomeName::Exited if result.exit_code == Some(0) => return Ok(Success::Yes),
+            OutcomeName::Exited => {
+                let listed = find_listed(session, name).await?;
+                match listed.next_restart {
+                    Some(NextRestart { in_ms, .. }) => {
+                        let pause = Duration::from_millis(in_ms).max(RESTARTING);
+                        let left = deadline.map_or(pause, |deadline| {
+                            deadline.saturating_duration_since(Instant::now())
+                        });
+                        if left.is_zero() {
+                            return Ok(Success::TimedOut);
+                        }
+                        sleep(pause.min(left)).await;
+                    }
+                    // Another run has begun meanwhile.
+                    None if !listed.task.dead => {}
+                    None => return Ok(Success::No(ending(&result))),
+                }
+            }
+            OutcomeName::Disappeared => {
+                return Ok(Success::No("has disappeared".to_owned()));
+            }
+            OutcomeName::Matched
+            | OutcomeName::Changed
+            | OutcomeName::Bell
+            | OutcomeName::Input
+            | OutcomeName::Idle
+            | OutcomeName::Signalled
+            | OutcomeName::Died
+            | OutcomeName::Stopped
+            | OutcomeName::AnchorLost => {
+                return Ok(Success::No("could not be waited for".to_owned()));
+            }
+        }
+    }
+}
+
+/// Returns how a run ended, in words that follow its task's name.
+pub(crate) fn ending(result: &WaitResult) -> String {
+    match (&result.exit_signal, result.exit_code) {
+        (Some(signal), _) => format!("was killed by {signal}"),
+        (None, Some(code)) => format!("exited with code {code}"),
+        (None, None) => "exited with unknown code".to_owned(),
+    }
+}
