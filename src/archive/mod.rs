@@ -3,12 +3,16 @@
 //! Each run is one file: a line of JSON with the run's data, then its output. The number of files
 //! and their total size are bounded; the oldest are removed first.
 
+mod durations;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use durations::{Durations, median};
 
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Millis;
@@ -46,6 +50,13 @@ pub(crate) struct RunInfo {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub exit_signal: Option<String>,
+}
+
+impl RunInfo {
+    /// Returns how long it took, in milliseconds, if both times are known.
+    pub(crate) fn duration(&self) -> Option<Millis> {
+        Some((self.ended_at? - self.started_at?).max(0))
+    }
 }
 
 /// A stored run.

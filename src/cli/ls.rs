@@ -9,6 +9,7 @@ use super::output;
 use crate::clock;
 use crate::model::Millis;
 pub(super) use crate::model::age;
+use crate::model::took;
 use crate::ops::{self, Everywhere};
 use crate::terminal::{columns_of, fitted};
 use crate::wire::{LsTask, LsView};
@@ -19,9 +20,16 @@ const COLUMN: usize = 48;
 /// The minimum width of these two on a narrow terminal.
 const NARROW: usize = 8;
 
-/// The columns of the command and of the last line.
-const COMMAND: usize = 6;
-const LAST_LINE: usize = 7;
+/// The columns of the usual duration, of the command and of the last line.
+const USUALLY: usize = 6;
+const COMMAND: usize = 7;
+const LAST_LINE: usize = 8;
+
+/// How many columns there are.
+const COLUMNS: usize = 9;
+
+/// From this width of a terminal on usual durations are shown, if any are known.
+const WITH_USUALLY: usize = 80;
 
 /// The column of the state.
 const STATE: usize = 2;
@@ -130,6 +138,7 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
             "CODE",
             "RUN",
             "AGE",
+            "USUALLY",
             "COMMAND",
             "LAST LINE",
         ]
@@ -142,7 +151,12 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
             .max()
             .unwrap_or_default()
     };
-    let mut widths: [usize; 8] = std::array::from_fn(width);
+    let mut widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let is_usual_known = view.tasks.iter().any(|task| task.usual_ms.is_some());
+    let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
+    if !(is_usual_known && has_room) {
+        widths[USUALLY] = 0;
+    }
     for column in [COMMAND, LAST_LINE] {
         widths[column] = widths[column].min(style.longest);
     }
@@ -151,9 +165,12 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     }
     let colours = std::iter::once(None).chain(view.tasks.iter().map(colour));
     let colours = colours.map(|colour| colour.filter(|_| style.is_coloured));
-    let line = |row: &[String; 8], colour: Option<&str>| {
+    let line = |row: &[String; COLUMNS], colour: Option<&str>| {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if column == USUALLY && width == 0 {
+                continue;
+            }
             let cell = fitted(cell, width);
             let pad = (width + GAP).saturating_sub(columns_of(&cell));
             match colour.filter(|_| column == STATE) {
@@ -169,8 +186,9 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
 }
 
 /// Narrows the command and the last line until the table fits, the command first.
-fn fit(widths: &mut [usize; 8], columns: usize) {
-    let all = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+fn fit(widths: &mut [usize; COLUMNS], columns: usize) {
+    let n_shown = COLUMNS - usize::from(widths[USUALLY] == 0);
+    let all = widths.iter().sum::<usize>() + GAP * (n_shown - 1);
     let mut over = all.saturating_sub(columns);
     let third = columns / 3;
     for (column, least) in [
@@ -198,7 +216,7 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
     }
 }
 
-fn row(listed: &LsTask, now: Millis) -> [String; 8] {
+fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let task = &listed.task;
     let code = match (task.dead, &task.exit_signal, task.exit_code) {
         (true, Some(signal), _) => signal.clone(),
@@ -224,6 +242,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; 8] {
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),
         task.started_at
             .map_or_else(|| "-".to_owned(), |at| age(now - at)),
+        listed.usual_ms.map_or_else(|| "-".to_owned(), took),
         trimmed(task.current_command.as_deref().unwrap_or("-")),
         trimmed(last.unwrap_or_default()),
     ]
@@ -323,6 +342,36 @@ mod tests {
             "{coloured}"
         );
         assert!(coloured.ends_with("39.39s"));
+    }
+
+    #[test]
+    fn usual_durations_have_a_column_where_they_are_known_and_fit() {
+        let task = |name: &str| TaskFields {
+            window_id: "@1".into(),
+            window_name: name.into(),
+            pane_state_known: true,
+            run: Some(3),
+            current_command: Some("make".into()),
+            started_at: Some(0),
+            ..TaskFields::default()
+        };
+        let listed = |name: &str, usual| LsTask::new(task(name), None, None).with_usual(usual);
+        let view = LsView {
+            session_name: "s".into(),
+            exists: true,
+            supervised: true,
+            captured_at: 0,
+            tasks: vec![listed("build", Some(75_000)), listed("serve", None)],
+        };
+        let wide = [
+            "ID  NAME   STATE    CODE  RUN  AGE  USUALLY  COMMAND  LAST LINE",
+            "@1  build  running  -     3    30s  1m15s    make",
+            "@1  serve  running  -     3    30s  -        make",
+        ];
+        assert_eq!(table(&view, 30_000, style(None)), wide);
+        assert_eq!(table(&view, 30_000, style(Some(80))), wide);
+        let narrow = table(&view, 30_000, style(Some(79)));
+        assert_eq!(narrow[1], "@1  build  running  -     3    30s  make");
     }
 
     #[test]

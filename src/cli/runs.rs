@@ -7,7 +7,7 @@ use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::{ls, output};
 use crate::clock;
-use crate::model::Millis;
+use crate::model::{Millis, took};
 use crate::ops::{self, RunInfo, TaskStats};
 use crate::terminal::columns_of;
 
@@ -29,7 +29,7 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
             run.run.to_string(),
             end(run),
             ago(run.ended_at, now),
-            ops::duration(run).map_or_else(unknown, took),
+            run.duration().map_or_else(unknown, took),
             run.current_command.clone().unwrap_or_else(unknown),
         ]
     }));
@@ -74,7 +74,7 @@ pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure
 fn run_json(run: &RunInfo) -> Value {
     let mut value = json!(run);
     if let Value::Object(fields) = &mut value {
-        fields.insert("durationMs".to_owned(), json!(ops::duration(run)));
+        fields.insert("durationMs".to_owned(), json!(run.duration()));
     }
     value
 }
@@ -107,17 +107,6 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-/// Returns a duration in its two largest units.
-fn took(millis: Millis) -> String {
-    let seconds = millis / 1000;
-    match seconds {
-        0..10 => format!("{}.{}s", seconds, millis % 1000 / 100),
-        10..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 /// Prints rows with their columns below each other.
 fn print<const N: usize>(rows: &[[String; N]]) -> Result<(), Failure> {
     let widths: [usize; N] = std::array::from_fn(|column| {
@@ -137,18 +126,4 @@ fn print<const N: usize>(rows: &[[String; N]]) -> Result<(), Failure> {
         })
         .collect();
     output::lines(lines.iter().map(String::as_str))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_their_two_largest_units() {
-        let all = [0, 950, 9_999, 40_000, 72_500, 3_600_000, 90_061_000].map(took);
-        assert_eq!(
-            all,
-            ["0.0s", "0.9s", "9.9s", "40s", "1m12s", "1h00m", "25h01m"]
-        );
-    }
 }

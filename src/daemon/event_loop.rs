@@ -24,7 +24,7 @@ use crate::engine;
 use crate::model::{Body, EventKind, Millis, Now, WindowId};
 use crate::paths::Paths;
 use crate::session::{AskId, Effect, Input, Session, StoreState};
-use crate::store::{Archiver, StoreGone};
+use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::wire::{Counters, DaemonStatus, Refusal, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
@@ -44,6 +44,8 @@ pub(super) struct EventLoop {
     link: Link,
     recorder: FeedPublisher,
     archiver: Arc<Archiver>,
+    /// How long runs usually take, as the archiver finds it out.
+    usual: mpsc::Receiver<UsualDuration>,
     displays: Displays,
     /// The sinks, once they run.
     sinks: Option<Arc<Sinks>>,
@@ -90,6 +92,8 @@ enum Wake {
     Stored(Result<(), StoreGone>),
     /// The user has clicked the alert of this window's task.
     Clicked(WindowId),
+    /// It is known how long a run usually takes.
+    UsualFound(UsualDuration),
     /// A deadline was reached.
     Due,
     /// A signal, or our stdout was closed.
@@ -103,6 +107,7 @@ impl EventLoop {
         link: Link,
         recorder: FeedPublisher,
         archiver: Arc<Archiver>,
+        usual: mpsc::Receiver<UsualDuration>,
     ) -> Self {
         Self {
             paths: options.paths.clone(),
@@ -111,6 +116,7 @@ impl EventLoop {
             link,
             recorder,
             archiver,
+            usual,
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
@@ -172,11 +178,21 @@ impl EventLoop {
                 report = self.link.report() => Wake::Reported(report),
                 stored = self.recorder.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
+                Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
                 () = tokio::time::sleep_until(due) => Wake::Due,
             };
             match wake {
                 Wake::Stop => return,
                 Wake::Reported(report) => self.take_report(report),
+                Wake::UsualFound(UsualDuration {
+                    window,
+                    run,
+                    millis,
+                }) => self.take(Input::UsualDuration {
+                    window,
+                    run,
+                    millis,
+                }),
                 Wake::Clicked(window) => self.link.show_window(window),
                 Wake::Stored(Ok(())) => self.on_stored(),
                 Wake::Stored(Err(error)) => {
@@ -330,6 +346,13 @@ impl EventLoop {
             Effect::Status(counts) => {
                 self.recorder.perform(vec![engine::Effect::Status(counts)]);
             }
+            Effect::FindUsualDuration(task) => self.archiver.find_usual(BegunRun {
+                folder: self.paths.runs(),
+                window: task.window,
+                run: task.run,
+                name: task.name.clone(),
+                command: task.command.clone(),
+            }),
             Effect::Tasks(board) => self.recorder.live().publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
                 let is_taken = self.recorder.save(&look, bookmark, first_undelivered);

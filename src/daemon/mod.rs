@@ -203,7 +203,8 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let beginning = recovery::begin(paths, options.fresh)?;
     let kept = &options.config.feed;
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
-    let archiver = Arc::new(Archiver::start().map_err(DaemonError::Thread)?);
+    let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
+    let archiver = Arc::new(archiver);
     let store = Store::start(store::StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
@@ -278,7 +279,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     );
     let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
     let link = Link::start(&options, link, runs, user_rules).map_err(DaemonError::Thread)?;
-    let mut events = EventLoop::new(&options, session, link, recorder, archiver);
+    let mut events = EventLoop::new(&options, session, link, recorder, archiver, usual);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);

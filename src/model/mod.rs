@@ -25,7 +25,7 @@ pub use bookmark::Bookmark;
 pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
-pub use now::{Millis, Now, age};
+pub use now::{Millis, Now, age, took};
 pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use restarts::{RestartPolicy, TaskRestarts};

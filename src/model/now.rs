@@ -38,6 +38,18 @@ pub fn age(millis: Millis) -> String {
     }
 }
 
+/// Returns a duration in its two largest units; below ten seconds in tenths.
+#[must_use]
+pub fn took(millis: Millis) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..10 => format!("{}.{}s", seconds, millis % 1000 / 100),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +58,14 @@ mod tests {
     fn ages_are_in_their_largest_unit() {
         let shown = [0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map(age);
         assert_eq!(shown, ["0s", "59s", "1m", "1h", "1d", "0s"]);
+    }
+
+    #[test]
+    fn durations_have_their_two_largest_units() {
+        let all = [0, 950, 9_999, 40_000, 72_500, 3_600_000, 90_061_000].map(took);
+        assert_eq!(
+            all,
+            ["0.0s", "0.9s", "9.9s", "40s", "1m12s", "1h00m", "25h01m"]
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Task, WindowId};
+use super::{Millis, Task, WindowId};
 
 /// The tasks of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct BoardTask {
     pub waiting_for: Option<String>,
     /// For how long it has been silent, milliseconds, where it counts as stalled.
     pub stalled_ms: Option<u64>,
+    /// How long its run usually takes, in milliseconds, if it lives and that is known.
+    pub usual_ms: Option<Millis>,
 }
 
 impl BoardTask {
@@ -32,5 +34,6 @@ impl BoardTask {
         (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
             && self.waiting_for == other.waiting_for
             && self.stalled_ms.is_some() == other.stalled_ms.is_some()
+            && self.usual_ms == other.usual_ms
     }
 }

@@ -51,30 +51,19 @@ pub(crate) fn stats(runs: Vec<RunInfo>) -> Vec<TaskStats> {
     }
     let of = |(name, runs): (String, Vec<RunInfo>)| {
         let all = |is_counted: fn(&RunInfo) -> bool| {
-            let mut durations: Vec<Millis> = runs
-                .iter()
-                .filter(|run| is_counted(run))
-                .filter_map(duration)
-                .collect();
-            durations.sort_unstable();
-            durations
+            let counted = runs.iter().filter(|run| is_counted(run));
+            counted.filter_map(RunInfo::duration).collect::<Vec<_>>()
         };
-        let successful = all(|run| run.exit_code == Some(0));
         Some(TaskStats {
             name,
             runs: runs.len(),
             failed: runs.iter().filter(|run| has_failed(run)).count(),
-            usual_ms: successful.get(successful.len() / 2).copied(),
-            longest_ms: all(|run| run.exit_code.is_some()).last().copied(),
+            usual_ms: archive::median(all(|run| run.exit_code == Some(0))),
+            longest_ms: all(|run| run.exit_code.is_some()).into_iter().max(),
             last: runs.last()?.clone(),
         })
     };
     by_name.into_iter().filter_map(of).collect()
-}
-
-/// Returns how long a run took, in milliseconds, if both times are known.
-pub(crate) fn duration(run: &RunInfo) -> Option<Millis> {
-    Some((run.ended_at? - run.started_at?).max(0))
 }
 
 fn has_failed(run: &RunInfo) -> bool {
@@ -125,7 +114,7 @@ mod tests {
     fn a_run_without_times_has_no_duration() {
         let mut unknown = run("a", 5, Some(0), None);
         unknown.started_at = None;
-        assert_eq!(duration(&unknown), None);
+        assert_eq!(unknown.duration(), None);
         assert_eq!(stats(vec![unknown])[0].usual_ms, None);
         assert_eq!(stats(Vec::new()), []);
     }

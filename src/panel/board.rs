@@ -348,6 +348,13 @@ pub(super) fn age_of(listed: &LsTask, now: Millis) -> String {
     since.map_or_else(|| "-".to_owned(), |since| age(now.saturating_sub(since)))
 }
 
+/// Returns how much of its usual duration a run has taken so far, in percent.
+pub(super) fn progress_of(listed: &LsTask, now: Millis) -> Option<u64> {
+    let usual = listed.usual_ms.filter(|usual| *usual > 0)?;
+    let passed = now.saturating_sub(listed.task.started_at?).max(0);
+    u64::try_from(passed.saturating_mul(100) / usual).ok()
+}
+
 /// Returns what a task asks, how it ended, or the last line of its output.
 pub(super) fn last_line(listed: &LsTask) -> String {
     let task = &listed.task;

@@ -13,6 +13,7 @@ use super::board::{Group, SessionName};
 use super::log_view::LogView;
 use super::mode::Mode;
 use super::state::{Scope, State};
+use crate::model::took;
 use crate::terminal::{columns_of, fitted, split_at_column};
 
 /// The style of titles.
@@ -129,7 +130,13 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &State) {
             format!(" · {name}@{server}")
         }
     };
-    let name = format!("{}{run} · {}{session}", task.window_name, task.window_id);
+    let usual = listed
+        .usual_ms
+        .map_or_else(String::new, |usual| format!(" · usually {}", took(usual)));
+    let name = format!(
+        "{}{run} · {}{session}{usual}",
+        task.window_name, task.window_id
+    );
     let command = task.current_command.as_deref().unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(columns_of(&name) + 6);
     bar(buffer, row(area, 0), &name, &fitted(command, room), BAR);

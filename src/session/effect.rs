@@ -39,6 +39,8 @@ pub(crate) enum Effect {
     Status(StatusCounts),
     /// Publish the tasks of the last look to their subscribers.
     Tasks(TaskBoard),
+    /// Find out how long this run usually takes. If that is known, it is an input.
+    FindUsualDuration(Arc<Task>),
     /// Save the last look, which includes all records so far, and the sequence number of the first
     /// event that is not delivered yet.
     Save(Box<Snapshot>, Bookmark, Option<Seq>),

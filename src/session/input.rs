@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Bookmark, Level, Now, PaneId, Seq, SessionLife, Snapshot, WindowId};
+use crate::model::{Bookmark, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId};
 use crate::terminal::PaneOutput;
 use crate::wire::{Checkpoint, Request, Response, SearchMatch, Whereabouts};
 
@@ -29,6 +29,13 @@ pub(crate) enum Input {
     Stored(StoreState),
     /// The last look could not be saved: the disk is too far behind.
     NotSaved,
+    /// How long a run usually takes.
+    UsualDuration {
+        window: WindowId,
+        /// The number of the run.
+        run: Option<u32>,
+        millis: Millis,
+    },
     /// A deadline was reached.
     Due,
 }

@@ -9,6 +9,7 @@ use super::input::{Coverage, Look, Outcome};
 use super::look_schedule::{LookResult, News, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
 use super::queue_items::{AfterLook, QueuedLook, Urgent};
+use super::usual_durations::begun_runs;
 use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
 
@@ -75,7 +76,7 @@ impl Session {
             .clone_from(name.unwrap_or(&snapshot.session));
         let lost_connection = self.link.connection != link.connection;
         self.link = link;
-        self.has_looked = true;
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
         let reporting = reporting(&snapshot, self.link.is_connected);
         let before = self.engine.before();
         let difference =
@@ -89,7 +90,14 @@ impl Session {
         let has_news = !effects.is_empty();
         let ended = ended_runs(&effects);
         let recorded: Vec<Record> = records(&effects).cloned().collect();
+        let begun = begun_runs(&effects);
         self.perform(effects);
+        if is_first {
+            let all: Vec<WindowId> = self.tasks().iter().map(|task| task.window).collect();
+            self.find_usual_durations(&all);
+        } else {
+            self.find_usual_durations(&begun);
+        }
         self.publish_tasks(at);
         if !ended.is_empty() {
             self.nudge_for_a_while(now);

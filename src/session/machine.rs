@@ -13,6 +13,7 @@ use super::listeners::{Listeners, Piece};
 use super::look_schedule::LookSchedule;
 use super::pending_restarts::PendingRestarts;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
+use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
 use crate::model::{Bookmark, Event, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
 
@@ -60,6 +61,8 @@ pub(crate) struct Session {
     pub(super) waiting: BTreeSet<WindowId>,
     /// The tasks that are about to be run again.
     pub(super) restarts: PendingRestarts,
+    /// How long runs usually take, by their windows.
+    pub(super) usual: UsualDurations,
     /// The effects of the present input.
     pub(super) effects: Vec<Effect>,
 }
@@ -140,6 +143,7 @@ impl Session {
             followed: None,
             waiting: BTreeSet::new(),
             restarts: PendingRestarts::default(),
+            usual: UsualDurations::default(),
             effects: Vec::new(),
         }
     }
@@ -154,6 +158,11 @@ impl Session {
             Input::Done(outcome) => self.done(outcome, now),
             Input::Stored(store) => self.stored(store, now),
             Input::NotSaved => self.save_within(SAVE_WITHIN, now),
+            Input::UsualDuration {
+                window,
+                run,
+                millis,
+            } => self.usual_duration_found(window, run, millis, now),
             Input::Due => self.due(now),
         }
         self.go_on(now)

@@ -31,6 +31,7 @@ mod requests;
 mod restart_job;
 mod restarts;
 mod task_views;
+mod usual_durations;
 mod wait_entry;
 mod wait_result;
 

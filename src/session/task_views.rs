@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::effect::Effect;
 use super::machine::Session;
-use crate::model::{BoardTask, Now, Task, TaskBoard, WindowId};
+use crate::model::{BoardTask, Millis, Now, Task, TaskBoard, WindowId};
 use crate::wire::{ExplainedState, Explanation, LsTask, LsView, SnapshotLine, TaskFields};
 
 impl Session {
@@ -20,6 +20,7 @@ impl Session {
                 task: Arc::clone(task),
                 waiting_for: prompt.map(|prompt| prompt.text.clone()),
                 stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
+                usual_ms: self.usual.of(task),
             };
             (*window, task)
         };
@@ -43,9 +44,37 @@ impl Session {
         let waiting_for = prompt.map(|prompt| prompt.text.clone());
         let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
         let next_restart = window.and_then(|window| self.restarts.next(window, now));
+        let task_now = window.and_then(|window| self.engine.before()?.tasks.get(&window));
         LsTask {
             next_restart,
+            usual_ms: task_now.and_then(|task| self.usual.of(task)),
             ..LsTask::new(task, waiting_for, stalled_ms)
+        }
+    }
+
+    /// Asks how long these runs usually take.
+    pub(super) fn find_usual_durations(&mut self, windows: &[WindowId]) {
+        for window in windows {
+            let task = self.task(*window);
+            // A shell has no usual duration.
+            if let Some(task) = task.filter(|task| task.is_alive() && !task.shell) {
+                self.effects.push(Effect::FindUsualDuration(task));
+            }
+        }
+    }
+
+    pub(super) fn usual_duration_found(
+        &mut self,
+        window: WindowId,
+        run: Option<u32>,
+        millis: Millis,
+        now: Now,
+    ) {
+        let tasks = self.engine.before().map(|look| &look.tasks);
+        let task = tasks.and_then(|tasks| Some((tasks, tasks.get(&window)?)));
+        if let Some((tasks, task)) = task.filter(|(_, task)| task.is_alive() && task.run == run) {
+            self.usual.add(task, millis, tasks);
+            self.publish_tasks(now);
         }
     }
 

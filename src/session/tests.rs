@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::engine::{Engine, Memory, Settings};
 use crate::model::test_notation::snapshot;
-use crate::model::{Body, Now, PaneId};
+use crate::model::{Body, Now, PaneId, WindowId};
 use crate::terminal::PaneOutput;
 use crate::wire::{
     ConditionFields, Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest,
@@ -27,6 +27,8 @@ struct Driver {
     asks: u64,
     /// The panes that the link was asked to follow.
     followed: BTreeSet<PaneId>,
+    /// The runs whose usual duration was asked for.
+    begun: Vec<(WindowId, Option<u32>)>,
     /// The last look.
     shown: String,
 }
@@ -54,6 +56,7 @@ impl Driver {
             connection: 1,
             asks: 0,
             followed: BTreeSet::new(),
+            begun: Vec::new(),
             shown: String::new(),
         };
         driver.input(Input::Due);
@@ -111,6 +114,10 @@ impl Driver {
                 Effect::Output(ask, text) => format!("output {} {text}", ask.0),
                 Effect::OutputEnd(ask) => format!("end {}", ask.0),
                 Effect::OutputCut(ask) => format!("cut {}", ask.0),
+                Effect::FindUsualDuration(task) => {
+                    self.begun.push((task.window, task.run));
+                    continue;
+                }
                 Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) | Effect::Nudge(_) => {
                     continue;
                 }
@@ -1052,4 +1059,37 @@ fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported(
     assert!(did.contains(&"append followUp".to_owned()), "{did:?}");
     driver.after(10_000);
     assert!(!driver.take().contains(&"restart @1 1".to_owned()));
+}
+
+#[test]
+fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b dead 0 pid=8");
+    let (one, two) = (WindowId(1), WindowId(2));
+    assert_eq!(std::mem::take(&mut driver.begun), [(one, Some(1))]);
+    let look = |driver: &mut Driver, notation: &str| {
+        driver.input(Input::Changed(Change::Task));
+        driver.look(notation);
+        driver.finish_chores();
+        std::mem::take(&mut driver.begun)
+    };
+    let running = "life 1; @1#1 a running pid=7; @2#2 b running pid=9";
+    assert_eq!(look(&mut driver, running), [(two, Some(2))]);
+    assert_eq!(look(&mut driver, running), []);
+    let usual = |driver: &Driver| -> Vec<_> {
+        let view = driver.session.view(driver.now);
+        view.tasks.iter().map(|task| task.usual_ms).collect()
+    };
+    assert_eq!(usual(&driver), [None, None]);
+    for (window, run, millis) in [(one, 1, 40_000), (two, 1, 5), (two, 2, 900)] {
+        let run = Some(run);
+        driver.input(Input::UsualDuration {
+            window,
+            run,
+            millis,
+        });
+    }
+    assert_eq!(usual(&driver), [Some(40_000), Some(900)]);
+    let ended = "life 1; @1#1 a dead 0 pid=7; @2#3 b running pid=10";
+    assert_eq!(look(&mut driver, ended), [(two, Some(3))]);
+    assert_eq!(usual(&driver), [None, None]);
 }

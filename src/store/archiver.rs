@@ -1,15 +1,16 @@
-//! A thread that writes the output of ended runs to the archive.
+//! A thread that writes the output of ended runs to the archive, and knows how long they took.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc as async_mpsc, oneshot};
 
-use crate::archive::{self, Limits, RunInfo};
+use crate::archive::{self, Durations, Limits, RunInfo};
+use crate::model::{Millis, WindowId};
 
 /// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
 /// does not fill the memory.
@@ -36,9 +37,36 @@ impl KeptRun {
     }
 }
 
+/// A run that has begun, and where the earlier ones are stored.
+#[derive(Debug)]
+pub(crate) struct BegunRun {
+    /// The session's folder of ended runs.
+    pub(crate) folder: PathBuf,
+    pub(crate) window: WindowId,
+    /// The number of the run.
+    pub(crate) run: Option<u32>,
+    /// The task's name.
+    pub(crate) name: String,
+    pub(crate) command: Option<String>,
+}
+
+/// How long a run usually takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsualDuration {
+    pub(crate) window: WindowId,
+    /// The number of the run.
+    pub(crate) run: Option<u32>,
+    pub(crate) millis: Millis,
+}
+
+/// How many usual durations may be queued for the event loop. Further ones are dropped: only their
+/// display is missing.
+const MOST_DURATIONS: usize = 1000;
+
 #[derive(Debug)]
 enum Job {
     Keep(Box<KeptRun>, oneshot::Sender<io::Result<()>>),
+    FindUsual(Box<BegunRun>),
     /// Answers when all earlier jobs are done.
     Close(oneshot::Sender<()>),
 }
@@ -52,19 +80,20 @@ pub(crate) struct Archiver {
 }
 
 impl Archiver {
-    /// Starts the thread.
+    /// Starts the thread. The receiver gets the durations that [`Archiver::find_usual`] asks for.
     ///
     /// # Errors
     ///
     /// When it cannot be created.
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<(Self, async_mpsc::Receiver<UsualDuration>)> {
         let (jobs, queue) = mpsc::channel();
+        let (usual, found) = async_mpsc::channel(MOST_DURATIONS);
         let n_queued = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&n_queued);
         thread::Builder::new()
             .name("archiver".to_owned())
-            .spawn(move || run(&queue, &left))?;
-        Ok(Self { jobs, n_queued })
+            .spawn(move || run(&queue, &left, &usual))?;
+        Ok((Self { jobs, n_queued }, found))
     }
 
     /// Stores the output of a run. The receiver resolves when it is written. A failure is logged if
@@ -83,6 +112,12 @@ impl Archiver {
         kept
     }
 
+    /// Finds out how long such a run usually takes. Nothing is reported if that is not known.
+    pub(crate) fn find_usual(&self, run: BegunRun) {
+        // Without the thread, `keep` complains.
+        drop(self.jobs.send(Job::FindUsual(Box::new(run))));
+    }
+
     /// Resolves when everything queued is written.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
@@ -92,7 +127,12 @@ impl Archiver {
     }
 }
 
-fn run(queue: &mpsc::Receiver<Job>, n_queued: &AtomicUsize) {
+fn run(
+    queue: &mpsc::Receiver<Job>,
+    n_queued: &AtomicUsize,
+    usual: &async_mpsc::Sender<UsualDuration>,
+) {
+    let mut history = History::default();
     for job in queue {
         match job {
             Job::Keep(run, reply) => {
@@ -104,13 +144,61 @@ fn run(queue: &mpsc::Receiver<Job>, n_queued: &AtomicUsize) {
                     limits,
                 } = &*run;
                 let kept = archive::keep(folder, life, about, lines, *limits);
+                if kept.is_ok() {
+                    history.add(folder, about);
+                }
                 n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
                 answer(reply, kept);
+            }
+            Job::FindUsual(begun) => {
+                let BegunRun {
+                    folder,
+                    window,
+                    run,
+                    name,
+                    command,
+                } = *begun;
+                let durations = history.of(&folder);
+                if let Some(millis) = durations.usual(&name, command.as_deref()) {
+                    let found = UsualDuration {
+                        window,
+                        run,
+                        millis,
+                    };
+                    if usual.try_send(found).is_err() {
+                        tracing::debug!("too many usual durations at once");
+                    }
+                }
             }
             Job::Close(done) => {
                 // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
             }
+        }
+    }
+}
+
+/// The durations of the last folder, so that the stored runs are read once.
+#[derive(Debug, Default)]
+struct History(Option<(PathBuf, Durations)>);
+
+impl History {
+    fn of(&mut self, folder: &Path) -> &Durations {
+        let known = self.0.take().filter(|(known, _)| known == folder);
+        let (_, durations) = self.0.insert(known.unwrap_or_else(|| {
+            let durations = Durations::read(folder).unwrap_or_else(|error| {
+                tracing::warn!(%error, "could not read the stored runs");
+                Durations::default()
+            });
+            (folder.to_owned(), durations)
+        }));
+        durations
+    }
+
+    /// Adds a stored run. If the runs of its folder are not read yet, they will include it.
+    fn add(&mut self, folder: &Path, run: &RunInfo) {
+        if let Some((_, durations)) = self.0.as_mut().filter(|(known, _)| known == folder) {
+            durations.add(run);
         }
     }
 }

@@ -25,7 +25,7 @@ use std::thread;
 
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use archiver::{Archiver, KeptRun};
+pub(crate) use archiver::{Archiver, BegunRun, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
 pub(crate) use live::Live;
 pub(crate) use read_marks::ReadMarks;

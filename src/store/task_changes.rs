@@ -64,7 +64,7 @@ impl TaskChanges {
 
 fn listed(task: &BoardTask) -> LsTask {
     let fields = TaskFields::from(&*task.task);
-    LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms)
+    LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms).with_usual(task.usual_ms)
 }
 
 #[cfg(test)]
@@ -79,6 +79,7 @@ mod tests {
                 task: Arc::clone(&task),
                 waiting_for: None,
                 stalled_ms: None,
+                usual_ms: None,
             };
             (task.window, board_task)
         });

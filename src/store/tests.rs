@@ -8,8 +8,8 @@ use super::*;
 use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
 use crate::feed::{FeedFiles, feed_files, load_saved, recover, store_consumer};
-use crate::model::Body;
 use crate::model::test_notation::{notice, number, snapshot};
+use crate::model::{Body, WindowId};
 use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -479,9 +479,41 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
 }
 
 #[tokio::test]
+async fn usual_durations_include_runs_that_were_stored_before_and_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |number: u32| {
+        let mut run = kept_run(dir.path(), number, 1);
+        run.about.started_at = Some(1000);
+        run.about.ended_at = Some(1000 + i64::from(number) * 100);
+        run.about.exit_code = Some(0);
+        run
+    };
+    let begun = |number: u32, name: &str| BegunRun {
+        folder: dir.path().to_owned(),
+        window: WindowId(1),
+        run: Some(number),
+        name: name.to_owned(),
+        command: None,
+    };
+    let (archiver, _usual) = Archiver::start().unwrap();
+    archiver.keep(run(1)).await.unwrap().unwrap();
+    let (archiver, mut usual) = Archiver::start().unwrap();
+    archiver.find_usual(begun(2, "api"));
+    archiver.keep(run(2)).await.unwrap().unwrap();
+    archiver.find_usual(begun(3, "other"));
+    archiver.find_usual(begun(3, "api"));
+    let expected = UsualDuration {
+        window: WindowId(1),
+        run: Some(3),
+        millis: 200,
+    };
+    assert_eq!(usual.recv().await, Some(expected));
+}
+
+#[tokio::test]
 async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
     let dir = tempfile::tempdir().unwrap();
-    let archiver = Archiver::start().unwrap();
+    let (archiver, _usual) = Archiver::start().unwrap();
     archiver
         .keep(kept_run(dir.path(), 1, 5))
         .await

@@ -22,6 +22,11 @@ pub struct LsTask {
     /// configuration says and no evidence says whether it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_ms: Option<u64>,
+    /// How long its present run usually takes, in milliseconds: the median of its last runs that
+    /// ended with code 0. Absent where it has ended, where fewer than two such runs are known, and
+    /// without a daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual_ms: Option<Millis>,
     /// The restart that it waits for. Absent: it waits for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_restart: Option<NextRestart>,
@@ -57,7 +62,14 @@ impl LsTask {
             waiting_for,
             stalled_ms,
             next_restart: None,
+            usual_ms: None,
         }
+    }
+
+    /// Returns the task with how long its run usually takes.
+    #[must_use]
+    pub fn with_usual(self, usual_ms: Option<Millis>) -> Self {
+        Self { usual_ms, ..self }
     }
 }
 

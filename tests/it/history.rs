@@ -18,6 +18,42 @@ fn n_stored(world: &World) -> usize {
 }
 
 #[test]
+fn a_running_task_shows_how_long_it_usually_takes() {
+    let world = World::new();
+    let line = "[ ! -e hold ] || exec sleep 1000";
+    let usual = |world: &World| parsed(world, &["ls", "--json"])["tasks"][0]["usualMs"].clone();
+    for n in 1..=2 {
+        let window = world.run("tests", line);
+        assert_eq!(usual(&world), Value::Null);
+        world.until_ended(&window);
+        world.until_true("the run is stored", || n_stored(&world) == n);
+    }
+    std::fs::write(world.project().join("hold"), "").unwrap();
+    world.run("tests", line);
+    let expected = parsed(&world, &["stats", "--json"])[0]["usualMs"].clone();
+    world.until_true("it is known", || usual(&world) == expected);
+    let table = world.task(["ls"]);
+    assert!(
+        table
+            .ok()
+            .starts_with("ID  NAME   STATE    CODE  RUN  AGE  USUALLY  "),
+        "{table}"
+    );
+    // The next daemon finds it out too.
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(
+        usual(&world),
+        Value::Null,
+        "a look at the screens knows no history"
+    );
+    world.daemon();
+    world.until_true("it is known again", || usual(&world) == expected);
+    // Another command under the same name is another task.
+    world.run("tests", "exec sleep 1000");
+    assert_eq!(usual(&world), Value::Null);
+}
+
+#[test]
 fn stored_runs_are_listed_and_counted() {
     let world = World::new();
     let mut window = String::new();

@@ -2,10 +2,10 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 
 use super::{FAINT, put, row, style_of};
-use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, last_line};
+use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, last_line, progress_of};
 use crate::panel::layout::Layout;
 use crate::panel::state::{Scope, State, Usage};
 use crate::terminal::columns_of;
@@ -23,6 +23,9 @@ const WIDE: usize = 120;
 /// The header of the sessions.
 const SESSION: &str = "SESSION";
 
+/// From this percentage of its usual duration on a run is late.
+const LATE: u64 = 150;
+
 /// The space between two columns.
 const GAP: usize = 1;
 
@@ -33,6 +36,7 @@ struct Columns {
     name: usize,
     run: usize,
     age: usize,
+    progress: usize,
     cpu: usize,
     memory: usize,
     command: usize,
@@ -41,8 +45,9 @@ struct Columns {
 
 impl Columns {
     /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
-    /// where there is only one, and `longest_name` that of the widest name.
-    fn of(width: usize, longest_session: usize, longest_name: usize) -> Self {
+    /// where there is only one, and `longest_name` that of the widest name. `has_progress` says whether
+    /// a usual duration is known.
+    fn of(width: usize, longest_session: usize, longest_name: usize, has_progress: bool) -> Self {
         let is_medium = width >= MEDIUM;
         let most = match width {
             WIDE.. => 30,
@@ -62,6 +67,7 @@ impl Columns {
             name: longest_name.clamp(4, most),
             run: if_medium(3),
             age: 3,
+            progress: if is_medium && has_progress { 4 } else { 0 },
             cpu: if_medium(4),
             memory: if_medium(4),
             command: 0,
@@ -84,22 +90,25 @@ impl Columns {
         columns
     }
 
-    fn fixed(&self) -> [usize; 7] {
+    fn fixed(&self) -> [usize; 8] {
         [
             self.label,
             self.session,
             self.name,
             self.run,
             self.age,
+            self.progress,
             self.cpu,
             self.memory,
         ]
     }
 
     /// Draws cells, in the order of the columns, from the second column of the area on.
-    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 9]) {
+    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 10]) {
         let widths = self.fixed().into_iter().chain([self.command, self.last]);
-        let is_number = [false, false, false, true, true, true, true, false, false];
+        let is_number = [
+            false, false, false, true, true, true, true, true, false, false,
+        ];
         let mut x = 1;
         for ((width, (text, style)), is_number) in widths.zip(cells).zip(is_number) {
             if width == 0 {
@@ -131,7 +140,15 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
         }
     };
     let width = usize::from(layout.list.width);
-    let columns = Columns::of(width, longest_session, longest);
+    let has_progress = |row: &Row| match row {
+        Row::Task(task) => state
+            .board
+            .get(task)
+            .is_some_and(|task| task.usual_ms.is_some()),
+        Row::Session(_) => false,
+    };
+    let has_progress = visible.iter().any(has_progress);
+    let columns = Columns::of(width, longest_session, longest, has_progress);
     if state.trouble.is_none() {
         let names = [
             "",
@@ -139,6 +156,7 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
             "NAME",
             "RUN",
             "AGE",
+            "PROG",
             "CPU",
             "MEM",
             "COMMAND",
@@ -259,6 +277,11 @@ fn task(
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
     let command = task.current_command.as_deref().unwrap_or_default();
+    let progress = progress_of(listed, state.now);
+    let progress_style = match progress {
+        Some(LATE..) => style.fg(Color::Yellow),
+        Some(_) | None => style,
+    };
     let last_style = match group {
         Group::Ask => style_of(group),
         Group::Failed | Group::Stalled | Group::Done | Group::Running => style,
@@ -272,12 +295,18 @@ fn task(
             (&task.window_name, style),
             (&run, FAINT),
             (&age_of(listed, state.now), style),
+            (&progress.map_or_else(String::new, percent), progress_style),
             (&cpu, style),
             (&memory, style),
             (command, FAINT),
             (&last_line(listed), last_style),
         ],
     );
+}
+
+/// Returns a percentage in at most four columns.
+fn percent(percent: u64) -> String {
+    format!("{}%", percent.min(999))
 }
 
 /// Returns a size in at most four columns.

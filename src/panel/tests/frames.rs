@@ -164,6 +164,34 @@ fn no_size_is_too_small_and_no_text_too_hostile() {
 }
 
 #[test]
+fn a_run_shows_how_much_of_its_usual_duration_has_passed() {
+    let task = LsTask::new(running(12, "build"), None, None).with_usual(Some(40_000));
+    let late = LsTask::new(running(90, "test"), None, None).with_usual(Some(60_000));
+    let unknown = listed(running(5, "server"));
+    let tasks = vec![task, late, unknown];
+    let shown = frame(&state_with((80, 24), tasks.clone()));
+    let rows: Vec<&str> = shown.lines().skip(1).take(4).collect();
+    assert_eq!(
+        rows.iter().map(|row| &row[..36]).collect::<Vec<_>>(),
+        [
+            "         NAME   RUN AGE PROG  CPU  M",
+            ">RUNNING server   1  5s             ",
+            " RUNNING build    1 12s  30%        ",
+            " RUNNING test     1  1m 150%        ",
+        ]
+    );
+    let mut state = state_with((80, 24), tasks);
+    press(&mut state, "j");
+    assert!(frame(&state).contains("build · run 1 · @12 · usually 40s"));
+    let backend = terminal(&state);
+    assert_eq!(backend.buffer()[(25, 4)].fg, Color::Yellow);
+    // On a narrow terminal the last line needs the room.
+    let mut narrow = state;
+    narrow.on_size((40, 10));
+    assert!(!frame(&narrow).contains('%'));
+}
+
+#[test]
 fn all_sessions_at_three_sizes() {
     for (size, expected) in [
         ((40, 10), include_str!("frames/all-40x10.txt")),
