@@ -40,7 +40,7 @@ fn write_all(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn program() -> Command {
+pub(super) fn program() -> Command {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     program

@@ -29,6 +29,8 @@ mod output;
 #[cfg(feature = "panel")]
 mod panel;
 mod prune_state;
+#[cfg(test)]
+mod reference;
 mod replay;
 mod run;
 mod runs;
