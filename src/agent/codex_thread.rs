@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use super::app_server::{AppServer, AppServerError};
 use super::conversation::Conversation;
 use super::outbox::Batch;
-use super::whole_message;
+
 use crate::files;
-use crate::model::Seq;
+use crate::model::{Seq, with_causes};
 use crate::paths::Env;
 
 /// How many of a thread's last turns are searched for a message.
@@ -164,7 +164,7 @@ impl CodexThread {
                 Ok(_) => Reachable::Yes,
                 Err(error) => Reachable::No(format!("the thread's file cannot be read: {error}")),
             },
-            Err(error) => Reachable::No(whole_message(&error)),
+            Err(error) => Reachable::No(with_causes(&error)),
         }
     }
 

@@ -18,7 +18,6 @@ mod progress;
 mod setup;
 mod stdio;
 
-use std::error::Error;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -30,17 +29,6 @@ pub(crate) use stdio::{ServeError, ServeOptions, serve};
 
 use crate::clock;
 use crate::model::Millis;
-
-/// Returns an error with its causes, in one line.
-fn whole_message(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
 
 /// Resolves at this time, in milliseconds since 1970; at once without one.
 async fn until(at: Option<Millis>) {

@@ -213,14 +213,15 @@ impl Setup {
         self.install.iter().try_for_each(|words| run(words))
     }
 
-    /// Runs the client's commands and removes the files. What is not there needs no removing.
+    /// Runs the client's commands and removes the files. Returns whether there were any; without
+    /// any, no command runs.
     ///
     /// # Errors
     ///
     /// When a file cannot be removed or a command fails.
-    pub(crate) fn remove(&self) -> Result<(), SetupError> {
+    pub(crate) fn remove(&self) -> Result<bool, SetupError> {
         if !self.paths().iter().any(|path| path.exists()) {
-            return Ok(());
+            return Ok(false);
         }
         self.remove.iter().try_for_each(|words| run(words))?;
         for path in self.paths() {
@@ -240,7 +241,7 @@ impl Setup {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -318,8 +319,8 @@ mod tests {
                 setup.install().unwrap();
                 assert!(setup.paths().iter().all(|path| path.exists()));
             }
-            for _ in 0..2 {
-                setup.remove().unwrap();
+            for is_there in [true, false] {
+                assert_eq!(setup.remove().unwrap(), is_there);
                 assert!(!setup.paths().iter().any(|path| path.exists()));
             }
             assert_eq!(setup.folder.exists(), !setup.owns_folder);

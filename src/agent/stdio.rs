@@ -13,9 +13,9 @@ use tokio::task::LocalSet;
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
 use super::outbox::{Batch, Budget, Next, Outbox};
-use super::{until, whole_message};
+use super::until;
 use crate::clock;
-use crate::model::Seq;
+use crate::model::{Seq, with_causes};
 use crate::ops::{self, OpsError, Session, SessionChoice};
 use crate::wire::{FollowUpOptions, Kind, LevelName, Message};
 
@@ -196,7 +196,7 @@ impl Lanes {
         self.local.spawn_local(async move {
             let (to, replies) = (lane.to.clone(), lane.replies.clone());
             if let Err(error) = lane.run(&choice, &conversation, kinds, max).await {
-                let why = whole_message(&error);
+                let why = with_causes(&error);
                 drop(replies.send(Reply::Failed { to, why }).await);
             }
         });

@@ -867,8 +867,9 @@ mod tests {
         assert_eq!(ms("1.5"), Some(1500));
         assert_eq!(ms(".5s"), Some(500));
         assert_eq!(ms("1m30s"), Some(90_000));
+        assert_eq!(ms("2d"), Some(172_800_000));
         for wrong in [
-            "", "0s", "1h30", "s", "0", "-1s", "1d", "1e9s", "1 s", "nan",
+            "", "0s", "1h30", "s", "0", "-1s", "1.5d", "1e9s", "1 s", "nan",
         ] {
             assert_eq!(ms(wrong), None, "{wrong:?}");
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::text;
+use crate::model::{text, with_causes};
 use crate::ops::{ErrorKind, OpsError};
 
 /// How a command ends early. Exit codes are API: never reuse one.
@@ -90,14 +90,7 @@ impl Failure {
 
     /// Returns an error with all its causes.
     pub(crate) fn of(kind: Kind, what: impl Into<String>, error: &dyn std::error::Error) -> Self {
-        let mut why = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            why.push_str(": ");
-            why.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self::new(kind, what, why)
+        Self::new(kind, what, with_causes(error))
     }
 
     /// A use case that failed.

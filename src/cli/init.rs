@@ -9,6 +9,9 @@ use crate::ops::{ShellSetup, ShellSetupError, UserProgram, lookup};
 
 const WHAT: &str = "init";
 
+/// What is printed in front of a file that was to be removed and is not there.
+const NOTHING: &str = "nothing to remove:";
+
 /// The maximum length of a path, in characters.
 const MAX_CHARS: usize = 4096;
 
@@ -27,16 +30,16 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
     let setup = Setup::of(client, &lookup).map_err(failure)?;
     let paths: Vec<_> = setup.paths();
     let paths = paths.iter().map(|path| path.display().to_string());
-    let (file_verb, command_verb, commands) = match (args.write, args.remove) {
-        (true, _) => ("wrote", "ran", setup.install_commands()),
-        (false, true) => ("removed", "ran", setup.remove_commands()),
-        (false, false) => ("would write", "would run", setup.install_commands()),
-    };
-    if args.write {
+    let (file_verb, command_verb, commands) = if args.write {
         setup.install().map_err(failure)?;
-    } else if args.remove {
-        setup.remove().map_err(failure)?;
-    }
+        ("wrote", "ran", setup.install_commands())
+    } else if !args.remove {
+        ("would write", "would run", setup.install_commands())
+    } else if setup.remove().map_err(failure)? {
+        ("removed", "ran", setup.remove_commands())
+    } else {
+        (NOTHING, "", Vec::new())
+    };
     let files = paths.map(|path| format!("{file_verb} {path}"));
     let commands = commands
         .into_iter()
@@ -76,7 +79,7 @@ fn set_up_program(args: &Init, program: UserProgram, name: &str) -> Result<(), F
         let done = if setup.remove().map_err(shell_failure)? {
             "removed from"
         } else {
-            "is not there:"
+            NOTHING
         };
         output::line(&format!("{done} {path}"))?;
     } else {

@@ -4,14 +4,27 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Parses a duration: numbers with the units `ms`, `s`, `m` and `h`, the largest unit first, such
-/// as `500ms`, `1.5m` or `1m30s`. `None` when it is not a duration, or too long.
+/// The seconds of a day.
+const DAY: u64 = 24 * 3600;
+
+/// Parses a duration: numbers with the units `ms`, `s`, `m`, `h` and `d`, the largest unit first,
+/// such as `500ms`, `1.5m`, `1m30s` or `30d`. A number of days is whole. `None` when it is not a
+/// duration, or too long.
 #[must_use]
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
     if !text.chars().all(is_plain) {
         return None;
+    }
+    if let Some((days, rest)) = text.split_once('d') {
+        let days = Some(days).filter(|days| days.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let days: u64 = days.parse().ok()?;
+        let rest = match rest {
+            "" => Duration::ZERO,
+            rest => parse_duration(rest).filter(|_| !rest.contains('d'))?,
+        };
+        return Duration::from_secs(days.checked_mul(DAY)?).checked_add(rest);
     }
     let duration: SignedDuration = match text.strip_prefix('.') {
         Some(_) => format!("0{text}").parse(),
@@ -38,6 +51,9 @@ mod tests {
             ("2h", 7_200_000),
             ("168h", 604_800_000),
             ("1h30m5s250ms", 5_405_250),
+            ("0d", 0),
+            ("30d", 2_592_000_000),
+            ("1d12h", 129_600_000),
         ] {
             assert_eq!(ms(text), Some(expected), "{text}");
         }
@@ -49,7 +65,11 @@ mod tests {
             "-1s",
             "1s ago",
             "1 s",
-            "1d",
+            "1.5d",
+            "d",
+            "1h1d",
+            "1d1d",
+            "99999999999999999999d",
             "1e9s",
             "nan",
             "30s1m",

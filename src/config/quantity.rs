@@ -1,8 +1,4 @@
-//! Sizes and long times in the configuration.
-
-use std::time::Duration;
-
-use super::parse_duration;
+//! Sizes in the configuration.
 
 /// Parses a size: a whole number with the unit `KiB`, `MiB`, `GiB` or `TiB`. Returns it in bytes;
 /// `None` when it is not a size, or too large.
@@ -12,18 +8,6 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
         .iter()
         .find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)))?;
     whole_number(number)?.checked_mul(1 << bits)
-}
-
-/// Parses a time: a whole number of days such as `30d`, or a duration such as `12h`. `None` when it
-/// is neither, or too long.
-pub(super) fn parse_days(text: &str) -> Option<Duration> {
-    match text.strip_suffix('d') {
-        Some(days) => {
-            let seconds = whole_number(days)?.checked_mul(24 * 3600)?;
-            Some(Duration::from_secs(seconds))
-        }
-        None => parse_duration(text),
-    }
 }
 
 fn whole_number(text: &str) -> Option<u64> {
@@ -51,23 +35,6 @@ mod tests {
             ("99999999999TiB", None),
         ] {
             assert_eq!(parse_size(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn long_times_may_be_days() {
-        let hours = |n: u64| Some(Duration::from_secs(3600 * n));
-        for (text, expected) in [
-            ("30d", hours(720)),
-            ("0d", hours(0)),
-            ("12h", hours(12)),
-            ("1.5d", None),
-            ("d", None),
-            ("30", None),
-            ("-1d", None),
-            ("99999999999999999999d", None),
-        ] {
-            assert_eq!(parse_days(text), expected, "{text}");
         }
     }
 }

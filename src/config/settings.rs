@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
-use super::quantity::{parse_days, parse_size};
+use super::quantity::parse_size;
 use super::sinks::{SinkConfig, sinks as read_sinks};
 use super::value::{list, number, text, words, wrong};
 use crate::model::environment::is_name_pattern;
@@ -277,7 +277,7 @@ fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
 fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     text(from, "a duration like \"1h\"", |text| {
         duration(text, Duration::ZERO..=MOST_CLEAN_AFTER)
-            .ok_or_else(|| wrong(text, "is not a duration like 1h or 0s, up to 8760h"))
+            .ok_or_else(|| wrong(text, "is not a duration like 1h, 7d or 0s, up to 365d"))
     })
 }
 
@@ -291,16 +291,14 @@ fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 
 fn keep_age<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     text(from, "a time like \"30d\"", |text| {
-        parse_days(text)
-            .filter(|time| (LEAST_KEEP_AGE..=MOST_KEEP_AGE).contains(time))
+        duration(text, LEAST_KEEP_AGE..=MOST_KEEP_AGE)
             .ok_or_else(|| wrong(text, "is not a time like 30d or 12h, from 1m to 3650d"))
     })
 }
 
 fn keep_for_consumers<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     text(from, "a time like \"7d\"", |text| {
-        parse_days(text)
-            .filter(|time| *time <= MOST_KEEP_AGE)
+        duration(text, Duration::ZERO..=MOST_KEEP_AGE)
             .ok_or_else(|| wrong(text, "is not a time like 7d or 12h, up to 3650d"))
     })
 }
@@ -360,6 +358,7 @@ mod tests {
         let after = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.clean_after);
         assert_eq!(after("").unwrap(), Duration::from_secs(3600));
         assert_eq!(after("clean-after = '0s'").unwrap(), Duration::ZERO);
+        assert_eq!(after("clean-after = '7d'").unwrap(), 7 * DAY);
         let error = after("clean-after = 'soon'").unwrap_err();
         assert!(error.to_string().contains("clean-after"), "{error}");
     }

@@ -13,7 +13,7 @@ use super::run_archiver::RunArchiver;
 use super::session_link::{LinkLook, SessionLink};
 use super::task_output::{read_task_log, search_task};
 use super::{Options, launches, stale_sessions, typing};
-use crate::model::{PaneId, StatusCounts, Task, WindowId};
+use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
@@ -354,15 +354,4 @@ fn is_settled(output: &PaneOutput, task: &Task) -> bool {
 
 fn text(error: TmuxError) -> String {
     error.to_string()
-}
-
-/// Returns an error with its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -1,9 +1,7 @@
 //! What a call is answered: text for a model, and what to do next where something failed.
 
-use std::error::Error;
-
 use crate::client::ClientError;
-use crate::model::text;
+use crate::model::{text, with_causes};
 use crate::ops::{ErrorKind, OpsError};
 use crate::wire::RefusalKind;
 
@@ -68,14 +66,7 @@ impl From<BadArguments> for Answer {
 
 impl From<OpsError> for Answer {
     fn from(error: OpsError) -> Self {
-        let mut why = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            why.push_str(": ");
-            why.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self::refused(&why, hint(&error).as_deref())
+        Self::refused(&with_causes(&error), hint(&error).as_deref())
     }
 }
 

@@ -4,6 +4,7 @@
 //! are defined in [`crate::wire`], so these types are free to change.
 
 mod bookmark;
+mod causes;
 pub mod environment;
 mod event;
 mod find_task;
@@ -22,6 +23,7 @@ pub mod text;
 mod tty;
 
 pub use bookmark::Bookmark;
+pub use causes::with_causes;
 pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};

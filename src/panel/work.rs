@@ -1,13 +1,12 @@
 //! Performs effects with the use cases.
 
-use std::error::Error;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::effect::{Effect, Report};
-use crate::model::text;
+use crate::model::{text, with_causes};
 use crate::ops::{self, Attachment, Caller, LaunchWait, OpsError, RunOptions, Session};
 
 /// How long daemon and tmux may take to answer.
@@ -120,13 +119,7 @@ async fn limited<T>(work: impl Future<Output = T>) -> Option<T> {
 
 /// Returns an error with its causes and what to do about it, as one line.
 pub(super) fn text_of(error: &OpsError) -> String {
-    let mut why = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        why.push_str(": ");
-        why.push_str(&error.to_string());
-        cause = error.source();
-    }
+    let mut why = with_causes(error);
     if let Some(hint) = error.hint() {
         why.push_str("; ");
         why.push_str(&hint);

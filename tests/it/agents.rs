@@ -456,8 +456,14 @@ fn an_adapter_is_shown_then_written_then_removed() {
             .unwrap()
             .contains("tmux-task agent opencode")
     );
-    world.task(["init", "opencode", "--remove"]).ok();
+    let removed = world.task(["init", "opencode", "--remove"]);
+    assert_eq!(removed.ok(), format!("removed {}\n", path.display()));
     assert!(!path.exists());
+    let again = world.task(["init", "opencode", "--remove"]);
+    assert_eq!(
+        again.ok(),
+        format!("nothing to remove: {}\n", path.display())
+    );
     let shown = world.task(["init", "codex"]);
     let path = world.path("xdg/tmux-task/adapters/codex/enabled");
     let written = format!("would write {}\n", path.display());

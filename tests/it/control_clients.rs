@@ -26,17 +26,10 @@ impl SlowAttach {
             begun: world.path("begun"),
             go: world.path("go"),
         };
-        let (source, library) = (world.path("attach.c"), world.path("attach.so"));
         let program = SOURCE
             .replace("BEGUN", &format!("{:?}", slow.begun))
             .replace("GO", &format!("{:?}", slow.go));
-        fs::write(&source, program).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .arg("-ldl");
-        Output::of(compiler).ok();
+        let library = world.library("attach", &program);
         fs::create_dir(world.path("slow")).unwrap();
         let tmux = Output::of(shell("command -v tmux"));
         let (enabled, library) = (slow.enabled.display(), library.display());

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -252,15 +251,7 @@ impl Clock {
     fn new(world: &mut World) -> Self {
         let offset = world.path("clock");
         fs::write(&offset, "0").unwrap();
-        let (source, library) = (world.path("clock.c"), world.path("clock.so"));
-        let program = CLOCK.replace("OFFSET", &format!("{offset:?}"));
-        fs::write(&source, program).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .arg("-ldl");
-        Output::of(compiler).ok();
+        let library = world.library("clock", &CLOCK.replace("OFFSET", &format!("{offset:?}")));
         world.set("LD_PRELOAD", library.to_str().unwrap());
         Self { offset }
     }

@@ -113,7 +113,7 @@ fn a_shell_is_set_up_and_the_file_is_as_it_was_afterwards() {
     assert_eq!(removed.ok(), format!("removed from {path}\n"));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), own);
     let removed = world.task(["init", "bash", "--remove"]);
-    assert_eq!(removed.ok(), format!("is not there: {path}\n"));
+    assert_eq!(removed.ok(), format!("nothing to remove: {path}\n"));
     // Where there is no file yet.
     for shell in ["fish", "zsh"] {
         let written = world.task(["init", shell, "--write"]);

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, StatVfs, access, statvfs};
 
-use super::{Finding, cause};
+use super::Finding;
 use crate::files;
+use crate::model::with_causes;
 use crate::paths::PathsError;
 
 /// With less space left, a feed of the usual size may not fit.
@@ -23,11 +24,15 @@ pub(super) fn examine(
     let path = match path {
         Ok(path) => path,
         Err(error) => {
-            return Finding::BadFolder { why: cause(&error) };
+            return Finding::BadFolder {
+                why: with_causes(&error),
+            };
         }
     };
     if let Err(error) = is_fine() {
-        return Finding::BadFolder { why: cause(&error) };
+        return Finding::BadFolder {
+            why: with_causes(&error),
+        };
     }
     let Some((nearest, _)) = files::nearest_folder(&path) else {
         return read_only(&path, &io::ErrorKind::NotFound.into());

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Check, Finding, OnPath, Subject, cause, folders, lookup, on_disk};
+use super::{Check, Finding, OnPath, Subject, folders, lookup, on_disk};
 use crate::config::{self, ConfigFile};
+use crate::model::with_causes;
 use crate::paths::{self, Env};
 
 /// What Yama allows processes to see of others; missing where the kernel has no Yama.
@@ -111,7 +112,9 @@ fn examine_configuration() -> Finding {
             let path = path.filter(|path| path.exists());
             Finding::Configuration(path.map(ToOwned::to_owned))
         }
-        Err(error) => Finding::BadConfiguration { why: cause(&error) },
+        Err(error) => Finding::BadConfiguration {
+            why: with_causes(&error),
+        },
     }
 }
 
@@ -130,7 +133,9 @@ async fn examine_desktop() -> Finding {
 async fn examine_notifier() -> Finding {
     match crate::notice::notifier().await {
         Ok(service) => Finding::Desktop { service },
-        Err(error) => Finding::NoDesktop { why: cause(&error) },
+        Err(error) => Finding::NoDesktop {
+            why: with_causes(&error),
+        },
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) use finding::{Check, EndsWith, Finding, OnPath, Severity, Subject, Su
 use super::error::{ErrorKind, OpsError};
 use super::lookup;
 use super::session::{Session, SessionChoice};
+use crate::model::with_causes;
 use crate::tmux::Server;
 
 /// How long a check may take. All checks together take little longer than the slowest.
@@ -46,7 +47,7 @@ pub(crate) async fn examine(choice: &SessionChoice) -> Result<Vec<Check>, OpsErr
     let mut checks = machine.before_tmux;
     checks.extend(of_tmux);
     if let Err(error) = server {
-        let why = cause(&error);
+        let why = with_causes(&error);
         checks.push(Finding::ServerRefuses { why }.of(Subject::Server));
     }
     checks.extend(machine.after_tmux);
@@ -70,16 +71,4 @@ async fn on_disk(check: impl FnOnce() -> Finding + Send + 'static) -> Finding {
             why: error.to_string(),
         },
     }
-}
-
-/// Returns an error with its causes, in one line.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::{Check, Finding, LIMIT, Subject, cause, login, within};
+use super::{Check, Finding, LIMIT, Subject, login, within};
 use crate::client::{Client, ClientError};
 use crate::clock;
 use crate::daemon;
-use crate::model::SessionId;
+use crate::model::{SessionId, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
 use crate::ops::session::{Session, is_autostart_forbidden};
@@ -36,7 +36,7 @@ pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
     let mut session = match session {
         Ok(session) => session,
         Err(error) => {
-            let why = cause(&error);
+            let why = with_causes(&error);
             let mut checks = vec![Finding::SessionUnknown { why }.of(Subject::Session)];
             let survives = login::examine(None, None).await;
             checks.extend(survives.into_iter().map(|f| f.of(Subject::Logout)));
@@ -100,7 +100,11 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
     let mut client = match within(LIMIT, Client::connect(&path)).await {
         Ok(Ok(client)) => client,
         Ok(Err(ClientError::NoDaemon)) => return absent(without_daemon(session, exists)),
-        Ok(Err(error)) => return absent(Finding::DaemonRefuses { why: cause(&error) }),
+        Ok(Err(error)) => {
+            return absent(Finding::DaemonRefuses {
+                why: with_causes(&error),
+            });
+        }
         Err(_) => {
             return absent(Finding::DaemonSilent {
                 pid: None,
@@ -129,7 +133,12 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
             }
             // It ended when it was asked.
             Ok(Err(ClientError::Left)) => (vec![without_daemon(session, exists)], false),
-            Ok(Err(error)) => (vec![Finding::DaemonRefuses { why: cause(&error) }], false),
+            Ok(Err(error)) => (
+                vec![Finding::DaemonRefuses {
+                    why: with_causes(&error),
+                }],
+                false,
+            ),
         }
     };
     Supervisor {
@@ -189,7 +198,11 @@ async fn examine_consumers(session: &Session) -> Vec<Finding> {
     let list = match within(LIMIT, list_consumers(session)).await {
         Err(finding) => return vec![finding],
         Ok(Err(OpsError::NoFeed(_))) => return Vec::new(),
-        Ok(Err(error)) => return vec![Finding::BadConsumers { why: cause(&error) }],
+        Ok(Err(error)) => {
+            return vec![Finding::BadConsumers {
+                why: with_causes(&error),
+            }];
+        }
         Ok(Ok(list)) => list,
     };
     let now = clock::now().wall;

@@ -1,6 +1,7 @@
 //! The tmux program and its server.
 
-use super::{Check, Finding, LIMIT, Subject, cause, within};
+use super::{Check, Finding, LIMIT, Subject, within};
+use crate::model::with_causes;
 use crate::process;
 use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};
 
@@ -44,7 +45,7 @@ async fn examine_program(server: &Server) -> Finding {
         Err(finding) => finding,
         Ok(Err(error)) => Finding::TmuxMissing {
             program,
-            why: cause(&error),
+            why: with_causes(&error),
         },
         Ok(Ok(version)) if !version.is_known() => Finding::NotTmux { program },
         Ok(Ok(version)) if !version.is_supported() => Finding::TmuxTooOld {
@@ -87,7 +88,9 @@ async fn examine_server(server: &Server) -> Finding {
         Ok(Err(error)) if error.is_missing() => Finding::NoServer {
             socket: server.socket().to_owned(),
         },
-        Ok(Err(error)) => Finding::ServerRefuses { why: cause(&error) },
+        Ok(Err(error)) => Finding::ServerRefuses {
+            why: with_causes(&error),
+        },
     }
 }
 

@@ -198,6 +198,20 @@ impl World {
         path
     }
 
+    /// Compiles a C library that `LD_PRELOAD` can load.
+    pub(crate) fn library(&self, name: &str, source: &str) -> PathBuf {
+        let path = self.path(name).with_extension("c");
+        fs::write(&path, source).unwrap();
+        let library = path.with_extension("so");
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &path])
+            .arg("-ldl");
+        Output::of(compiler).ok();
+        library
+    }
+
     /// Creates a gate for tasks to wait at.
     pub(crate) fn gate(&self, name: &str) -> Gate {
         let path = self.path(name);
