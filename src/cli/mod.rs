@@ -44,6 +44,8 @@ mod until;
 mod wait;
 
 use std::ffi::OsString;
+use std::future::ready;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -111,43 +113,55 @@ async fn command(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-async fn dispatch(context: &Context, command: Command) -> Result<(), Failure> {
+/// Returns the execution of a command. Each is made in a function of its own: the stack of one that
+/// makes them all has room for all of them, two megabytes without optimisation.
+fn dispatch(context: &Context, command: Command) -> Execution<'_> {
     match command {
-        Command::Run(args) => run::run(context, args).await,
-        Command::Restart(args) => run::restart(context, args).await,
-        Command::Daemon(args) => daemon::run(context, args).await,
-        Command::Feed(args) => feed::run(context, args).await,
-        Command::Consumer(args) => consumer::run(context, args).await,
-        Command::Ls(args) => ls::run(context, args).await,
-        Command::Logs(args) => logs::run(context, args).await,
-        Command::Stats(args) => runs::stats(context, &args).await,
-        Command::Search(args) => search::run(context, args).await,
-        Command::Wait(args) => wait::wait(context, args).await,
-        Command::Signal(args) => wait::signal(context, args).await,
-        Command::Explain(args) => explain::run(context, args).await,
-        Command::Send(args) => send::run(context, args).await,
-        Command::Kill(args) => kill::kill(context, args).await,
-        Command::KillAll(args) => kill::kill_all(context, args).await,
-        Command::Prune(args) => kill::prune(context, args).await,
-        Command::Status(args) => status::run(context, args).await,
-        Command::Config(args) => config::run(context, &args),
-        Command::Doctor(args) => doctor::run(context, args).await,
-        Command::Attach(args) => attach::run(context, args).await,
+        Command::Run(args) => boxed(move || run::run(context, args)),
+        Command::Restart(args) => boxed(move || run::restart(context, args)),
+        Command::Daemon(args) => boxed(move || daemon::run(context, args)),
+        Command::Feed(args) => boxed(move || feed::run(context, args)),
+        Command::Consumer(args) => boxed(move || consumer::run(context, args)),
+        Command::Ls(args) => boxed(move || ls::run(context, args)),
+        Command::Logs(args) => boxed(move || logs::run(context, args)),
+        Command::Stats(args) => boxed(move || async move { runs::stats(context, &args).await }),
+        Command::Search(args) => boxed(move || search::run(context, args)),
+        Command::Wait(args) => boxed(move || wait::wait(context, args)),
+        Command::Signal(args) => boxed(move || wait::signal(context, args)),
+        Command::Explain(args) => boxed(move || explain::run(context, args)),
+        Command::Send(args) => boxed(move || send::run(context, args)),
+        Command::Kill(args) => boxed(move || kill::kill(context, args)),
+        Command::KillAll(args) => boxed(move || kill::kill_all(context, args)),
+        Command::Prune(args) => boxed(move || kill::prune(context, args)),
+        Command::Status(args) => boxed(move || status::run(context, args)),
+        Command::Config(args) => Box::pin(ready(config::run(context, &args))),
+        Command::Doctor(args) => boxed(move || doctor::run(context, args)),
+        Command::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]
-        Command::Panel(args) => panel::run(context, &args).await,
-        Command::Guide => guide::run(),
-        Command::Completions(args) => completions::run(args),
-        Command::Man(args) => man::run(&args),
-        Command::Init(args) => init::run(&args),
-        Command::Agent(args) => agent::run(context, args).await,
+        Command::Panel(args) => boxed(move || async move { panel::run(context, &args).await }),
+        Command::Guide => Box::pin(ready(guide::run())),
+        Command::Completions(args) => Box::pin(ready(completions::run(args))),
+        Command::Man(args) => Box::pin(ready(man::run(&args))),
+        Command::Init(args) => Box::pin(ready(init::run(&args))),
+        Command::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
-        Command::Mcp(args) => mcp::run(context, &args).await,
-        Command::SetEnvironment(args) => set_environment::run(args),
+        Command::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
+        Command::SetEnvironment(args) => Box::pin(ready(set_environment::run(args))),
         Command::Replay(args) => {
             context.limit.lift();
-            replay::run(&args)
+            Box::pin(ready(replay::run(&args)))
         }
     }
+}
+
+/// A command that is executed when this is awaited.
+type Execution<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
+
+fn boxed<'a, F>(make: impl FnOnce() -> F) -> Execution<'a>
+where
+    F: Future<Output = Result<(), Failure>> + 'a,
+{
+    Box::pin(make())
 }
 
 /// clap's help is printed unchanged; its errors become one line and a hint, like all others.

@@ -1,6 +1,7 @@
 //! The link's jobs: what each does with tmux.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,79 +97,90 @@ impl LinkJobs {
         }
     }
 
-    /// Runs a job.
-    pub(super) async fn perform(&mut self, job: Job) -> Done {
+    /// Runs a job. Each kind is made in a function of its own, so that the stack has room for one of
+    /// them, not for all.
+    pub(super) fn perform(&mut self, job: Job) -> Pin<Box<dyn Future<Output = Done> + '_>> {
         match job {
-            Job::Look(order) => self.look(&order).await,
+            Job::Look(order) => boxed(move || async move { self.look(&order).await }),
             Job::Read {
                 pane,
                 history,
                 is_over,
                 last_of,
                 entries,
-            } => self.read(pane, history, is_over, last_of, entries).await,
-            Job::ReadEnd(pane, rows) => {
+            } => boxed(move || self.read(pane, history, is_over, last_of, entries)),
+            Job::ReadEnd(pane, rows) => boxed(move || async move {
                 let output = self.link.read_end(pane, rows).await;
                 Done::of(
                     output
                         .map(|output| Outcome::End(Box::new(output)))
                         .map_err(text),
                 )
+            }),
+            Job::ReadLog(task, request) => {
+                boxed(move || async move { Done::of(Ok(self.read_log(&task, &request).await)) })
             }
-            Job::ReadLog(task, request) => Done::of(Ok(self.read_log(&task, &request).await)),
-            Job::ReadRecord(task) => Done::of(self.read_record(&task).await.map_err(text)),
-            Job::Search(task, pattern) => {
+            Job::ReadRecord(task) => {
+                boxed(move || async move { Done::of(self.read_record(&task).await.map_err(text)) })
+            }
+            Job::Search(task, pattern) => boxed(move || async move {
                 let mut connection = self.link.connection();
                 let found = search_task(&mut connection, &task, &pattern).await;
                 Done::of(found.map(Outcome::Matches).map_err(text))
-            }
-            Job::Drain => {
+            }),
+            Job::Drain => boxed(move || async move {
                 self.link.drain_output().await;
                 Done::of(Ok(Outcome::Drained))
-            }
-            Job::Launch(request) => {
+            }),
+            Job::Launch(request) => boxed(move || async move {
                 let paths = &self.options.paths;
                 let (window, response) = launches::run(&mut self.link, paths, *request).await;
                 Done::of(Ok(Outcome::Answered(Box::new(response), window)))
-            }
-            Job::Restart(due) => {
+            }),
+            Job::Restart(due) => boxed(move || async move {
                 let restarted = launches::restart(&mut self.link, &self.options, &due);
                 Done::of(restarted.await.map(Outcome::Restarted).map_err(text))
-            }
-            Job::ForgetEnvironments(present, gone) => {
+            }),
+            Job::ForgetEnvironments(present, gone) => boxed(move || async move {
                 let folder = self.options.paths.kept_environments();
                 tmux::forget_environments(&folder, &present, &gone);
                 Done::of(Ok(Outcome::Finished))
-            }
-            Job::Type(task, explanation, request) => {
+            }),
+            Job::Type(task, explanation, request) => boxed(move || async move {
                 let explanation = explanation.as_deref();
                 let response = typing::answer(&mut self.link, &task, explanation, request).await;
                 Done::of(Ok(Outcome::Answered(Box::new(response), None)))
+            }),
+            Job::Kill(windows) => {
+                boxed(move || async move { Done::of(Ok(self.kill(&windows).await)) })
             }
-            Job::Kill(windows) => Done::of(Ok(self.kill(&windows).await)),
-            Job::KillSession => Done::of(self.kill_session().await.map_err(text)),
-            Job::Prune(panes) => {
+            Job::KillSession => {
+                boxed(move || async move { Done::of(self.kill_session().await.map_err(text)) })
+            }
+            Job::Prune(panes) => boxed(move || async move {
                 let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
                 Done::of(pruned.map(|()| Outcome::Finished).map_err(text))
+            }),
+            Job::Cleanup => {
+                boxed(move || async move { Done::of(self.cleanup().await.map_err(text)) })
             }
-            Job::Cleanup => Done::of(self.cleanup().await.map_err(text)),
-            Job::Whereabouts => {
+            Job::Whereabouts => boxed(move || async move {
                 let whereabouts = self.link.whereabouts().await;
                 Done::of(Ok(Outcome::Whereabouts(whereabouts)))
-            }
-            Job::ForgetDeaths(record) => {
+            }),
+            Job::ForgetDeaths(record) => boxed(move || async move {
                 self.link.forget_deaths(&record).await;
                 Done::of(Ok(Outcome::Finished))
-            }
-            Job::Archive(task) => {
+            }),
+            Job::Archive(task) => boxed(move || async move {
                 self.archive(&task).await;
                 Done::of(Ok(Outcome::Finished))
-            }
-            Job::ScanOthers => {
+            }),
+            Job::ScanOthers => boxed(move || async move {
                 let notices =
                     stale_sessions::scan(&mut self.link, &self.options, &self.archiver).await;
                 Done::of(Ok(Outcome::Notices(notices)))
-            }
+            }),
         }
     }
 
@@ -350,6 +362,14 @@ impl LinkJobs {
 /// Whether no more output comes from the ended run of this pane.
 fn is_settled(output: &PaneOutput, task: &Task) -> bool {
     output.is_dead || (output.pid.is_some() && output.pid != task.pid)
+}
+
+/// Makes a future whose size is on the stack of this function only.
+fn boxed<'a, F>(make: impl FnOnce() -> F) -> Pin<Box<dyn Future<Output = Done> + 'a>>
+where
+    F: Future<Output = Done> + 'a,
+{
+    Box::pin(make())
 }
 
 fn text(error: TmuxError) -> String {
