@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::consumers::{acknowledge, consume, until_live};
 use crate::renames::n_daemons;
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, events, parse_lines, story};
+use crate::support::{Output, World, all_told, events, parse_lines, repeated, story};
 
 /// The daemon's log.
 fn log(world: &World) -> String {
@@ -383,7 +383,7 @@ fn of_two_daemons_that_start_in_the_same_instant_one_remains() {
     world.run("on", "exec sleep 1000");
     let before = world.until_deliveries(1);
     world.look();
-    for _ in 0..50 {
+    for _ in 0..repeated(10) {
         world.kill_daemon();
         let both = [(); 2].map(|()| world.start(["daemon", "--detach"]));
         let codes = both.map(|mut one| one.wait());

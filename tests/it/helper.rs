@@ -1,7 +1,7 @@
 //! The helper that agents call, with the program on `PATH` and with tmux alone.
 
 use crate::runs::codes;
-use crate::support::{Output, World, event, events, story, window_of};
+use crate::support::{Output, World, event, events, repeated, story, window_of};
 
 /// Runs the helper to its end.
 #[track_caller]
@@ -73,61 +73,63 @@ fn it_refuses_names_before_it_touches_tmux() {
 }
 
 #[track_caller]
-fn check_twenty_tasks(world: &World) {
-    for n in 0..20 {
+fn check_many_tasks(world: &World) {
+    let many = repeated(6);
+    for n in 0..many {
         help(world, &[&format!("t{n}"), "--", &format!("exit {n}")]).ok();
     }
     world.until("all ends", |records| {
-        (0..20).all(|n| !codes(records, &format!("t{n}")).is_empty())
+        (0..many).all(|n| !codes(records, &format!("t{n}")).is_empty())
     });
     let records = world.finish();
-    for n in 0..20 {
+    for n in 0..many {
         assert_eq!(codes(&records, &format!("t{n}")), [(1, n)]);
     }
 }
 
 #[test]
-fn twenty_tasks_with_the_program_each_end_once() {
-    check_twenty_tasks(&with_program());
+fn many_tasks_with_the_program_each_end_once() {
+    check_many_tasks(&with_program());
 }
 
 #[test]
-fn twenty_tasks_with_tmux_alone_each_end_once() {
+fn many_tasks_with_tmux_alone_each_end_once() {
     let world = World::new();
     world.daemon();
-    check_twenty_tasks(&world);
+    check_many_tasks(&world);
 }
 
 #[track_caller]
-fn check_twenty_reruns(world: &World) {
+fn check_many_reruns(world: &World) {
     let window = window_of(help(world, &["slot", "--", "exit 0"]).ok());
     // Runs are not counted in a session that the daemon has not found yet.
     world.until("the first end", |records| {
         !codes(records, "slot").is_empty()
     });
-    for n in 1..20 {
+    let many = repeated(6);
+    for n in 1..many {
         world.until_ended(&window);
         let again = window_of(help(world, &["slot", "--", &format!("exit {n}")]).ok());
         assert_eq!(again, window);
     }
     world.until("the last end", |records| {
-        codes(records, "slot").last() == Some(&(20, 19))
+        codes(records, "slot").last() == Some(&(many, many - 1))
     });
     let records = world.finish();
-    let expected: Vec<(i64, i64)> = (0..20).map(|n| (n + 1, n)).collect();
+    let expected: Vec<(i64, i64)> = (0..many).map(|n| (n + 1, n)).collect();
     assert_eq!(codes(&records, "slot"), expected);
 }
 
 #[test]
-fn twenty_reruns_with_the_program_each_end_once() {
-    check_twenty_reruns(&with_program());
+fn many_reruns_with_the_program_each_end_once() {
+    check_many_reruns(&with_program());
 }
 
 #[test]
-fn twenty_reruns_with_tmux_alone_each_end_once() {
+fn many_reruns_with_tmux_alone_each_end_once() {
     let world = World::new();
     world.daemon();
-    check_twenty_reruns(&world);
+    check_many_reruns(&world);
 }
 
 #[test]

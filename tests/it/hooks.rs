@@ -1,6 +1,6 @@
 //! Our hooks in a tmux server that daemons of several versions share.
 
-use crate::support::{World, events, story};
+use crate::support::{World, events, repeated, story};
 
 /// The option that says which version the hooks are of.
 const VERSION: &str = "@tmux_task_hooks";
@@ -63,9 +63,9 @@ fn a_removed_hook_is_set_by_the_next_daemon() {
 }
 
 #[test]
-fn twenty_daemons_share_the_hooks_and_the_last_one_removes_them() {
+fn many_daemons_share_the_hooks_and_the_last_one_removes_them() {
     let world = World::new();
-    let names: Vec<String> = (0..20).map(|n| format!("s{n}")).collect();
+    let names: Vec<String> = (0..repeated(5)).map(|n| format!("s{n}")).collect();
     for name in &names {
         session(&world, name);
     }

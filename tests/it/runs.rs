@@ -3,7 +3,9 @@
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{World, all_told, content, deliveries, event, events, story, window_of};
+use crate::support::{
+    World, all_told, content, deliveries, event, events, repeated, story, window_of,
+};
 
 /// The codes with which a task's runs ended, by run.
 pub(crate) fn codes(records: &[Value], name: &str) -> Vec<(i64, i64)> {
@@ -166,51 +168,54 @@ fn a_live_run_that_ends_well_when_it_is_replaced_is_no_quick_run() {
 }
 
 #[test]
-fn twenty_tasks_each_end_once() {
+fn many_tasks_each_end_once() {
     let world = World::new();
-    for n in 0..20 {
+    let many = repeated(6);
+    for n in 0..many {
         world.run(&format!("t{n}"), &format!("exit {n}"));
     }
     world.until("all ends", |records| {
-        (0..20).all(|n| !codes(records, &format!("t{n}")).is_empty())
+        (0..many).all(|n| !codes(records, &format!("t{n}")).is_empty())
     });
     let records = world.finish();
-    for n in 0..20 {
+    for n in 0..many {
         assert_eq!(codes(&records, &format!("t{n}")), [(1, n)]);
     }
 }
 
 #[test]
-fn twenty_reruns_each_end_once() {
+fn many_reruns_each_end_once() {
     let world = World::new();
+    let many = repeated(6);
     let window = world.run("slot", "exit 0");
-    for n in 1..20 {
+    for n in 1..many {
         world.until_ended(&window);
         world.run("slot", &format!("exit {n}"));
     }
     world.until("the last end", |records| {
-        codes(records, "slot").last() == Some(&(20, 19))
+        codes(records, "slot").last() == Some(&(many, many - 1))
     });
     let records = world.finish();
-    let expected: Vec<(i64, i64)> = (0..20).map(|n| (n + 1, n)).collect();
+    let expected: Vec<(i64, i64)> = (0..many).map(|n| (n + 1, n)).collect();
     assert_eq!(codes(&records, "slot"), expected);
 }
 
 #[test]
-fn twenty_hasty_reruns_each_end_with_a_code_or_replaced() {
+fn many_hasty_reruns_each_end_with_a_code_or_replaced() {
     let world = World::new();
-    for n in 0..20 {
+    let many = repeated(8);
+    for n in 0..many {
         world.run("slot", &format!("exit {n}"));
     }
     world.until("the last end", |records| {
-        codes(records, "slot").last() == Some(&(20, 19))
+        codes(records, "slot").last() == Some(&(many, many - 1))
     });
     let records = world.finish();
     let runs: Vec<i64> = codes(&records, "slot")
         .iter()
         .map(|(run, _)| *run)
         .collect();
-    assert_eq!(runs, (1..=20).collect::<Vec<_>>());
+    assert_eq!(runs, (1..=many).collect::<Vec<_>>());
     for event in events(&records) {
         let run = event["task"]["run"].as_i64().unwrap();
         if event["type"] == "exited" && event["reason"] != "replaced" {

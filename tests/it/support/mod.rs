@@ -525,6 +525,13 @@ fn end(pid: Pid) {
     kill_process(pid, Signal::KILL).unwrap_or_default();
 }
 
+/// Returns how often a test does what can fail by chance: this often in tests/run.sh, and more often
+/// in tests/storms/repeats.sh.
+pub(crate) fn repeated(times: i64) -> i64 {
+    let factor = std::env::var("TEST_REPEATS").unwrap_or_else(|_| "1".to_owned());
+    times * factor.parse::<i64>().expect("TEST_REPEATS is a number")
+}
+
 pub(crate) fn pid(number: i64) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
