@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::conversation::AgentClient;
-use crate::paths::{Env, adapters_folder};
+use crate::paths::{Env, adapters_folder, folder_of};
 
 /// Why an adapter was not installed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -247,14 +247,11 @@ impl Setup {
 
 /// Returns the folder that the variable names by an absolute path, else `usual` in the home folder.
 fn home_folder(env: Env<'_>, variable: &str, usual: &str) -> Result<PathBuf, SetupError> {
-    let absolute = |name: &str| {
-        env(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    match absolute(variable) {
+    match folder_of(env, variable) {
         Some(folder) => Ok(folder),
-        None => Ok(absolute("HOME").ok_or(SetupError::NoHome)?.join(usual)),
+        None => Ok(folder_of(env, "HOME")
+            .ok_or(SetupError::NoHome)?
+            .join(usual)),
     }
 }
 

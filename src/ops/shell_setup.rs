@@ -1,11 +1,12 @@
 //! Sets up a user's shell, so that it completes commands, options and the names of tasks; and tmux,
 //! so that a key opens the panel.
 
-use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use crate::paths::{Env, folder_of};
 
 /// The lines around what is added to a file of the user.
 const BEGIN: &str = "# >>> tmux-task: `tmux-task init --remove` removes this >>>";
@@ -76,15 +77,8 @@ impl ShellSetup {
     /// # Errors
     ///
     /// When there is no home folder.
-    pub(crate) fn of(
-        shell: UserProgram,
-        env: &dyn Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, ShellSetupError> {
-        let folder = |name: &str| {
-            env(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+    pub(crate) fn of(shell: UserProgram, env: Env<'_>) -> Result<Self, ShellSetupError> {
+        let folder = |name: &str| folder_of(env, name);
         let home = folder("HOME").ok_or(ShellSetupError::NoHome);
         let (path, text, is_ours) = match shell {
             UserProgram::Bash => (home?.join(".bashrc"), BASH, false),

@@ -256,39 +256,30 @@ impl State {
         task: TaskKey,
         result: Result<(Box<Explanation>, Vec<String>), String>,
     ) -> Vec<Effect> {
-        match &mut self.mode {
-            Mode::Answer(answer) if answer.task == task => {
-                match result {
-                    Ok((explanation, _)) => {
-                        answer.is_secret = Some(explanation.secret == Some(true));
-                    }
-                    Err(error) => {
-                        self.mode = Mode::List;
-                        self.say(Err(error));
-                        return Vec::new();
+        if let Mode::Answer(answer) = &mut self.mode
+            && answer.task == task
+        {
+            match result {
+                Ok((explanation, _)) => {
+                    answer.is_secret = Some(explanation.secret == Some(true));
+                    if answer.is_finished {
+                        return self.send_answer();
                     }
                 }
-                if answer.is_finished {
-                    return self.send_answer();
-                }
-            }
-            Mode::List
-            | Mode::Filter(_)
-            | Mode::Answer(_)
-            | Mode::Send { .. }
-            | Mode::ConfirmKill { .. }
-            | Mode::ConfirmPrune { .. }
-            | Mode::ConfirmRerun { .. }
-            | Mode::View { .. } => {
-                let subject = Subject::Explanation(task);
-                match result {
-                    Ok((_, lines)) => {
-                        let lines = lines.into_iter().map(Line::from).collect();
-                        self.fill(&subject, lines, false);
-                    }
-                    Err(error) => self.fail(&subject, error),
+                Err(error) => {
+                    self.mode = Mode::List;
+                    self.say(Err(error));
                 }
             }
+            return Vec::new();
+        }
+        let subject = Subject::Explanation(task);
+        match result {
+            Ok((_, lines)) => {
+                let lines = lines.into_iter().map(Line::from).collect();
+                self.fill(&subject, lines, false);
+            }
+            Err(error) => self.fail(&subject, error),
         }
         Vec::new()
     }
@@ -323,21 +314,20 @@ impl State {
     // What the user does.
 
     pub(super) fn on_paste(&mut self, text: &str) -> Vec<Effect> {
-        match &mut self.mode {
-            // It is sent already, as soon as it is known whether it may be shown.
-            Mode::Answer(answer) if answer.is_finished => {}
-            Mode::Answer(Answer { line, .. }) | Mode::Send { line, .. } => line.insert(text),
-            Mode::Filter(line) => {
-                line.insert(text);
-                self.filter = line.text();
-                self.list_again();
-            }
-            // It is no command.
-            Mode::List
-            | Mode::ConfirmKill { .. }
-            | Mode::ConfirmPrune { .. }
-            | Mode::ConfirmRerun { .. }
-            | Mode::View { .. } => {}
+        // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
+        // it may be shown.
+        if let Mode::Answer(Answer {
+            line,
+            is_finished: false,
+            ..
+        })
+        | Mode::Send { line, .. } = &mut self.mode
+        {
+            line.insert(text);
+        } else if let Mode::Filter(line) = &mut self.mode {
+            line.insert(text);
+            self.filter = line.text();
+            self.list_again();
         }
         self.settled()
     }
@@ -363,23 +353,16 @@ impl State {
             }
             _ => 0,
         };
-        match &mut self.mode {
-            Mode::List => self.select_by(lines),
-            Mode::View { view, .. } => {
-                for _ in 0..WHEEL {
-                    match lines {
-                        1 => view.go(Move::Down),
-                        -1 => view.go(Move::Up),
-                        _ => {}
-                    }
+        if let Mode::View { view, .. } = &mut self.mode {
+            for _ in 0..WHEEL {
+                match lines {
+                    1 => view.go(Move::Down),
+                    -1 => view.go(Move::Up),
+                    _ => {}
                 }
             }
-            Mode::Filter(_)
-            | Mode::Answer(_)
-            | Mode::Send { .. }
-            | Mode::ConfirmKill { .. }
-            | Mode::ConfirmPrune { .. }
-            | Mode::ConfirmRerun { .. } => {}
+        } else if matches!(self.mode, Mode::List) {
+            self.select_by(lines);
         }
         self.settled()
     }

@@ -96,9 +96,9 @@ pub(crate) fn name_in(asked: &str) -> &str {
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
 #[must_use]
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
-    let data = match others(env, "XDG_DATA_HOME") {
+    let data = match folder_of(env, "XDG_DATA_HOME") {
         Some(data) => data,
-        None => others(env, "HOME")?.join(".local/share"),
+        None => folder_of(env, "HOME")?.join(".local/share"),
     };
     Some(data.join("tmux-task/adapters"))
 }
@@ -404,9 +404,9 @@ fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PathsErr
     }
 }
 
-/// Returns the folder named by a variable of others. A relative path is ignored, as the XDG
-/// specification demands.
-fn others(env: Env<'_>, variable: &str) -> Option<PathBuf> {
+/// Returns the folder named by a variable of others, such as `HOME`. A relative path is ignored, as
+/// the XDG specification demands.
+pub(crate) fn folder_of(env: Env<'_>, variable: &str) -> Option<PathBuf> {
     set(env, variable).filter(|path| path.is_absolute())
 }
 
@@ -425,10 +425,10 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
-    if let Some(dir) = others(env, "XDG_STATE_HOME") {
+    if let Some(dir) = folder_of(env, "XDG_STATE_HOME") {
         return Ok(dir.join("tmux-task"));
     }
-    let home = others(env, "HOME").ok_or(PathsError::NoHome)?;
+    let home = folder_of(env, "HOME").ok_or(PathsError::NoHome)?;
     Ok(home.join(".local/state/tmux-task"))
 }
 
@@ -444,7 +444,7 @@ pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     }
     let is_ours =
         |dir: &PathBuf| std::fs::metadata(dir).map_or(true, |found| found.uid() == our_uid());
-    Ok(match others(env, "XDG_RUNTIME_DIR").filter(is_ours) {
+    Ok(match folder_of(env, "XDG_RUNTIME_DIR").filter(is_ours) {
         Some(dir) => dir.join("tmux-task"),
         None => tmp_root(),
     })
