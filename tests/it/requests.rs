@@ -106,6 +106,7 @@ fn a_command_is_one_request() {
         &["send", "api", "x"],
         &["logs", "api"],
         &["search", "up"],
+        &["run", "api", "--", "exec sleep 1000"],
         &["kill", "api"],
         &["prune"],
         &["kill-all", "--yes"],
@@ -115,9 +116,24 @@ fn a_command_is_one_request() {
     assert_eq!(
         requests()[n_before..],
         [
-            "list", "count", "explain", "send", "log", "search", "kill", "prune", "kill-all"
+            "list", "count", "explain", "send", "log", "search", "run", "kill", "prune", "kill-all"
         ]
     );
+}
+
+#[test]
+fn a_launch_by_an_earlier_name_of_the_session_knows_the_present_one() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux(["rename-session", "-t", "=work", "play"]);
+    let printed = world.task([
+        "run",
+        "web",
+        "--",
+        "echo $TMUX_TASK_SESSION; exec sleep 1000",
+    ]);
+    assert!(printed.ok().starts_with("session=play\n"), "{printed}");
+    world.until_shows("=play:web", "play");
 }
 
 #[test]
