@@ -59,6 +59,10 @@ pub(crate) enum Command {
     Run(Run),
     /// Run tasks again with their commands and directories
     Restart(Restart),
+    /// Start the tasks of a file, each after those that it needs
+    Up(Up),
+    /// End the tasks of a file, the last ones first
+    Down(Down),
     /// Supervise the task session, or manage the daemon that does
     Daemon(Daemon),
     /// Print the records of events and deliveries
@@ -364,6 +368,36 @@ pub(crate) struct Restart {
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) follow: FollowRun,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or \
+                        a list of a program and its arguments), and if needed `cwd`, `env`, `restart`, \
+                        `backoff`, `after` (a list of tasks) and `ready` (a text of its output). A task \
+                        starts when those in `after` are ready: have printed that text, or have ended \
+                        with code 0 if they have none. A task that runs already with the same command \
+                        is left alone."
+)]
+pub(crate) struct Up {
+    /// The file [default: tmux-task.toml in the project's folder]
+    pub(crate) file: Option<PathBuf>,
+    /// Wait until each task that says when it is ready is so, or one has failed
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// The file [default: tmux-task.toml in the project's folder]
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

@@ -48,7 +48,7 @@ pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure>
     report("pruned", &pruned, args.json)
 }
 
-fn report(done: &str, ended: &[EndedTask], args: Json) -> Result<(), Failure> {
+pub(super) fn report(done: &str, ended: &[EndedTask], args: Json) -> Result<(), Failure> {
     if args.json {
         return output::json(&json!({ done: ended }));
     }

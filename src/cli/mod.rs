@@ -41,6 +41,7 @@ mod status;
 mod task_names;
 mod time_limit;
 mod until;
+mod up;
 mod wait;
 
 use std::ffi::OsString;
@@ -119,6 +120,8 @@ fn dispatch(context: &Context, command: Command) -> Execution<'_> {
     match command {
         Command::Run(args) => boxed(move || run::run(context, args)),
         Command::Restart(args) => boxed(move || run::restart(context, args)),
+        Command::Up(args) => boxed(move || up::up(context, args)),
+        Command::Down(args) => boxed(move || up::down(context, args)),
         Command::Daemon(args) => boxed(move || daemon::run(context, args)),
         Command::Feed(args) => boxed(move || feed::run(context, args)),
         Command::Consumer(args) => boxed(move || consumer::run(context, args)),

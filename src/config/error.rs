@@ -14,6 +14,9 @@ pub(crate) enum ConfigError {
         /// The file.
         path: PathBuf,
     },
+    /// The file that describes tasks does not exist.
+    #[error("{}: no such file", .0.display())]
+    NoTasks(PathBuf),
     /// It exists and cannot be read: no permission, or a directory.
     #[error("{}: could not be read", .path.display())]
     Read {

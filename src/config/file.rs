@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use super::parse::{line_of, parse};
 use super::{Config, ConfigError};
 use crate::files;
 
 /// The maximum size of the file.
-const MAX_BYTES: u64 = 1 << 20;
+pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// Looks up an environment variable. `&|name| std::env::var_os(name)` is the real environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -98,11 +99,16 @@ pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, ConfigError
     };
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
-        Err(error) => Err(ConfigError::Invalid {
-            path: file.path().to_owned(),
-            line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()),
-            problem: "not UTF-8".to_owned(),
-        }),
+        Err(error) => Err(not_utf8(file.path(), &error)),
+    }
+}
+
+/// Returns the error for a file that is not text.
+pub(super) fn not_utf8(path: &Path, error: &FromUtf8Error) -> ConfigError {
+    ConfigError::Invalid {
+        path: path.to_owned(),
+        line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()),
+        problem: "not UTF-8".to_owned(),
     }
 }
 

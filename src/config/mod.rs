@@ -15,6 +15,7 @@ mod quantity;
 mod settings;
 mod show;
 mod sinks;
+mod task_file;
 mod value;
 
 pub(crate) use duration::parse_duration;
@@ -23,3 +24,4 @@ pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use settings::{Config, LogsConfig};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
+pub(crate) use task_file::{TASK_FILE, TaskEntry, read_tasks};

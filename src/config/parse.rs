@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path as KeyPath, Segment};
 use toml::de::{DeTable, Error};
 
@@ -20,6 +21,11 @@ const MAX_PROBLEM_CHARS: usize = 300;
 ///
 /// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    parse_as(path, text)
+}
+
+/// Returns what is in `text`, as [`parse`] does.
+pub(super) fn parse_as<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     let invalid = |error: &Error, problem: &str| ConfigError::Invalid {
         path: path.to_owned(),
         line: line_of(text.as_bytes(), start(error)),
@@ -82,6 +88,8 @@ fn explain(text: &str, at: &KeyPath, error: &Error) -> String {
 
 fn name_of(segment: &Segment) -> Option<&str> {
     match segment {
+        // What `toml::Spanned` reads its value from.
+        Segment::Map { key } if key.starts_with("$__") => None,
         Segment::Map { key } => Some(key),
         Segment::Seq { .. } | Segment::Enum { .. } | Segment::Unknown => None,
     }

@@ -8,10 +8,10 @@ use super::error::OpsError;
 use super::list::find_listed;
 use super::session::Session;
 use super::wait::{find_to_wait, wait};
-use crate::wire::{NextRestart, OutcomeName, WaitRequest, WaitResult};
+use crate::wire::{NextRestart, OutcomeName, TaskFields, WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
-const RESTARTING: Duration = Duration::from_millis(50);
+pub(super) const RESTARTING: Duration = Duration::from_millis(50);
 
 /// How the wait for a task's success ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +82,18 @@ pub(crate) async fn wait_for_success(
     }
 }
 
-/// Returns how a run ended, in words that follow its task's name.
-pub(crate) fn ending(result: &WaitResult) -> String {
-    match (&result.exit_signal, result.exit_code) {
+/// Returns how a waited-for run ended, in words that follow its task's name.
+pub(super) fn ending(result: &WaitResult) -> String {
+    words(result.exit_signal.as_deref(), result.exit_code)
+}
+
+/// Returns how a task's run ended, in words that follow its name.
+pub(super) fn ended_as(task: &TaskFields) -> String {
+    words(task.exit_signal.as_deref(), task.exit_code)
+}
+
+fn words(signal: Option<&str>, code: Option<i32>) -> String {
+    match (signal, code) {
         (Some(signal), _) => format!("was killed by {signal}"),
         (None, Some(code)) => format!("exited with code {code}"),
         (None, None) => "exited with unknown code".to_owned(),

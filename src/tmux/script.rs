@@ -68,7 +68,7 @@ impl CommandWords {
     }
 
     /// Returns the command for display, bounded.
-    pub(super) fn shown_bounded(&self) -> String {
+    pub(crate) fn shown_bounded(&self) -> String {
         crate::model::text::one_line(self.shown().as_bytes(), 4096)
     }
 

@@ -79,6 +79,7 @@ mod stopping;
 #[cfg(target_os = "linux")]
 mod storms;
 mod support;
+mod up;
 mod upgrades;
 mod waits;
 mod wire;

@@ -1,0 +1,394 @@
+//! Reads a file that describes the tasks of a project, for `up` and `down`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::file::{MAX_BYTES, not_utf8};
+use super::parse::{line_of, parse_as, quotable};
+use super::value::text;
+use super::{ConfigError, parse_duration};
+use crate::files;
+use crate::model::RestartPolicy;
+use crate::restarts;
+
+/// The file's usual name, in the project's folder.
+pub(crate) const TASK_FILE: &str = "tmux-task.toml";
+
+/// A task of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaskEntry {
+    /// Its name.
+    pub(crate) name: String,
+    /// One word is a shell line, several are a program and its arguments.
+    pub(crate) command: Vec<String>,
+    /// Where it runs.
+    pub(crate) cwd: PathBuf,
+    /// Additional variables.
+    pub(crate) env: Vec<(String, String)>,
+    /// When it is run again by itself.
+    pub(crate) restart: Option<RestartPolicy>,
+    /// The tasks that it starts after.
+    pub(crate) after: Vec<String>,
+    /// The text of its output that says that it is ready. Without one, it is ready when it has ended
+    /// with code 0.
+    pub(crate) ready: Option<String>,
+}
+
+/// Returns the tasks of the file, each after those that it starts after; otherwise in the file's order.
+///
+/// # Errors
+///
+/// When the file cannot be read or can be changed by others, is not TOML, contains an unknown key or a
+/// value that its key does not accept, names a task that it does not have, or has a circle.
+pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, ConfigError> {
+    let bytes = files::read_written(path, MAX_BYTES).map_err(|source| {
+        let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
+        match refused.cloned() {
+            Some(refused) => ConfigError::NotOurs { refused },
+            None if source.kind() == ErrorKind::NotFound => ConfigError::NoTasks(path.to_owned()),
+            None => ConfigError::Read {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
+    parse_tasks(path, &text)
+}
+
+/// Returns the tasks in `text`. `path` is for errors, and its folder is where they run.
+fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
+    let file: TaskFile = parse_as(path, text)?;
+    let invalid = |span: Range<usize>, problem: String| ConfigError::Invalid {
+        path: path.to_owned(),
+        line: line_of(text.as_bytes(), span.start),
+        problem,
+    };
+    if file.tasks.is_empty() {
+        return Err(invalid(0..0, "there is no task in it".to_owned()));
+    }
+    for (name, fields) in &file.tasks {
+        let shown = quotable(name);
+        for after in &fields.get_ref().after {
+            let other = quotable(after.get_ref());
+            if after.get_ref() == name {
+                let problem = format!("`tasks.{shown}.after`: it cannot start after itself");
+                return Err(invalid(after.span(), problem));
+            }
+            if !file.tasks.contains_key(after.get_ref()) {
+                let problem = format!("`tasks.{shown}.after`: there is no task `{other}`");
+                return Err(invalid(after.span(), problem));
+            }
+        }
+        let Fields {
+            command,
+            env,
+            restart,
+            backoff,
+            ready,
+            ..
+        } = fields.get_ref();
+        let problem = if command.0.iter().all(|word| word.trim().is_empty()) {
+            "command` must not be empty"
+        } else if ready.as_ref().is_some_and(String::is_empty) {
+            "ready` must not be empty: an empty text matches everything"
+        } else if restart.is_some() && !env.is_empty() {
+            "env` cannot be combined with `restart`: its values are not recorded. A command may \
+             begin with `env K=V`"
+        } else if restart.is_none() && backoff.is_some() {
+            "backoff` needs `restart`"
+        } else {
+            continue;
+        };
+        let problem = format!("`tasks.{shown}.{problem}");
+        return Err(invalid(fields.span(), problem));
+    }
+    let order = in_order(&file.tasks).map_err(|(span, circle)| {
+        let problem = format!("tasks that start after each other: {}", quotable(&circle));
+        invalid(span, problem)
+    })?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Ok(order
+        .into_iter()
+        .map(|(name, fields)| entry(name, fields, folder))
+        .collect())
+}
+
+fn entry(name: &str, fields: &Fields, folder: &Path) -> TaskEntry {
+    let variables = fields.env.iter();
+    TaskEntry {
+        name: name.to_owned(),
+        command: fields.command.0.clone(),
+        cwd: folder.join(fields.cwd.as_deref().unwrap_or(Path::new(""))),
+        env: variables
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        restart: fields.restart.map(|limit| RestartPolicy {
+            limit,
+            backoff: fields.backoff.unwrap_or(restarts::DEFAULT_BACKOFF),
+        }),
+        after: fields
+            .after
+            .iter()
+            .map(|name| name.get_ref().clone())
+            .collect(),
+        ready: fields.ready.clone(),
+    }
+}
+
+/// Returns the tasks, each after those that it starts after. The error is a circle, with the place of
+/// one of its tasks.
+fn in_order(
+    tasks: &BTreeMap<String, Spanned<Fields>>,
+) -> Result<Vec<(&str, &Fields)>, (Range<usize>, String)> {
+    let mut left: Vec<(&str, &Spanned<Fields>)> = tasks
+        .iter()
+        .map(|(name, fields)| (name.as_str(), fields))
+        .collect();
+    left.sort_by_key(|(_, fields)| fields.span().start);
+    let mut order = Vec::new();
+    let mut placed: BTreeSet<&str> = BTreeSet::new();
+    while !left.is_empty() {
+        let next = left.iter().position(|(_, fields)| {
+            let mut after = fields.get_ref().after.iter();
+            after.all(|name| placed.contains(name.get_ref().as_str()))
+        });
+        let Some(next) = next else {
+            let (name, fields) = left[0];
+            return Err((fields.span(), circle_from(name, tasks, &placed)));
+        };
+        let (name, fields) = left.remove(next);
+        placed.insert(name);
+        order.push((name, fields.get_ref()));
+    }
+    Ok(order)
+}
+
+/// Follows the tasks that are not placed until one comes again: `a after b after a`.
+fn circle_from<'a>(
+    name: &'a str,
+    tasks: &'a BTreeMap<String, Spanned<Fields>>,
+    placed: &BTreeSet<&str>,
+) -> String {
+    let mut path = vec![name];
+    loop {
+        let last = path.last().copied().unwrap_or_default();
+        let after = tasks.get(last).into_iter();
+        let mut after = after.flat_map(|fields| &fields.get_ref().after);
+        let Some(next) = after.find(|name| !placed.contains(name.get_ref().as_str())) else {
+            return path.join(" after ");
+        };
+        let next = next.get_ref().as_str();
+        let first = path.iter().position(|known| *known == next);
+        path.push(next);
+        if let Some(first) = first {
+            return path[first..].join(" after ");
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct TaskFile {
+    #[serde(default)]
+    tasks: BTreeMap<String, Spanned<Fields>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct Fields {
+    command: Command,
+    #[serde(default)]
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "restart")]
+    restart: Option<u32>,
+    #[serde(default, deserialize_with = "backoff")]
+    backoff: Option<Duration>,
+    #[serde(default)]
+    after: Vec<Spanned<String>>,
+    #[serde(default)]
+    ready: Option<String>,
+}
+
+fn restart<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    text(
+        from,
+        "\"on-failure\" or \"on-failure:N\"",
+        restarts::parse_limit,
+    )
+    .map(Some)
+}
+
+fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let parse = |text: &str| {
+        let duration = parse_duration(text);
+        let duration = duration.ok_or_else(|| format!("`{}` is not a duration", quotable(text)))?;
+        restarts::check_backoff(duration)
+    };
+    text(from, "a duration such as \"500ms\" or \"2s\"", parse).map(Some)
+}
+
+/// A shell line, or a program and its arguments.
+#[derive(Debug)]
+struct Command(Vec<String>);
+
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(LineOrWords)
+    }
+}
+
+struct LineOrWords;
+
+impl<'de> Visitor<'de> for LineOrWords {
+    type Value = Command;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a shell line, or a list of a program and its arguments")
+    }
+
+    fn visit_str<E: Error>(self, line: &str) -> Result<Command, E> {
+        Ok(Command(vec![line.to_owned()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Command, A::Error> {
+        let mut words = Vec::new();
+        while let Some(word) = list.next_element()? {
+            words.push(word);
+        }
+        Ok(Command(words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<TaskEntry>, String> {
+        parse_tasks(Path::new("/p/t.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: &str) {
+        let error = parse(text).expect_err(text);
+        assert_eq!(error, format!("/p/t.toml:{expected}"));
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = r#"
+            [tasks.api]
+            command = ["npm", "start"]
+            cwd = "web"
+            restart = "on-failure:3"
+            backoff = "500ms"
+            after = ["db"]
+            ready = "listening"
+
+            [tasks.db]
+            command = "docker compose up db"
+            env = { A = "1" }
+        "#;
+        let [db, api] = <[TaskEntry; 2]>::try_from(parse(text).unwrap()).unwrap();
+        assert_eq!(
+            db,
+            TaskEntry {
+                name: "db".to_owned(),
+                command: vec!["docker compose up db".to_owned()],
+                cwd: "/p".into(),
+                env: vec![("A".to_owned(), "1".to_owned())],
+                restart: None,
+                after: Vec::new(),
+                ready: None,
+            }
+        );
+        assert_eq!(
+            api,
+            TaskEntry {
+                name: "api".to_owned(),
+                command: vec!["npm".to_owned(), "start".to_owned()],
+                cwd: "/p/web".into(),
+                env: Vec::new(),
+                restart: Some(RestartPolicy {
+                    limit: 3,
+                    backoff: Duration::from_millis(500),
+                }),
+                after: vec!["db".to_owned()],
+                ready: Some("listening".to_owned()),
+            }
+        );
+    }
+
+    #[test]
+    fn tasks_come_after_those_before_them_and_else_as_in_the_file() {
+        let tasks = parse(
+            "[tasks.z]\ncommand = '1'\n[tasks.a]\ncommand = '2'\nafter = ['m']\n\
+             [tasks.m]\ncommand = '3'\nafter = ['z']\n[tasks.b]\ncommand = '4'\n",
+        );
+        let names: Vec<String> = tasks.unwrap().into_iter().map(|task| task.name).collect();
+        assert_eq!(names, ["z", "m", "a", "b"]);
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_key() {
+        check_error("", "1: there is no task in it");
+        check_error(
+            "[taks.a]\ncommand = 'x'\n",
+            "1: unknown key `taks`; did you mean `tasks`?",
+        );
+        check_error(
+            "[tasks.a]\ncomand = 'x'\n",
+            "2: unknown key `tasks.a.comand`; did you mean `command`?",
+        );
+        check_error("\n[tasks.a]\n", "2: `tasks.a`: missing field `command`");
+        check_error(
+            "[tasks.a]\ncommand = 7\n",
+            "2: `tasks.a.command` must be a shell line, or a list of a program and its \
+             arguments, found an integer",
+        );
+        check_error(
+            "[tasks.a]\ncommand = ' '\n",
+            "1: `tasks.a.command` must not be empty",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nrestart = 'always'\n",
+            "3: `tasks.a.restart`: `always` is not on-failure or on-failure:N, N from 1 to 1000",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nbackoff = '1s'\n",
+            "1: `tasks.a.backoff` needs `restart`",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nready = ''\n",
+            "1: `tasks.a.ready` must not be empty: an empty text matches everything",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nrestart = 'on-failure'\nenv = { A = '1' }\n",
+            "1: `tasks.a.env` cannot be combined with `restart`: its values are not recorded. A \
+             command may begin with `env K=V`",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nafter = ['b']\n",
+            "3: `tasks.a.after`: there is no task `b`",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nafter = ['a']\n",
+            "3: `tasks.a.after`: it cannot start after itself",
+        );
+        check_error(
+            "[tasks.o]\ncommand = 'x'\nafter = ['a']\n[tasks.a]\ncommand = 'x'\nafter = ['b']\n\
+             [tasks.b]\ncommand = 'x'\nafter = ['a']\n",
+            "1: tasks that start after each other: a after b after a",
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! The tasks of a file.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::World;
+
+fn write(world: &World, text: &str) {
+    fs::write(world.project().join("tmux-task.toml"), text).unwrap();
+}
+
+/// The tasks that there are, with their runs.
+fn runs(world: &World) -> Vec<(String, i64)> {
+    let tasks = world.look()["tasks"].clone();
+    let tasks = tasks.as_array().unwrap().iter();
+    let run = |task: &Value| {
+        let name = task["windowName"].as_str().unwrap().to_owned();
+        (name, task["run"].as_i64().unwrap())
+    };
+    let mut all: Vec<(String, i64)> = tasks.map(run).collect();
+    all.sort();
+    all
+}
+
+fn named(all: &[(&str, i64)]) -> Vec<(String, i64)> {
+    all.iter()
+        .map(|(name, run)| ((*name).to_owned(), *run))
+        .collect()
+}
+
+/// The lines without the windows' ids.
+fn without_ids(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let words = line.split(' ').filter(|word| !word.starts_with('@'));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn tasks_start_in_their_order_and_end_in_reverse() {
+    let world = World::new();
+    let (accepts, migrates) = (world.gate("accepts"), world.gate("migrates"));
+    fs::create_dir_all(world.project().join("web")).unwrap();
+    write(
+        &world,
+        &format!(
+            r#"
+            [tasks.api]
+            command = ["sh", "-c", "pwd; echo \"$MODE listening\"; exec sleep 1000"]
+            cwd = "web"
+            env = {{ MODE = "dev" }}
+            after = ["migrate"]
+            ready = "dev listening"
+
+            [tasks.db]
+            command = '''{}; echo accepts connections; exec sleep 1000'''
+            ready = "accepts connections"
+
+            [tasks.migrate]
+            command = '''{}'''
+            after = ["db"]
+            "#,
+            accepts.wait(),
+            migrates.wait()
+        ),
+    );
+    let mut up = world.start(["up", "--wait"]);
+    assert_eq!(without_ids(&up.line()), ["started (db)"]);
+    assert_eq!(runs(&world), named(&[("db", 1)]));
+    accepts.open();
+    assert_eq!(without_ids(&up.line()), ["ready (db)"]);
+    assert_eq!(without_ids(&up.line()), ["started (migrate)"]);
+    assert_eq!(runs(&world), named(&[("db", 1), ("migrate", 1)]));
+    migrates.open();
+    let rest = ["succeeded (migrate)", "started (api)", "ready (api)"];
+    for expected in rest {
+        assert_eq!(without_ids(&up.line()), [expected]);
+    }
+    assert_eq!(up.wait(), 0);
+    let log = world.task(["logs", "api"]);
+    assert!(log.ok().contains("/project/web\n"), "{log}");
+
+    // What runs stays; what has ended runs again.
+    migrates.open();
+    let again = world.task(["up", "--json"]);
+    let again: Value = serde_json::from_str(again.ok()).unwrap();
+    let tasks = again["tasks"].as_array().unwrap().iter();
+    let tasks: Vec<(&str, &str, &Value)> = tasks
+        .map(|task| {
+            let word = |key: &str| task[key].as_str().unwrap();
+            (word("windowName"), word("state"), &task["ready"])
+        })
+        .collect();
+    assert_eq!(
+        tasks,
+        [
+            ("db", "running", &Value::Bool(true)),
+            ("migrate", "started", &Value::Bool(true)),
+            ("api", "running", &Value::Null),
+        ]
+    );
+    assert_eq!(
+        runs(&world),
+        named(&[("api", 1), ("db", 1), ("migrate", 2)])
+    );
+
+    world.run("mine", "sleep 1000");
+    let down = world.task(["down"]);
+    assert_eq!(
+        without_ids(down.ok()),
+        ["killed (api)", "killed (migrate)", "killed (db)"]
+    );
+    assert_eq!(runs(&world), named(&[("mine", 1)]));
+    assert_eq!(world.task(["down"]).ok(), "");
+    world.finish();
+}
+
+#[test]
+fn a_task_with_another_command_is_run_again() {
+    let world = World::new();
+    write(&world, "[tasks.api]\ncommand = 'exec sleep 1000'\n");
+    world.task(["up"]).ok();
+    let again = world.task(["up"]);
+    assert_eq!(without_ids(again.ok()), ["runs already: (api)"]);
+    write(&world, "[tasks.api]\ncommand = 'exec sleep 2000'\n");
+    let again = world.task(["up"]);
+    assert_eq!(without_ids(again.ok()), ["started (api)"]);
+    assert_eq!(runs(&world), named(&[("api", 2)]));
+    world.finish();
+}
+
+#[test]
+fn what_starts_after_a_failure_is_not_started() {
+    let world = World::new();
+    write(
+        &world,
+        "[tasks.build]\ncommand = 'exit 3'\n\
+         [tasks.api]\ncommand = 'sleep 1000'\nafter = ['build']\n\
+         [tasks.web]\ncommand = 'sleep 1000'\nafter = ['api']\n\
+         [tasks.docs]\ncommand = 'sleep 1000'\n",
+    );
+    let up = world.task(["up"]);
+    assert_eq!(up.code, 5, "{up}");
+    assert_eq!(
+        up.err,
+        "tmux-task: up: build exited with code 3\n\
+         tmux-task: up: api was not started: build exited with code 3\n\
+         tmux-task: up: web was not started: api was not started\n",
+    );
+    assert_eq!(runs(&world), named(&[("build", 1), ("docs", 1)]));
+    world.finish();
+}
+
+#[test]
+fn a_task_is_restarted_until_it_is_ready_and_waited_for_within_a_time() {
+    let world = World::new();
+    write(
+        &world,
+        "[tasks.api]\nrestart = 'on-failure'\nbackoff = '100ms'\nready = 'listening'\n\
+         command = '''echo x >>n; test \"$(wc -l <n)\" -ge 3; echo listening; exec sleep 1000'''\n",
+    );
+    let up = world.task(["up", "--wait"]);
+    assert_eq!(without_ids(up.ok()), ["started (api)", "ready (api)"]);
+    assert_eq!(runs(&world), named(&[("api", 3)]));
+    write(
+        &world,
+        "[tasks.slow]\ncommand = 'sleep 1000'\nready = 'never'\n",
+    );
+    let up = world.task(["up", "--wait", "--timeout", "200ms"]);
+    assert_eq!(up.code, 4, "{up}");
+    assert_eq!(up.err, "tmux-task: up: slow was not ready after 0.2 s\n");
+    world.finish();
+}
+
+#[test]
+fn a_wrong_file_starts_nothing() {
+    let world = World::new();
+    let file = world.project().join("tmux-task.toml");
+    let file = file.display();
+    world
+        .task(["up"])
+        .fails(1, &format!("tmux-task: up: {file}: no such file"));
+    for (text, line, why) in [
+        (
+            "[tasks.a]\ncommand = 'x'\nafer = []\n",
+            3,
+            "unknown key `tasks.a.afer`; did you mean `after`?",
+        ),
+        (
+            "[tasks.a]\ncommand = 'x'\nafter = ['b']\n",
+            3,
+            "`tasks.a.after`: there is no task `b`",
+        ),
+        (
+            "[tasks.a]\ncommand = 'x'\nafter = ['b']\n[tasks.b]\ncommand = 'x'\nafter = ['a']\n",
+            1,
+            "tasks that start after each other: a after b after a",
+        ),
+    ] {
+        write(&world, text);
+        for command in ["up", "down"] {
+            world
+                .task([command])
+                .fails(1, &format!("tmux-task: {command}: {file}:{line}: {why}"));
+        }
+    }
+    write(
+        &world,
+        "[tasks.a]\ncommand = 'true'\n[tasks.'b c']\ncommand = 'true'\n",
+    );
+    assert_eq!(world.task(["up"]).code, 2);
+    assert_eq!(world.task(["ls"]).code, 3);
+}
