@@ -384,7 +384,7 @@ pub(crate) struct Restart {
 pub(crate) struct Up {
     /// The file [default: tmux-task.toml in the project's folder]
     pub(crate) file: Option<PathBuf>,
-    /// Wait until each task that says when it is ready is so, or one has failed
+    /// Wait also until each task with `ready` is ready or has failed
     #[arg(long)]
     pub(crate) wait: bool,
     /// The longest time to wait, like 500ms, 30s or 5m
