@@ -162,19 +162,8 @@ impl Bring<'_> {
         self.say(&format!("{done} {window} ({name})"))?;
         outcome.state = state;
         outcome.window_id = Some(window.clone());
-        let mut session = self.context.given("up")?;
-        let success = match &plan.ready {
-            Some(text) if is_needed || self.waits_for_all => {
-                ops::wait_until_ready(&mut session, &window, text, self.deadline).await
-            }
-            None if is_needed => ops::wait_for_success(&mut session, &window, self.deadline).await,
-            Some(_) | None => return Ok(outcome),
-        };
-        let success = match success {
-            Err(error) if error.kind() == ErrorKind::Missing => {
-                Success::No("has disappeared".to_owned())
-            }
-            success => success.or_fail("up")?,
+        let Some(success) = self.success(plan, &window, is_needed).await? else {
+            return Ok(outcome);
         };
         let (why, kind) = match success {
             Success::Yes => {
@@ -198,6 +187,29 @@ impl Bring<'_> {
         outcome.why = Some(why);
         outcome.kind = Some(kind);
         Ok(outcome)
+    }
+
+    /// Waits until a task is ready; `None` where that does not matter.
+    async fn success(
+        &self,
+        plan: &TaskPlan,
+        window: &str,
+        is_needed: bool,
+    ) -> Result<Option<Success>, Failure> {
+        let mut session = self.context.given("up")?;
+        let success = match &plan.ready {
+            Some(text) if is_needed || self.waits_for_all => {
+                ops::wait_until_ready(&mut session, window, text, self.deadline).await
+            }
+            None if is_needed => ops::wait_for_success(&mut session, window, self.deadline).await,
+            Some(_) | None => return Ok(None),
+        };
+        match success {
+            Err(error) if error.kind() == ErrorKind::Missing => {
+                Ok(Some(Success::No("has disappeared".to_owned())))
+            }
+            success => success.or_fail("up").map(Some),
+        }
     }
 
     /// Waits until it is known whether a task is ready.

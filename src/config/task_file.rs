@@ -111,9 +111,10 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
         let problem = format!("`tasks.{shown}.{problem}");
         return Err(invalid(fields.span(), problem));
     }
-    let order = in_order(&file.tasks).map_err(|(span, circle)| {
-        let problem = format!("tasks that start after each other: {}", quotable(&circle));
-        invalid(span, problem)
+    let order = in_order(&file.tasks).map_err(|circle| {
+        let names = quotable(&circle.names);
+        let problem = format!("tasks that start after each other: {names}");
+        invalid(circle.span, problem)
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     Ok(order
@@ -144,11 +145,16 @@ fn entry(name: &str, fields: &Fields, folder: &Path) -> TaskEntry {
     }
 }
 
-/// Returns the tasks, each after those that it starts after. The error is a circle, with the place of
-/// one of its tasks.
-fn in_order(
-    tasks: &BTreeMap<String, Spanned<Fields>>,
-) -> Result<Vec<(&str, &Fields)>, (Range<usize>, String)> {
+/// Tasks that start after each other.
+struct Circle {
+    /// The place of a task that waits for them.
+    span: Range<usize>,
+    /// `a after b after a`.
+    names: String,
+}
+
+/// Returns the tasks, each after those that it starts after.
+fn in_order(tasks: &BTreeMap<String, Spanned<Fields>>) -> Result<Vec<(&str, &Fields)>, Circle> {
     let mut left: Vec<(&str, &Spanned<Fields>)> = tasks
         .iter()
         .map(|(name, fields)| (name.as_str(), fields))
@@ -163,7 +169,10 @@ fn in_order(
         });
         let Some(next) = next else {
             let (name, fields) = left[0];
-            return Err((fields.span(), circle_from(name, tasks, &placed)));
+            return Err(Circle {
+                span: fields.span(),
+                names: circle_from(name, tasks, &placed),
+            });
         };
         let (name, fields) = left.remove(next);
         placed.insert(name);
