@@ -39,6 +39,8 @@ struct Slot {
     pane: PaneId,
     run: u32,
     is_dead: bool,
+    /// How many clients are attached to the session.
+    attached: u32,
     /// Whether it is a task, and not a shell that tmux has named after its program.
     is_task: bool,
 }
@@ -144,7 +146,7 @@ impl<'a> LaunchLines<'a> {
         let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-             #{{window_id}} #{{pane_id}} #{{pane_dead}} {is_task} \
+             #{{window_id}} #{{pane_id}} #{{pane_dead}} #{{session_attached}} {is_task} \
              +{named} #{{@tmux_task_run}} #{{{MARK}}}"
         )
     }
@@ -379,7 +381,7 @@ impl<'a> LaunchLines<'a> {
     }
 
     /// Runs the task again in its window; `None` when the window or one of the control clients is
-    /// gone, or when the run must be kept and is alive again.
+    /// gone, when another client has come, or when the run must be kept and is alive again.
     async fn run_again(
         &self,
         connection: &mut Connection<'_>,
@@ -398,20 +400,22 @@ impl<'a> LaunchLines<'a> {
         );
         commands.extend(self.start_commands(&pane, Count::Next));
         commands.extend(continue_for(control_clients, slot.pane));
+        // A client that has come since they were listed is not among those in the line.
+        let are_all_listed = format!("#{{==:#{{session_attached}},{}}}", slot.attached);
+        let condition = if self.plan.only_if_absent {
+            format!("#{{&&:#{{pane_dead}},{are_all_listed}}}")
+        } else {
+            are_all_listed
+        };
+        let in_session = format!("{}:{}.{pane}", self.session, slot.window);
         let mut line = vec![
             Command::new("display-message")
                 .args(["-p", "-t", &pane])
                 .arg("#{?pane_dead,dead,live}"),
+            Command::new("if-shell")
+                .args(["-F", "-t", &in_session, &condition])
+                .arg(control_line(&commands)),
         ];
-        if self.plan.only_if_absent {
-            line.push(
-                Command::new("if-shell")
-                    .args(["-F", "-t", &pane, "#{pane_dead}"])
-                    .arg(control_line(&commands)),
-            );
-        } else {
-            line.extend(commands);
-        }
         line.push(Self::show_launched(&pane));
         let frames = match connection.run_unseen(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
@@ -605,7 +609,7 @@ fn read_rows(text: &str) -> Vec<Row<'_>> {
 }
 
 fn read_row(line: &str) -> Option<Row<'_>> {
-    let mut fields = line.splitn(11, ' ');
+    let mut fields = line.splitn(12, ' ');
     let life = SessionLife {
         server_pid: fields.next()?.parse().ok()?,
         server_started: fields.next()?.parse().ok()?,
@@ -615,6 +619,7 @@ fn read_row(line: &str) -> Option<Row<'_>> {
     let window = fields.next()?.parse().ok()?;
     let pane = fields.next()?.parse().ok()?;
     let is_dead = fields.next()? == "1";
+    let attached = fields.next()?.parse().ok()?;
     let is_task = fields.next()? == "1";
     let named = fields.next()?.strip_prefix('+')?;
     let run = fields.next()?.parse().unwrap_or(1);
@@ -625,6 +630,7 @@ fn read_row(line: &str) -> Option<Row<'_>> {
         pane,
         run,
         is_dead,
+        attached,
         is_task,
     };
     Some(Row { slot, named, mark })

@@ -115,8 +115,10 @@ fn the_helper_reruns_a_flood_that_a_client_does_not_read() {
 
 /// A launcher lists the control clients first: one that comes after that has to be in the line that
 /// respawns the pane as well.
-#[test]
-fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
+/// Reruns a flood by this launcher, and checks that a control client which attaches during the launch
+/// does not make the server crash.
+#[track_caller]
+fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str]) {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.run("flood", "exec yes");
@@ -139,10 +141,8 @@ fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
             attached = attached.display()
         ),
     );
-    let mut command = world.command(World::helper());
-    command
-        .args(["flood", "--", FLOOD])
-        .env("TMUX_TASK_TMUX", tmux);
+    let mut command = world.command(launcher);
+    command.args(args).env("TMUX_TASK_TMUX", tmux);
     let launch = std::thread::spawn(move || Output::of(command));
     world.until_true("the clients are listed", || lists.exists());
     let behind = Unread::attach(&world, "ignore-size");
@@ -154,6 +154,16 @@ fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
     assert_eq!(lists.lines().count(), 2, "{lists}");
     behind.close();
     beside.close();
+}
+
+#[test]
+fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
+    check_that_clients_are_listed_again(&World::helper(), &["flood", "--", FLOOD]);
+}
+
+#[test]
+fn the_program_lists_the_clients_again_if_one_has_come_meanwhile() {
+    check_that_clients_are_listed_again(World::program(), &["run", "flood", "--", FLOOD]);
 }
 
 /// The flags of the control clients of the session, in order.
