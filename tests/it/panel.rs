@@ -230,13 +230,13 @@ fn all_sessions_are_shown_and_each_key_is_for_the_right_one() {
     // Both sessions have this name and this window id.
     world.run("api", "exec sleep 1000");
     on_other(&["run", "watch", "--", "exec sleep 1000"]).ok();
-    open_with(&world, "--all", "100", "24");
+    open_with(&world, "--all", "80", "24");
     until_shown(&world, "4 sessions  1 ask · 2 running");
     until_shown(&world, "RUNNING work       api");
     until_shown(&world, "RUNNING work@other watch");
     until_shown(
         &world,
-        "idle       no daemon runs; `tmux-task -s idle daemon --detach` starts one",
+        "idle       no daemon runs; `tmux-task -s idle daemon",
     );
     press(&world, &["a"]);
     until_shown(&world, "shop/deploy asks: Proceed? [y/N]");
