@@ -1,33 +1,37 @@
 #!/usr/bin/env bash
-# Shows what tmux-task does, live, in less than two minutes after the build.
+# Shows what tmux-task does, live, in a few seconds.
 #
-#   docs/quickstart.sh [--debug] [--install]
+#   docs/quickstart.sh [--build] [--install]
 #
-# --debug    build the debug profile, which is quicker
+# --build    build the program even if there is one
 # --install  install missing packages with sudo; root always installs them
 #
-# Needs only a minimal Debian with the Rust toolchain. It uses a private tmux server
-# and private folders, and removes them; only target/ remains.
+# It uses a program that is there: one in target/ that is newer than the source, or the
+# tmux-task in PATH if its version is the source's. Otherwise it builds one, in cargo's
+# dev profile, which takes minutes the first time.
+#
+# Needs only a minimal Debian; to build, the Rust toolchain too. It uses a private tmux
+# server and private folders, and removes them; only target/ remains.
 set -euo pipefail
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
 
-# Time limits in seconds: for the whole tour after the build, and for one event.
+# Time limits in seconds: for the whole tour, without a build, and for one event.
 readonly DEADLINE=100 EVENT_DEADLINE=20
 
 install=no
-profile=release
+build=no
 for word in "$@"; do
     case $word in
         --install) install=yes ;;
-        --debug) profile=debug ;;
+        --build) build=yes ;;
         -h | --help)
             usage
             exit 0
             ;;
         *)
             echo "docs/quickstart.sh: unknown option \`$word\`" >&2
-            echo 'hint: docs/quickstart.sh [--debug] [--install]' >&2
+            echo 'hint: docs/quickstart.sh [--build] [--install]' >&2
             exit 2
             ;;
     esac
@@ -41,16 +45,49 @@ cd "$root"
 # shellcheck source=tests/world.sh
 . tests/world.sh
 
-need_rust
+# --- the program -----------------------------------------------------------------
+
+# is_current PROGRAM: whether it is newer than everything that it is built from.
+is_current() {
+    [ -x "$1" ] && [ -z "$(find src hooks Cargo.toml Cargo.lock -newer "$1" -print -quit)" ]
+}
+
+# find_program: sets `program` to one that is there, if there is one.
+find_program() {
+    local target=${CARGO_TARGET_DIR:-target} profile version
+    program=''
+    for profile in release dist debug; do
+        if is_current "$target/$profile/tmux-task"; then
+            program=$(realpath -- "$target/$profile/tmux-task")
+            return 0
+        fi
+    done
+    # Where somebody has built before, a build is quick, and shows the source as it is.
+    if [ -d "$target/debug" ] || ! command -v tmux-task >/dev/null 2>&1; then return 0; fi
+    version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+    if [ "$(tmux-task --version)" = "tmux-task $version" ]; then
+        program=$(command -v tmux-task)
+        # The tour is in another directory.
+        program=$(cd "${program%/*}" && pwd)/tmux-task
+    fi
+}
+
+program=''
+if [ "$build" = no ]; then find_program; fi
 need tmux tmux
 need jq jq
-need_linker
+if [ -z "$program" ]; then
+    need_rust
+    need_linker
+fi
 install_missing "$install"
-
-echo "Building the program ($profile) ..."
-if [ "$profile" = release ]; then cargo build --release; else cargo build; fi
-target=$(cd "${CARGO_TARGET_DIR:-target}/$profile" && pwd -P)
-export PATH="$target:$PATH"
+if [ -z "$program" ]; then
+    echo 'Building the program, in the dev profile (minutes the first time) ...'
+    cargo build --locked --bin tmux-task
+    program=$(realpath -- "${CARGO_TARGET_DIR:-target}/debug/tmux-task")
+fi
+echo "This is $program."
+export PATH="${program%/*}:$PATH"
 
 # --- the private environment -----------------------------------------------------
 
@@ -253,5 +290,5 @@ fi
 
 say 'Stopping the daemon and the private tmux server.'
 tmux-task -s demo daemon stop
-printf '\nAll five kinds of events were seen, %d s after the build.\n' "$((SECONDS - began))"
-echo "Next: $target/tmux-task --help, and \`tmux-task init\` for your own agent."
+printf '\nAll five kinds of events were seen, in %d s.\n' "$((SECONDS - began))"
+echo "Next: $program --help, and \`tmux-task init\` for your own agent."
