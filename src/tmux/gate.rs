@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use rustix::fs::OFlags;
 
 /// The prefix of the gates' names.
 pub(super) const PREFIX: &str = "gate-";
@@ -35,7 +35,7 @@ impl Gate {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR)?;
+        make_pipe(&path)?;
         let pipe = OpenOptions::new()
             .read(true)
             .write(true)
@@ -58,6 +58,24 @@ impl Drop for Gate {
         let removed = std::fs::remove_file(&self.path);
         tracing::trace!(?opened, ?removed, "a gate was opened");
     }
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn make_pipe(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    Ok(mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// macOS has no `mkfifoat` before version 13.
+#[cfg(target_vendor = "apple")]
+fn make_pipe(path: &Path) -> io::Result<()> {
+    let mut mkfifo = std::process::Command::new("mkfifo");
+    let status = mkfifo.args(["-m", "600", "--"]).arg(path).status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("mkfifo failed: {status}")))
 }
 
 /// Returns the shell line that waits at a gate. `path` is quoted.

@@ -13,7 +13,7 @@ use crate::ops::list_consumers;
 use crate::ops::session::{Session, is_autostart_forbidden};
 use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
-use crate::tmux::{Connection, check_hooks, list_sessions};
+use crate::tmux::{Connection, Probe, check_hooks, list_sessions};
 use crate::wire::{DaemonStatus, RefusalKind, Request, Response, is_older};
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.
@@ -79,7 +79,9 @@ pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
 /// Returns the id of the session; `None` where it does not exist or tmux does not answer.
 async fn session_id(session: &Session) -> Option<SessionId> {
     let mut connection = Connection::OneShot(&session.server);
-    if session.server.pid().is_none_or(process::is_stopped) {
+    let listens = matches!(session.server.probe(), Probe::Listening);
+    // Its pid is known on Linux only.
+    if !listens || session.server.pid().is_some_and(process::is_stopped) {
         return None;
     }
     let listed = within(LIMIT, list_sessions(&mut connection)).await.ok()?;
