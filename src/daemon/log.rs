@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::files;
 
@@ -13,20 +16,23 @@ use crate::files;
 /// together never have more than twice as many bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The environment variable with the log filter, in the syntax of `tracing`.
+/// The environment variable with what is logged: levels, for all modules or for the named ones.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
 /// From here on the program logs into this file.
 pub(super) fn open(path: &Path) -> io::Result<()> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
-    let filter = EnvFilter::builder()
-        .with_env_var(LEVEL_VARIABLE)
-        .try_from_env()
-        .unwrap_or_else(|_| EnvFilter::new("info"));
+    let asked = std::env::var(LEVEL_VARIABLE).ok();
+    let filter = asked
+        .filter(|levels| !levels.is_empty())
+        .and_then(|levels| levels.parse().ok())
+        .unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let logging = tracing_subscriber::fmt()
         .with_writer(Mutex::new(log))
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_ansi(false)
+        .finish()
+        .with(filter)
         .try_init();
     // Logging that was set up by others is fine.
     logging.or(Ok(()))
