@@ -129,7 +129,10 @@ impl Row {
             self.break_characters(at, columns);
             self.cells[at] = cell;
         } else {
-            self.cells.resize(at, Cell::BLANK);
+            // Most characters are written right behind the last one.
+            if at > self.cells.len() {
+                self.cells.resize(at, Cell::BLANK);
+            }
             self.cells.push(cell);
         }
         if columns == 2 {
