@@ -14,6 +14,9 @@
 # into the package is in Cargo.toml, in the table package.metadata.deb.
 set -euo pipefail
 
+# The maximum size of the program without symbols, in bytes.
+readonly MAX_BYTES=16000000
+
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
 
 fail() {
@@ -76,8 +79,10 @@ out=$root/target/package
 rm -rf "$out"
 mkdir -p "$out/man" "$out/completions"
 
+built=no
 if [ -z "$program" ]; then
-    cargo build --profile dist --locked
+    built=yes
+    cargo build --profile dist --locked --bin tmux-task
     program=$(realpath -- "${CARGO_TARGET_DIR:-target}/dist/tmux-task")
 fi
 
@@ -112,9 +117,16 @@ sed 's|%h/.cargo/bin/tmux-task|/usr/bin/tmux-task|' 'hooks/service/tmux-task@.se
 
 version=$(tmux-task --version)
 version=${version#tmux-task }
-printf 'program  %d KiB\n' "$(($(stat -c %s "$out/tmux-task") / 1024))"
+size=$(stat -c %s "$out/tmux-task")
+printf 'program  %d KiB\n' "$((size / 1024))"
 if [ "$has_symbols" = yes ]; then
     printf 'symbols  %d KiB\n' "$(($(stat -c %s "$out/tmux-task.debug") / 1024))"
+fi
+
+# Another program may be of any profile.
+if [ "$built" = yes ] && [ "$size" -gt "$MAX_BYTES" ]; then
+    fail "the program has $size bytes, more than $MAX_BYTES" \
+        'docs/performance.md, "Size of the program", says what its bytes are and how they were counted'
 fi
 
 # --- the package -----------------------------------------------------------------
