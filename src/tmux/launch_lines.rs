@@ -658,8 +658,8 @@ mod tests {
     #[test]
     fn the_lowest_pane_is_the_slot() {
         let rows = read_rows(
-            "1 2 $0 3 @1 %7 0 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 1 +@1+@4+ 3 m\n\
-             1 2 $0 3 @4 %5 0 0 +@1+@4+  \nrubbish",
+            "1 2 $0 3 @1 %7 0 2 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 2 1 +@1+@4+ 3 m\n\
+             1 2 $0 3 @4 %5 0 2 0 +@1+@4+  \nrubbish",
         );
         let list: Vec<_> = rows
             .iter()
@@ -671,5 +671,6 @@ mod tests {
             .map(|row| (row.slot.is_dead, row.slot.is_task, row.named))
             .collect();
         assert_eq!(list, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
+        assert!(rows.iter().all(|row| row.slot.attached == 2));
     }
 }
