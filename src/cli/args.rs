@@ -304,7 +304,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) clean_env: bool,
     /// Run it again when it ends with another code than 0 or by a signal: at most N times in a row
-    /// (5). A run of a minute or more begins the count anew
+    /// (5). A run of a minute or more resets the count
     #[arg(
         long,
         value_name = "on-failure[:N]",

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_well_begins_the_count_anew() {
+    fn a_long_run_resets_the_count() {
         check((2, 1000), 2, "dead 1", 59, "gave up 2");
         check((2, 1000), 2, "dead 1", 60, "1 of 2 after 1000");
         let mut unknown = task("@1 api dead 1");
