@@ -63,6 +63,9 @@ pub(super) struct LaunchLines<'a> {
 
 const MARK: &str = "@tmux_task_launch";
 
+/// What tmux refuses as the value of an option when a launch has to start over.
+const CHANGED: &str = "changed-meanwhile";
+
 /// Options that a window may not inherit when a task is launched: with the first two any shell would
 /// count as a task, and be replaced; the last one would hide which window this launch has created.
 const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
@@ -389,36 +392,28 @@ impl<'a> LaunchLines<'a> {
         control_clients: &[String],
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane = slot.pane.to_string();
-        // First in the line: if it fails, nothing is half done.
-        let mut commands: Vec<Command> = pause_for(control_clients, slot.pane).collect();
-        commands.push(
+        let mut line = vec![
+            Command::new("display-message")
+                .args(["-p", "-t", &pane])
+                .arg("#{?pane_dead,dead,live}"),
+            self.go_on_if_unchanged(slot),
+        ];
+        // If a client is gone, the line fails before anything is done.
+        line.extend(pause_for(control_clients, slot.pane));
+        line.push(
             // Set before the run ends, with the primary pane's own process: the window's active
             // pane may be another one.
             Command::new("set-option")
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        commands.extend(self.start_commands(&pane, Count::Next));
-        commands.extend(continue_for(control_clients, slot.pane));
-        // A client that has come since they were listed is not among those in the line.
-        let are_all_listed = format!("#{{==:#{{session_attached}},{}}}", slot.attached);
-        let condition = if self.plan.only_if_absent {
-            format!("#{{&&:#{{pane_dead}},{are_all_listed}}}")
-        } else {
-            are_all_listed
-        };
-        let in_session = format!("{}:{}.{pane}", self.session, slot.window);
-        let mut line = vec![
-            Command::new("display-message")
-                .args(["-p", "-t", &pane])
-                .arg("#{?pane_dead,dead,live}"),
-            Command::new("if-shell")
-                .args(["-F", "-t", &in_session, &condition])
-                .arg(control_line(&commands)),
-        ];
+        line.extend(self.start_commands(&pane, Count::Next));
+        line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
         let frames = match connection.run_unseen(&line).await {
-            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
+            Err(TmuxError::Rejected { reply, .. })
+                if reply.starts_with("can't find") || reply.ends_with(CHANGED) =>
+            {
                 return Ok(None);
             }
             answer => answer?,
@@ -432,6 +427,24 @@ impl<'a> LaunchLines<'a> {
             PreviousRun::Dead
         };
         self.launched(&frames, Some(replaced))
+    }
+
+    /// Fails the line if a client has attached since they were listed, which would not be among those
+    /// that the line pauses the pane for, or if a run that must be kept is alive.
+    ///
+    /// The option is one that the window gets anyway, and has no value that is called so. `if-shell`
+    /// would not do: tmux never frees the commands that it has parsed for it.
+    fn go_on_if_unchanged(&self, slot: &Slot) -> Command {
+        let are_all_listed = format!("#{{==:#{{session_attached}},{}}}", slot.attached);
+        let condition = if self.plan.only_if_absent {
+            format!("#{{&&:#{{pane_dead}},{are_all_listed}}}")
+        } else {
+            are_all_listed
+        };
+        let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
+        Command::new("set-option")
+            .args(["-wF", "-t", &in_session, "remain-on-exit"])
+            .arg(format!("#{{?{condition},on,{CHANGED}}}"))
     }
 
     /// Creates a window with a stand-in process, and prints its id.
