@@ -271,7 +271,7 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
     world.until_true("both read", || world.daemon_status()["readers"] == 2);
 
     // Far more than sockets and pipes have room for, some 10 KB a window.
-    let n = 80;
+    let n = 110;
     let line = "seq -f '%0200.0f' 1 30; exec sleep 1000";
     let mut windows = Vec::new();
     for _ in 0..n {
