@@ -238,12 +238,12 @@ impl Bring<'_> {
 
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
     let mut session = context.session("down").await?;
-    let names = ops::names_down(&mut session, args.file).await;
-    let names = names.or_fail("down")?;
-    let ended = if names.is_empty() {
+    let windows = ops::windows_down(&mut session, args.file).await;
+    let windows = windows.or_fail("down")?;
+    let ended = if windows.is_empty() {
         Vec::new()
     } else {
-        let ended = ops::kill(&mut session, Caller::of_environment(), names).await;
+        let ended = ops::kill(&mut session, Caller::of_environment(), windows).await;
         ended.or_fail("down")?
     };
     kill::report("killed", &ended, args.json)

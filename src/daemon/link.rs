@@ -261,7 +261,7 @@ impl LinkTask {
         if let Job::Look(order) = &job {
             tracing::debug!(scope = ?order.scope, windows = ?order.windows, "look");
         }
-        if let Job::Launch(_) = &job {
+        if let Job::Launch(_) | Job::Restart(_) = &job {
             // tmux counts the next run from the number in the option.
             self.jobs.link.set_options().await;
         }

@@ -12,6 +12,14 @@ pub struct RestartPolicy {
     pub backoff: Duration,
 }
 
+impl RestartPolicy {
+    /// The largest number of restarts in a row.
+    pub const MOST: u32 = 1000;
+
+    /// The longest first pause.
+    pub const LONGEST_FIRST: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
 /// The policy of a task, and how much of it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRestarts {

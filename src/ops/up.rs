@@ -82,19 +82,20 @@ pub(crate) async fn plan_tasks(
     Ok(plans)
 }
 
-/// Returns the names of the file's tasks that exist, the last ones first.
-pub(crate) async fn names_down(
+/// Returns the windows of the file's tasks that exist, those of the last ones first. A shell with the
+/// name of a task is not one.
+pub(crate) async fn windows_down(
     session: &mut Session,
     file: Option<PathBuf>,
 ) -> Result<Vec<String>, OpsError> {
     let tasks = config::read_tasks(&locate(session, file)?).map_err(OpsError::Config)?;
     let view = list(session).await?;
-    let names = tasks.into_iter().rev().map(|task| task.name);
-    let exists = |name: &String| {
-        let mut present = view.tasks.iter();
-        present.any(|listed| listed.task.window_name == *name)
-    };
-    Ok(names.filter(exists).collect())
+    let windows = tasks.into_iter().rev().filter_map(|file_task| {
+        let mut present = view.tasks.iter().map(|listed| &listed.task);
+        let task = present.find(|task| task.window_name == file_task.name && !task.shell)?;
+        Some(task.window_id.clone())
+    });
+    Ok(windows.collect())
 }
 
 fn locate(session: &Session, file: Option<PathBuf>) -> Result<PathBuf, OpsError> {
@@ -112,7 +113,7 @@ impl TaskPlan {
         let cwd = self.options.cwd.as_ref().and_then(|cwd| cwd.to_str());
         let runs = view.tasks.iter().find(|listed| {
             let task = &listed.task;
-            (task.window_name == self.name && !task.dead)
+            (task.window_name == self.name && !task.dead && !task.shell)
                 && task.current_command.as_deref().is_some_and(|shown| {
                     // A long one is shown in part.
                     shown == command

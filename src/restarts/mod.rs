@@ -39,12 +39,6 @@ pub(crate) struct Restart {
     pub(crate) after: Duration,
 }
 
-/// The most restarts in a row that can be asked for.
-const MOST: u32 = 1000;
-
-/// The longest first pause that can be asked for.
-const LONGEST_FIRST: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// Reads `on-failure` or `on-failure:N`: how often in a row a task is run again.
 ///
 /// # Errors
@@ -57,8 +51,11 @@ pub(crate) fn parse_limit(text: &str) -> Result<u32, String> {
         None | Some(_) => None,
     };
     limit
-        .filter(|limit| (1..=MOST).contains(limit))
-        .ok_or_else(|| format!("`{text}` is not on-failure or on-failure:N, N from 1 to {MOST}"))
+        .filter(|limit| (1..=RestartPolicy::MOST).contains(limit))
+        .ok_or_else(|| {
+            let most = RestartPolicy::MOST;
+            format!("`{text}` is not on-failure or on-failure:N, N from 1 to {most}")
+        })
 }
 
 /// Checks the pause before the first restart.
@@ -67,7 +64,7 @@ pub(crate) fn parse_limit(text: &str) -> Result<u32, String> {
 ///
 /// When it is too long; the error says what is possible.
 pub(crate) fn check_backoff(backoff: Duration) -> Result<Duration, String> {
-    if backoff <= LONGEST_FIRST {
+    if backoff <= RestartPolicy::LONGEST_FIRST {
         Ok(backoff)
     } else {
         Err("a task may pause for 24h at most before its first restart".to_owned())
@@ -252,8 +249,8 @@ mod tests {
             assert!(error.contains("on-failure:N, N from 1 to 1000"), "{error}");
         }
         assert!(check_backoff(Duration::ZERO).is_ok());
-        assert!(check_backoff(LONGEST_FIRST).is_ok());
-        assert!(check_backoff(LONGEST_FIRST + Duration::from_millis(1)).is_err());
+        assert!(check_backoff(RestartPolicy::LONGEST_FIRST).is_ok());
+        assert!(check_backoff(RestartPolicy::LONGEST_FIRST + Duration::from_millis(1)).is_err());
     }
 
     #[test]

@@ -411,11 +411,7 @@ impl<'a> LaunchLines<'a> {
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
         let frames = match connection.run_unseen(&line).await {
-            Err(TmuxError::Rejected { reply, .. })
-                if reply.starts_with("can't find") || reply.ends_with(CHANGED) =>
-            {
-                return Ok(None);
-            }
+            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => answer?,
         };
         let was_live = frames
@@ -431,9 +427,6 @@ impl<'a> LaunchLines<'a> {
 
     /// Fails the line if a client has attached since they were listed, which would not be among those
     /// that the line pauses the pane for, or if a run that must be kept is alive.
-    ///
-    /// The option is one that the window gets anyway, and has no value that is called so. `if-shell`
-    /// would not do: tmux never frees the commands that it has parsed for it.
     fn go_on_if_unchanged(&self, slot: &Slot) -> Command {
         let are_all_listed = format!("#{{==:#{{session_attached}},{}}}", slot.attached);
         let condition = if self.plan.only_if_absent {
@@ -442,9 +435,7 @@ impl<'a> LaunchLines<'a> {
             are_all_listed
         };
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
-        Command::new("set-option")
-            .args(["-wF", "-t", &in_session, "remain-on-exit"])
-            .arg(format!("#{{?{condition},on,{CHANGED}}}"))
+        go_on_if(&in_session, &condition)
     }
 
     /// Creates a window with a stand-in process, and prints its id.
@@ -603,6 +594,21 @@ struct Row<'a> {
     slot: Slot,
     named: &'a str,
     mark: &'a str,
+}
+
+/// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.
+///
+/// The option is one that a task's window has anyway, and no value of it is called so. `if-shell`
+/// would not do: tmux never frees the commands that it has parsed for it.
+pub(super) fn go_on_if(pane: &str, condition: &str) -> Command {
+    Command::new("set-option")
+        .args(["-wF", "-t", pane, "remain-on-exit"])
+        .arg(format!("#{{?{condition},on,{CHANGED}}}"))
+}
+
+/// Whether a line failed because the session has changed since it was read.
+pub(super) fn is_contended(reply: &str) -> bool {
+    reply.starts_with("can't find") || reply.starts_with("no such") || reply.ends_with(CHANGED)
 }
 
 /// Parses the list, one row per window: that of its pane with the lowest id.

@@ -6,7 +6,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::kept_environment::copy_kept;
 use super::launch::unique_token;
-use super::launch_lines::{Count, LaunchLines};
+use super::launch_lines::{Count, LaunchLines, go_on_if, is_contended};
 use super::launch_plan::LaunchPlan;
 use super::recorded::{LaunchRecord, RecordedCommand, read_record};
 use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
@@ -14,7 +14,7 @@ use super::restart_option::RESTART;
 use super::task_environment::{PREFIX, TaskEnvironment};
 use crate::model::environment::WithheldVariables;
 use crate::model::{Millis, Task, TaskRestarts, text};
-use crate::protocol::{Command, control_line};
+use crate::protocol::{Command, Frame};
 
 /// A task to run again.
 #[derive(Debug)]
@@ -101,24 +101,34 @@ pub(crate) async fn restart(
         ));
     };
     let pane_target = pane.to_string();
-    let listed = connection.run(&[list_control_clients()]).await?;
-    let clients = listed.first().map(read_control_clients).unwrap_or_default();
-    // First in the line: if it fails, nothing is half done.
-    let mut commands: Vec<Command> = pause_for(&clients, pane).collect();
-    let lines = LaunchLines::new(&plan, String::new());
-    commands.extend(lines.window_options(&pane_target, Count::Next));
-    commands.extend(lines.respawn(&pane_target));
-    commands.extend(continue_for(&clients, pane));
-    // The option's value has no character with a meaning in formats.
-    let is_same = format!("#{{&&:#{{pane_dead}},#{{==:#{{{RESTART}}},{option}}}}}");
-    let line = [
-        Command::new("if-shell")
-            .args(["-F", "-t", &pane_target, &is_same])
-            .arg(control_line(&commands)),
-        LaunchLines::show_launched(&pane_target),
+    let ask = [
+        list_control_clients(),
+        Command::new("display-message").args(["-p", "-t", &pane_target, "#{session_attached}"]),
     ];
+    let listed = match connection.run(&ask).await {
+        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
+            return Ok(RestartResult::Superseded);
+        }
+        answer => answer?,
+    };
+    let clients = listed.first().map(read_control_clients).unwrap_or_default();
+    let attached = listed.last().map(Frame::text).unwrap_or_default();
+    // The option's value has no character with a meaning in formats.
+    let is_same = format!(
+        "#{{&&:#{{&&:#{{pane_dead}},#{{==:#{{{RESTART}}},{option}}}}},\
+         #{{==:#{{session_attached}},{}}}}}",
+        attached.trim()
+    );
+    let mut line = vec![go_on_if(&pane_target, &is_same)];
+    // If a client is gone, the line fails before anything is done.
+    line.extend(pause_for(&clients, pane));
+    let lines = LaunchLines::new(&plan, String::new());
+    line.extend(lines.window_options(&pane_target, Count::Next));
+    line.extend(lines.respawn(&pane_target));
+    line.extend(continue_for(&clients, pane));
+    line.push(LaunchLines::show_launched(&pane_target));
     let frames = match connection.run_unseen(&line).await {
-        Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
+        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
             return Ok(RestartResult::Superseded);
         }
         answer => answer?,

@@ -55,8 +55,11 @@ pub(super) fn decode_restarts(text: Option<&str>, started: Option<Millis>) -> Op
         used: fields.next()?.parse().ok()?,
         token: fields.next()?.to_owned(),
     };
+    // Others can write the option too.
     let is_whole = fields.next().is_none() && check_token(&restarts.token).is_ok();
-    is_whole.then_some(restarts)
+    let is_allowed = (1..=RestartPolicy::MOST).contains(&restarts.policy.limit)
+        && restarts.policy.backoff <= RestartPolicy::LONGEST_FIRST;
+    (is_whole && is_allowed).then_some(restarts)
 }
 
 #[cfg(test)]
@@ -96,6 +99,9 @@ mod tests {
             "1 77 5 1500 2 7,9",
             "1 77 5 1500 2 71-9 x",
             "1 77 -5 1500 2 71-9",
+            "1 77 0 1500 2 71-9",
+            "1 77 1001 1500 2 71-9",
+            "1 77 5 86400001 2 71-9",
             "1 77 5 1500  71-9",
             "1 77 5 99999999999999999999 2 71-9",
         ] {

@@ -175,6 +175,22 @@ fn a_task_is_restarted_until_it_is_ready_and_waited_for_within_a_time() {
 }
 
 #[test]
+fn down_leaves_a_shell_alone_that_is_called_like_a_task() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux(["new-window", "-d", "-t", "work:", "-n", "node"]);
+    write(&world, "[tasks.node]\ncommand = 'exec sleep 1000'\n");
+    assert_eq!(world.task(["down"]).ok(), "");
+    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
+    assert!(windows.lines().any(|name| name == "node"), "{windows}");
+    assert_eq!(without_ids(world.task(["up"]).ok()), ["started (node)"]);
+    assert_eq!(without_ids(world.task(["down"]).ok()), ["killed (node)"]);
+    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
+    assert!(windows.lines().any(|name| name == "node"), "{windows}");
+    world.finish();
+}
+
+#[test]
 fn a_wrong_file_starts_nothing() {
     let world = World::new();
     let file = world.project().join("tmux-task.toml");
