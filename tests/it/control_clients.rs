@@ -29,7 +29,7 @@ impl SlowAttach {
         let program = SOURCE
             .replace("BEGUN", &format!("{:?}", slow.begun))
             .replace("GO", &format!("{:?}", slow.go));
-        let library = world.library("attach", &program);
+        let library = world.c_library("attach", &program);
         fs::create_dir(world.path("slow")).unwrap();
         let tmux = Output::of(shell("command -v tmux"));
         let (enabled, library) = (slow.enabled.display(), library.display());

@@ -251,7 +251,7 @@ impl Clock {
     fn new(world: &mut World) -> Self {
         let offset = world.path("clock");
         fs::write(&offset, "0").unwrap();
-        let library = world.library("clock", &CLOCK.replace("OFFSET", &format!("{offset:?}")));
+        let library = world.c_library("clock", &CLOCK.replace("OFFSET", &format!("{offset:?}")));
         world.set("LD_PRELOAD", library.to_str().unwrap());
         Self { offset }
     }

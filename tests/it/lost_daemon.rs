@@ -48,18 +48,11 @@ fn launches_that_lost_their_daemon_are_done_by_one_next_daemon() {
     world.run("first", "exec sleep 1000");
     world.task(["daemon", "stop"]).ok();
 
-    let (source, library) = (world.path("count.c"), world.path("count.so"));
     let daemons = world.path("daemons");
-    fs::write(
-        &source,
-        COUNT_DAEMONS.replace("LOG", &format!("{daemons:?}")),
-    )
-    .unwrap();
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source]);
-    Output::of(compiler).ok();
+    let library = world.c_library(
+        "count",
+        &COUNT_DAEMONS.replace("LOG", &format!("{daemons:?}")),
+    );
     fs::create_dir(world.path("counted")).unwrap();
     let mut which = Command::new("sh");
     which.args(["-c", "command -v tmux"]);

@@ -158,7 +158,7 @@ fn a_run_without_a_policy_ends_the_one_before() {
     let world = World::new();
     start(&world, "on-failure", "1h", "exit 1");
     world.until("the end", |records| codes(records, "api").len() == 1);
-    // Run again as it was: the policy is as it was, and its count begins anew.
+    // Run again as it was: the policy is as it was, and its count starts at zero.
     world.task(["restart", "api"]).ok();
     world.until("the second end", |records| codes(records, "api").len() == 2);
     let task = listed(&world);

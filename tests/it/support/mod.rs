@@ -199,7 +199,7 @@ impl World {
     }
 
     /// Compiles a C library that `LD_PRELOAD` can load.
-    pub(crate) fn library(&self, name: &str, source: &str) -> PathBuf {
+    pub(crate) fn c_library(&self, name: &str, source: &str) -> PathBuf {
         let path = self.path(name).with_extension("c");
         fs::write(&path, source).unwrap();
         let library = path.with_extension("so");
