@@ -383,7 +383,7 @@ fn of_two_daemons_that_start_in_the_same_instant_one_remains() {
     world.run("on", "exec sleep 1000");
     let before = world.until_deliveries(1);
     world.look();
-    for _ in 0..repeated(10) {
+    for _ in 0..repeated(50) {
         world.kill_daemon();
         let both = [(); 2].map(|()| world.start(["daemon", "--detach"]));
         let codes = both.map(|mut one| one.wait());

@@ -180,7 +180,7 @@ fn many_tasks_for_a_while_lose_nothing_and_double_nothing() {
         consumers: 3,
         kills: 2,
         rings: 1,
-        lasts: Some(Duration::from_secs(9)),
+        lasts: Some(Duration::from_secs(30)),
         seed: 2,
     });
 }
