@@ -58,9 +58,9 @@ pub(super) async fn restart(
     Ok(match result {
         RestartResult::Started => {
             link.note_launched(due.task.window);
-            RestartEnd::Done
+            RestartEnd::Started
         }
-        RestartResult::Superseded => RestartEnd::Done,
+        RestartResult::Superseded => RestartEnd::Superseded,
         RestartResult::Impossible(why) => RestartEnd::Impossible(why),
     })
 }

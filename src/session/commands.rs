@@ -289,6 +289,7 @@ impl Session {
             AfterLook::Answer(ask, request) => self.respond(ask, request, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Answered(ask, response) => self.answer_when_stored(ask, response),
+            AfterLook::Superseded(window) => self.superseded(window, now),
             AfterLook::Leave(ask) => {
                 self.effects.push(Effect::Answer(ask, Response::Done));
                 self.effects.push(Effect::Leave);

@@ -33,7 +33,7 @@ struct Pending {
 enum State {
     /// It is due then.
     DueAt(Instant),
-    /// The command is queued or runs.
+    /// The command is queued or runs, or its result has not been looked at.
     Starting,
     /// It cannot be run again.
     Impossible,
@@ -118,7 +118,13 @@ impl PendingRestarts {
         due
     }
 
-    /// Notes that tmux has refused a restart: it is due again then.
+    /// Whether a restart was begun whose result no look has shown yet.
+    pub(super) fn is_starting(&self, window: WindowId) -> bool {
+        let pending = self.pending.get(&window);
+        pending.is_some_and(|pending| pending.state == State::Starting)
+    }
+
+    /// Notes that a restart has started nothing: it is due again then.
     pub(super) fn put_off(&mut self, window: WindowId, until: Instant) {
         if let Some(pending) = self.pending.get_mut(&window) {
             pending.state = State::DueAt(until);

@@ -8,7 +8,7 @@ use super::input::AskId;
 use super::listeners::EndedWait;
 use super::restart_job::DueRestart;
 use super::wait_entry::Entry;
-use crate::model::{GoneReason, PaneId, Task};
+use crate::model::{GoneReason, PaneId, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     Explanation, LogRequest, Request, Response, RunRequest, SearchMatch, SendRequest,
@@ -52,6 +52,8 @@ pub(super) enum AfterLook {
     Pruned(AskId, Vec<Arc<Task>>),
     /// Read a pane that was paused, with the number of attempts so far.
     TakeUp(PaneId, usize),
+    /// A restart has started nothing because this window seemed to have changed.
+    Superseded(WindowId),
     /// The session was ended if possible, and the daemon stops.
     Leave(AskId),
 }

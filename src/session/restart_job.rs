@@ -18,8 +18,10 @@ pub(crate) struct DueRestart {
 /// The result of a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RestartEnd {
-    /// The task runs, or its window has changed: a look shows it.
-    Done,
+    /// The task runs.
+    Started,
+    /// Nothing was started, because the window seemed to have changed: a look shows whether it has.
+    Superseded,
     /// It can never succeed, for this reason.
     Impossible(String),
 }

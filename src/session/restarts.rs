@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::effect::LookOrder;
 use super::input::Outcome;
 use super::machine::Session;
-use super::queue_items::Command;
+use super::queue_items::{AfterLook, Command};
 use super::restart_job::{DueRestart, RestartEnd};
-use crate::model::{Level, Now, Record, Task};
+use crate::model::{Level, Now, Record, Task, WindowId};
 
-/// How long after tmux has refused a restart it is tried again.
+/// How long after a restart that started nothing it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Session {
@@ -52,8 +52,11 @@ impl Session {
     ) {
         let window = task.window;
         match outcome {
-            Ok(Outcome::Restarted(RestartEnd::Done)) => {
+            Ok(Outcome::Restarted(RestartEnd::Started)) => {
                 self.order(LookOrder::of([window]));
+            }
+            Ok(Outcome::Restarted(RestartEnd::Superseded)) => {
+                self.order_then(LookOrder::of([window]), AfterLook::Superseded(window));
             }
             Ok(Outcome::Restarted(RestartEnd::Impossible(why))) => {
                 let end = self.restarts.give_up(window);
@@ -71,6 +74,15 @@ impl Session {
                 self.restarts.put_off(window, now.mono + RETRY_AFTER);
                 self.order(LookOrder::of([window]));
             }
+        }
+    }
+
+    /// Handles the look after a restart that started nothing because the window seemed to have changed:
+    /// if it has not, the restart is tried again.
+    pub(super) fn superseded(&mut self, window: WindowId, now: Now) {
+        if self.restarts.is_starting(window) {
+            tracing::warn!(%window, "a task could not be restarted, and its window has not changed");
+            self.restarts.put_off(window, now.mono + RETRY_AFTER);
         }
     }
 }

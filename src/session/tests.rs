@@ -1003,7 +1003,7 @@ fn a_task_that_failed_is_restarted_after_its_pause() {
     // Once, also while it takes long.
     driver.after(5000);
     assert_eq!(shown(&driver), Some((0, 1, 2)));
-    driver.outcome(Outcome::Restarted(RestartEnd::Done));
+    driver.outcome(Outcome::Restarted(RestartEnd::Started));
     driver.look("life 1; @1#2 a running restarts=2,1000,1");
     assert_eq!(shown(&driver), None);
 }
@@ -1059,6 +1059,33 @@ fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported(
     assert!(did.contains(&"append followUp".to_owned()), "{did:?}");
     driver.after(10_000);
     assert!(!driver.take().contains(&"restart @1 1".to_owned()));
+}
+
+#[test]
+fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed() {
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
+    for (found, again) in [
+        (dead, Some("restart @1 1")),
+        ("life 1; @1#2 a running restarts=2,0,1", None),
+        ("life 1; @1#1 a dead 1 ended=1000000", None),
+        ("life 1", None),
+    ] {
+        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
+        driver.input(Input::Changed(Change::Task));
+        driver.look(dead);
+        driver.finish_chores();
+        assert!(driver.take().contains(&"restart @1 1".to_owned()));
+        driver.outcome(Outcome::Restarted(RestartEnd::Superseded));
+        assert_eq!(driver.take().last().unwrap(), "look Reported @1", "{found}");
+        driver.look(found);
+        driver.finish_chores();
+        driver.after(4999);
+        let is_restart = |did: &String| did.starts_with("restart");
+        assert!(!driver.take().iter().any(is_restart), "{found}");
+        driver.after(1);
+        let restarts: Vec<String> = driver.take().into_iter().filter(is_restart).collect();
+        assert_eq!(restarts.first().map(String::as_str), again, "{found}");
+    }
 }
 
 #[test]
