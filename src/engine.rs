@@ -301,8 +301,8 @@ impl Engine {
     /// Returns the sequence number of the first event that is not delivered yet.
     #[must_use]
     pub fn first_undelivered(&self) -> Option<Seq> {
-        let mut gatherings = self.gatherings.iter();
-        gatherings.find_map(Gathering::first_seq)
+        let gatherings = self.gatherings.iter();
+        gatherings.filter_map(Gathering::first_seq).min()
     }
 
     /// Returns when another look could report a prompt that is on a screen now.
@@ -425,9 +425,6 @@ impl Engine {
     }
 }
 
-/// The position of an event among those of one look. The sort is stable: `diff` has ordered the
-/// runs of a window, which their numbers cannot where runs are not counted. `inputResolved` belongs
-/// to the earliest of them, `input` to the last.
 /// Whether this is not the end of a run, or the end of the run that its window still shows.
 fn is_present_end(event: &Event, look: &Snapshot) -> bool {
     let EventKind::Exited { replaced } = event.kind else {
@@ -437,6 +434,9 @@ fn is_present_end(event: &Event, look: &Snapshot) -> bool {
     replaced.is_none() && present.is_some_and(|task| !task.is_alive() && task.run == event.task.run)
 }
 
+/// The position of an event among those of one look. The sort is stable: `diff` has ordered the
+/// runs of a window, which their numbers cannot where runs are not counted. `inputResolved` belongs
+/// to the earliest of them, `input` to the last.
 fn place(event: &Event) -> (bool, WindowId, u8) {
     let (last, rank) = match event.kind {
         EventKind::InputResolved { .. } => (false, 0),

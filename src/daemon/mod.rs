@@ -205,6 +205,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
     let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
     let archiver = Arc::new(archiver);
+    let announced = beginning.pending.restarting();
     let store = Store::start(store::StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
@@ -269,6 +270,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             session_name: options.session.clone(),
             longest_pause: options.interval,
             bookmark: beginning.bookmark,
+            announced,
             store: StoreState {
                 written: last_seq,
                 tried: recorder.tried_seq(),

@@ -139,16 +139,20 @@ impl Gathering {
         false
     }
 
-    /// Returns the sequence number of its first event.
+    /// Returns the lowest sequence number of its events: one that is delivered again is of an earlier
+    /// look than the others.
     pub(super) fn first_seq(&self) -> Option<Seq> {
-        self.events.first().map(|gathered| gathered.delivered.seq)
+        let events = self.events.iter();
+        events.map(|gathered| gathered.delivered.seq).min()
     }
 
-    /// Returns the sequence number of its last event; 0 for none.
+    /// Returns the highest sequence number of its events; 0 for none.
     pub(super) fn last_seq(&self) -> Seq {
-        self.events
-            .last()
-            .map_or(0, |gathered| gathered.delivered.seq)
+        let events = self.events.iter();
+        events
+            .map(|gathered| gathered.delivered.seq)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Notes that a command has returned to its caller with an event.

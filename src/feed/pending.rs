@@ -1,8 +1,11 @@
-//! What the records of a feed leave open: events without a delivery, and tasks that wait for input.
+//! What the records of a feed leave open: events without a delivery, and tasks that wait for input or
+//! for a restart.
 
 use std::collections::BTreeMap;
 
-use crate::model::{Body, DeliveredEvent, Event, EventKind, Prompt, Record, Seq, Task, WindowId};
+use crate::model::{
+    Body, DeliveredEvent, Event, EventKind, Prompt, Record, Seq, Snapshot, Task, WindowId,
+};
 use crate::route::{Reach, reach};
 use crate::wire::{EventFields, SavedEvent, SavedFeed};
 
@@ -14,6 +17,8 @@ pub struct PendingEvents {
     undelivered: BTreeMap<Seq, Event>,
     /// The `input` events of tasks that wait.
     waiting: BTreeMap<WindowId, Event>,
+    /// The `exited` events after which a restart was announced that has not happened.
+    restarting: BTreeMap<WindowId, DeliveredEvent>,
 }
 
 impl PendingEvents {
@@ -23,8 +28,12 @@ impl PendingEvents {
             Body::Event(event) => self.event(record.seq, event),
             Body::Notice { events, .. } => self.deliver(events),
             Body::FollowUp { events, .. } => {
-                for delivered in events {
-                    self.undelivered.remove(&delivered.seq);
+                for DeliveredEvent { seq, event } in events {
+                    let seqs = std::slice::from_ref(seq);
+                    self.deliver(seqs);
+                    if event.task.restarts.is_none() {
+                        self.deliver_as_failures(seqs);
+                    }
                 }
             }
         }
@@ -44,10 +53,18 @@ impl PendingEvents {
                     !(matches!(event.kind, EventKind::Input { .. }) && event.task.window == window)
                 });
             }
+            // A failure that is not a message: a restart follows.
+            EventKind::Exited { replaced: None } if reach(event) == Reach::Notice => {
+                let event = event.clone();
+                let end = DeliveredEvent { seq, event };
+                self.restarting.insert(window, end);
+            }
             EventKind::Started { .. }
             | EventKind::Exited { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Disappeared { .. } => {}
+            | EventKind::Disappeared { .. } => {
+                self.restarting.remove(&window);
+            }
+            EventKind::Notify { .. } => {}
         }
         if reach(event) > Reach::FeedOnly {
             self.undelivered.insert(seq, event.clone());
@@ -59,6 +76,29 @@ impl PendingEvents {
         for seq in events {
             self.undelivered.remove(seq);
         }
+    }
+
+    /// Processes a message with the ends with these numbers, after which no restart follows.
+    pub(super) fn deliver_as_failures(&mut self, ends: &[Seq]) {
+        self.restarting.retain(|_, end| !ends.contains(&end.seq));
+    }
+
+    /// Drops the announced restarts that the last look shows to be settled. `first` is the number of
+    /// the first event that is not delivered yet.
+    pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
+        self.restarting.retain(|window, end| {
+            let task = look.tasks.get(window).filter(|task| !task.is_alive());
+            task.is_some_and(|task| {
+                let is_undelivered = first.is_some_and(|first| first <= end.seq);
+                task.run == end.event.task.run && (task.restarts.is_some() || is_undelivered)
+            })
+        });
+    }
+
+    /// Returns the ends after which a restart was announced that has not happened.
+    #[must_use]
+    pub fn restarting(&self) -> Vec<DeliveredEvent> {
+        self.restarting.values().cloned().collect()
     }
 
     /// Drops the events before this number, or all of them: it was decided that they are not
@@ -106,17 +146,18 @@ impl PendingEvents {
     /// `end` of the file that begins with the record `segment`.
     #[must_use]
     pub fn to_saved(&self, segment: Seq, end: u64) -> SavedFeed {
+        let saved = |seq: Seq, event: &Event| SavedEvent {
+            seq,
+            event: EventFields::from(event),
+        };
         let undelivered = self.undelivered.iter();
+        let restarting = self.restarting.values();
         SavedFeed {
             segment,
             end,
-            undelivered: undelivered
-                .map(|(seq, event)| SavedEvent {
-                    seq: *seq,
-                    event: EventFields::from(event),
-                })
-                .collect(),
+            undelivered: undelivered.map(|(seq, event)| saved(*seq, event)).collect(),
             waiting: self.waiting.values().map(EventFields::from).collect(),
+            restarting: restarting.map(|end| saved(end.seq, &end.event)).collect(),
         }
     }
 
@@ -133,6 +174,13 @@ impl PendingEvents {
         }
         for SavedEvent { seq, event } in &saved.undelivered {
             pending.undelivered.insert(*seq, event.to_event()?);
+        }
+        for SavedEvent { seq, event } in &saved.restarting {
+            let (seq, event) = (*seq, event.to_event()?);
+            let window = event.task.window;
+            pending
+                .restarting
+                .insert(window, DeliveredEvent { seq, event });
         }
         Ok(pending)
     }

@@ -22,7 +22,7 @@ pub struct FeedState {
     /// The offset behind the last complete write in the file where records are appended. What follows
     /// is a partial write left by a crash.
     pub end: u64,
-    /// Events without a delivery, and tasks that wait for input.
+    /// Events without a delivery, and tasks that wait for input or for a restart.
     pub pending: PendingEvents,
 }
 
@@ -171,8 +171,15 @@ impl<F: FnMut(RecordedLook)> Past<F> {
                     self.look.events.push(event);
                 }
             }
-            RecordBody::Notice { events, .. } | RecordBody::FollowUp { events, .. } => {
+            RecordBody::Notice { events, .. } => self.pending.deliver(&events),
+            RecordBody::FollowUp {
+                events, message, ..
+            } => {
                 self.pending.deliver(&events);
+                let delivered = events.iter().zip(&message.details.events);
+                let failures = delivered.filter(|(_, event)| event.task.restarts.is_none());
+                let failures: Vec<Seq> = failures.map(|(seq, _)| *seq).collect();
+                self.pending.deliver_as_failures(&failures);
             }
         }
         if is_last_of_write && self.look != RecordedLook::default() {

@@ -757,6 +757,54 @@ fn recovery_from_any_saved_place_finds_what_the_whole_feed_says() {
 }
 
 #[test]
+fn the_end_before_a_restart_is_known_until_it_is_settled() {
+    let policy = "restarts=3,90000,0";
+    let running = format!("@1#1 a running {policy}; @2 b running");
+    let dead = format!("@1#1 a dead 1 {policy}; @2 b dead 1");
+    let feed = Feed::new();
+    let ends = events(1, &running, &dead);
+    // Only a notice says so; the message is about the other task.
+    feed.append(&ends);
+    feed.append(&[follow_up(3, &ends)]);
+    let known = |pending: &PendingEvents| pending.restarting().first().map(|end| end.seq);
+    let pending = feed.recover().pending;
+    assert_eq!(known(&pending), Some(1));
+    let saved = saved_here(&feed, &pending, 3);
+    let (recovered, _) = feed.recover_from(Some(&saved));
+    assert_eq!(recovered.pending, pending);
+
+    let after = |look: &str, first: Option<Seq>| {
+        let mut pending = pending.clone();
+        pending.forget_settled(&snapshot(look), first);
+        known(&pending)
+    };
+    assert_eq!(after(&dead, None), Some(1));
+    assert_eq!(after("@1#1 a dead 1", Some(1)), Some(1));
+    assert_eq!(after("@1#1 a dead 1", None), None);
+    assert_eq!(after(&format!("@1#2 a dead 1 {policy}"), None), None);
+    assert_eq!(after("@2 b running", None), None);
+
+    // The message about this end, or the next run.
+    let mut failure = ends[..1].to_vec();
+    if let Body::Event(event) = &mut failure[0].body {
+        event.task.restarts = None;
+    }
+    let rerun = events(4, &dead, &format!("@1#2 a running {policy}; @2 b dead 1"));
+    for records in [vec![follow_up(4, &failure)], rerun] {
+        let feed = Feed::new();
+        feed.append(&ends);
+        feed.append(&[follow_up(3, &ends)]);
+        feed.append(&records);
+        assert_eq!(known(&feed.recover().pending), None);
+        let (recovered, _) = feed.recover_from(Some(&saved));
+        assert_eq!(known(&recovered.pending), None);
+        let mut appended = pending.clone();
+        records.iter().for_each(|record| appended.apply(record));
+        assert_eq!(known(&appended), None);
+    }
+}
+
+#[test]
 fn recovery_reads_only_what_is_behind_the_saved_place() {
     let (feed, saved) = saved_after_each_write();
     let whole = feed.recover();

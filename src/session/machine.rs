@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
 use super::held_answers::HeldAnswers;
@@ -15,7 +16,9 @@ use super::pending_restarts::PendingRestarts;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
-use crate::model::{Bookmark, Event, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId};
+use crate::model::{
+    Bookmark, DeliveredEvent, Event, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId,
+};
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.
@@ -61,6 +64,8 @@ pub(crate) struct Session {
     pub(super) waiting: BTreeSet<WindowId>,
     /// The tasks that are about to be run again.
     pub(super) restarts: PendingRestarts,
+    /// The ends that were delivered as notices because restarts follow.
+    pub(super) announced: AnnouncedRestarts,
     /// How long runs usually take, by their windows.
     pub(super) usual: UsualDurations,
     /// The effects of the present input.
@@ -87,6 +92,8 @@ pub(crate) struct Setup {
     pub(crate) longest_pause: Duration,
     /// How much of tmux's data had been processed at the engine's last look.
     pub(crate) bookmark: Bookmark,
+    /// The ends after which earlier daemons have announced restarts that have not happened.
+    pub(crate) announced: Vec<DeliveredEvent>,
     /// How far the feed is on the disk.
     pub(crate) store: StoreState,
 }
@@ -115,8 +122,10 @@ impl Session {
             session_name,
             longest_pause,
             bookmark,
+            announced,
             store,
         } = setup;
+        let announced = AnnouncedRestarts::new(engine.before(), announced);
         engine.tried(store.tried);
         Self {
             engine,
@@ -143,6 +152,7 @@ impl Session {
             followed: None,
             waiting: BTreeSet::new(),
             restarts: PendingRestarts::default(),
+            announced,
             usual: UsualDurations::default(),
             effects: Vec::new(),
         }

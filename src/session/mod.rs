@@ -8,6 +8,7 @@
 //! Slow operations are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first.
 //! What tmux reports during a job arrives before its [`Outcome`].
 
+mod announced_restarts;
 mod answers;
 mod commands;
 mod deadlines;

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::model::{
-    Body, Event, EventKind, Now, Record, Seq, Snapshot, Task, TaskRestarts, WindowId,
-};
+use crate::model::{Now, Snapshot, Task, TaskRestarts, WindowId};
 use crate::restarts::{Restart, restart_of};
 use crate::wire::NextRestart;
 
@@ -24,8 +22,6 @@ struct Pending {
     run: Option<u32>,
     restarts: TaskRestarts,
     restart: Restart,
-    /// The event of its end; `None` where an earlier daemon has recorded it.
-    end: Option<(Seq, Event)>,
     state: State,
 }
 
@@ -65,23 +61,9 @@ impl PendingRestarts {
                 run: task.run,
                 restarts: restarts.clone(),
                 restart,
-                end: None,
                 state: State::DueAt(now.mono + still(task, restart, now)),
             });
             self.pending.insert(*window, pending);
-        }
-    }
-
-    /// Notes the events of the ends that restarts follow.
-    pub(super) fn note_ends(&mut self, records: &[Record]) {
-        for record in records {
-            if let Body::Event(event) = &record.body
-                && let EventKind::Exited { replaced: None } = event.kind
-                && let Some(pending) = self.pending.get_mut(&event.task.window)
-                && pending.is_of(&event.task)
-            {
-                pending.end = Some((record.seq, Event::clone(event)));
-            }
         }
     }
 
@@ -131,11 +113,11 @@ impl PendingRestarts {
         }
     }
 
-    /// Notes that a task cannot be run again. Returns the event of its end, if it is known.
-    pub(super) fn give_up(&mut self, window: WindowId) -> Option<(Seq, Event)> {
-        let pending = self.pending.get_mut(&window)?;
-        pending.state = State::Impossible;
-        pending.end.take()
+    /// Notes that a task cannot be run again.
+    pub(super) fn give_up(&mut self, window: WindowId) {
+        if let Some(pending) = self.pending.get_mut(&window) {
+            pending.state = State::Impossible;
+        }
     }
 
     /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that

@@ -8,7 +8,7 @@ use super::input::Outcome;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use super::restart_job::{DueRestart, RestartEnd};
-use crate::model::{Level, Now, Record, Task, WindowId};
+use crate::model::{DeliveredEvent, Level, Now, Record, Task, WindowId};
 
 /// How long after a restart that started nothing it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -20,10 +20,13 @@ impl Session {
             return;
         };
         self.restarts.plan(look, now);
-        self.restarts.note_ends(records);
+        let prevented = self.announced.look(look, records);
         if let Some((present, gone)) = self.restarts.note_kept(look) {
             self.jobs
                 .push_command(Command::ForgetEnvironments(present, gone));
+        }
+        for end in prevented {
+            self.owe_end(end, now);
         }
         self.restart_due(now);
     }
@@ -43,6 +46,14 @@ impl Session {
         }
     }
 
+    /// Delivers the end of a run that no restart follows, although one was announced: its owner has to
+    /// know of it.
+    fn owe_end(&mut self, end: DeliveredEvent, now: Now) {
+        let DeliveredEvent { seq, mut event } = end;
+        event.task.restarts = None;
+        self.engine.owe(seq, event, now);
+    }
+
     /// Processes the result of a restart.
     pub(super) fn restarted(
         &mut self,
@@ -59,14 +70,12 @@ impl Session {
                 self.order_then(LookOrder::of([window]), AfterLook::Superseded(window));
             }
             Ok(Outcome::Restarted(RestartEnd::Impossible(why))) => {
-                let end = self.restarts.give_up(window);
+                self.restarts.give_up(window);
                 let name = &task.name;
                 let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
                 self.notice(Level::Warning, text, now);
-                if let Some((seq, mut event)) = end {
-                    // No restart follows: its owner has to know of the end.
-                    event.task.restarts = None;
-                    self.engine.owe(seq, event, now);
+                if let Some(end) = self.announced.take(window) {
+                    self.owe_end(end, now);
                 }
             }
             failed => {

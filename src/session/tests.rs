@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::engine::{Engine, Memory, Settings};
 use crate::model::test_notation::snapshot;
-use crate::model::{Body, Now, PaneId, WindowId};
+use crate::model::{Body, DeliveredEvent, Event, EventKind, Now, PaneId, Task, WindowId};
 use crate::terminal::PaneOutput;
 use crate::wire::{
     ConditionFields, Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest,
@@ -36,15 +36,37 @@ struct Driver {
 impl Driver {
     /// Returns a session after one look with these tasks.
     fn new(notation: &str) -> Self {
+        Self::of(Memory::default(), Vec::new(), notation)
+    }
+
+    /// The same for one whose last daemon saw `before` and recorded the end of `@1` with a restart that
+    /// has not happened.
+    fn returning(before: &str, notation: &str) -> Self {
+        let before = snapshot(before);
+        let task = Task::clone(&before.tasks[&WindowId(1)]);
+        let event = Event {
+            kind: EventKind::Exited { replaced: None },
+            task,
+        };
+        let memory = Memory {
+            before: Some(before),
+            last_seq: 7,
+            ..Memory::default()
+        };
+        Self::of(memory, vec![DeliveredEvent { seq: 5, event }], notation)
+    }
+
+    fn of(memory: Memory, announced: Vec<DeliveredEvent>, notation: &str) -> Self {
         let now = Now {
             mono: Instant::now(),
             wall: 1_000_000,
         };
         let setup = Setup {
-            engine: Engine::new(Settings::LIVE, Memory::default(), now),
+            engine: Engine::new(Settings::LIVE, memory, now),
             session_name: "work".to_owned(),
             longest_pause: Duration::from_secs(60),
             bookmark: crate::model::Bookmark::default(),
+            announced,
             store: StoreState::default(),
         };
         let mut driver = Self {
@@ -1086,6 +1108,69 @@ fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed
         let restarts: Vec<String> = driver.take().into_iter().filter(is_restart).collect();
         assert_eq!(restarts.first().map(String::as_str), again, "{found}");
     }
+}
+
+/// How many messages were recorded since the last query.
+fn n_messages(driver: &mut Driver) -> usize {
+    let did = driver.take();
+    did.iter().filter(|did| *did == "append followUp").count()
+}
+
+#[test]
+fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,90000,0";
+    for (meanwhile, expected) in [
+        ("life 1; @1#1 a dead 1 ended=1000000", 1),
+        // Another policy, which is used up.
+        ("life 1; @1#1 a dead 1 ended=1000000 restarts=2,90000,2", 1),
+        ("life 1; @1#1 a dead 1 ended=1000000 restarts=3,90000,0", 0),
+        (dead, 0),
+        // Whoever prunes or kills it, or runs it again, has seen it.
+        ("life 1", 0),
+        ("life 1; @1#2 a running", 0),
+        ("missing", 0),
+        // The same ids on another server.
+        ("life 2; @1#1 a running", 0),
+    ] {
+        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,90000,0");
+        driver.input(Input::Changed(Change::Task));
+        driver.look(dead);
+        driver.finish_chores();
+        driver.after(100);
+        let did = driver.take();
+        assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+        for expected in [expected, 0] {
+            driver.input(Input::Changed(Change::Task));
+            driver.look(meanwhile);
+            driver.finish_chores();
+            driver.after(100);
+            assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
+        }
+        // The same while no daemon runs.
+        let mut driver = Driver::returning(dead, meanwhile);
+        driver.after(100);
+        assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
+        driver.input(Input::Changed(Change::Task));
+        driver.look(meanwhile);
+        driver.finish_chores();
+        driver.after(100);
+        assert_eq!(n_messages(&mut driver), 0, "{meanwhile}");
+    }
+}
+
+#[test]
+fn an_end_that_an_earlier_daemon_recorded_is_delivered_if_its_restart_is_impossible() {
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
+    let mut driver = Driver::returning(dead, dead);
+    assert!(matches!(driver.job, Some(Job::Restart(_))));
+    let why = "its directory is gone".to_owned();
+    driver.outcome(Outcome::Restarted(RestartEnd::Impossible(why)));
+    driver.after(100);
+    assert_eq!(n_messages(&mut driver), 1);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 1 ended=1000000");
+    driver.after(100);
+    assert_eq!(n_messages(&mut driver), 0);
 }
 
 #[test]

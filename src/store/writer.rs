@@ -253,6 +253,7 @@ impl Writer {
         } = look;
         let mut saved =
             SavedSession::new(&self.asked, snapshot, bookmark, &self.epoch, self.queued);
+        self.pending.forget_settled(snapshot, *first_undelivered);
         self.pending.forget_before(*first_undelivered);
         if self.queued == self.written {
             self.is_owed = self.pending.first_undelivered().is_some();

@@ -53,6 +53,9 @@ pub struct SavedFeed {
     /// The `input` events of tasks that still wait for input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<EventFields>,
+    /// The `exited` events of tasks that are about to be restarted: they were not delivered as failures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarting: Vec<SavedEvent>,
 }
 
 /// An event and its number in the feed.
@@ -61,7 +64,7 @@ pub struct SavedFeed {
 pub struct SavedEvent {
     /// Its sequence number.
     pub seq: Seq,
-    /// The text, one or more lines.
+    /// The event.
     pub event: EventFields,
 }
 

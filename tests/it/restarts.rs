@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -35,6 +36,21 @@ fn start(world: &World, restart: &str, backoff: &str, line: &str) -> String {
     let args = ["run", "api", "--restart", restart, "--backoff", backoff];
     let printed = world.task([&args[..], &["--", line]].concat());
     crate::support::window_of(printed.ok())
+}
+
+/// A launch of a task in this folder that is restarted whenever it fails, without its command.
+fn launch_in(world: &World, folder: &Path, backoff: &str) -> Command {
+    let args = [
+        "run",
+        "api",
+        "--restart",
+        "on-failure",
+        "--backoff",
+        backoff,
+    ];
+    let mut command = world.command(World::program());
+    command.args(args).arg("--").current_dir(folder);
+    command
 }
 
 /// The task in `ls --json`.
@@ -217,20 +233,10 @@ fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch() {
          printf '%s|%s|%s|%s\\n' \"$OF_CALLER\" \"$(grep -az '^a.b=' /proc/$$/environ | tr -d '\\0')\" \"$1\" \"$TMUX_TASK_NAME\" >>seen\n\
          test \"$(wc -l <seen)\" -ge 2\n",
     );
-    let mut command = world.command(World::program());
+    let mut command = launch_in(&world, &folder, "0");
     command
-        .args([
-            "run",
-            "api",
-            "--restart",
-            "on-failure",
-            "--backoff",
-            "0",
-            "--",
-        ])
         .arg(show)
         .arg("two  words #{pid}")
-        .current_dir(&folder)
         .env("OF_CALLER", "s3cret-91 'x'")
         .env("a.b", "odd");
     Output::of(command).ok();
@@ -266,19 +272,8 @@ fn a_restart_that_is_impossible_wakes_the_agent() {
     let world = World::new();
     let folder = world.project().join("gone");
     fs::create_dir_all(&folder).unwrap();
-    let mut command = world.command(World::program());
-    command
-        .args([
-            "run",
-            "api",
-            "--restart",
-            "on-failure",
-            "--backoff",
-            "0",
-            "--",
-        ])
-        .arg("rmdir \"$PWD\"; exit 7")
-        .current_dir(&folder);
+    let mut command = launch_in(&world, &folder, "0");
+    command.arg("rmdir \"$PWD\"; exit 7");
     let window = crate::support::window_of(Output::of(command).ok());
     let records = world.until("a message", |records| !follow_ups(records).is_empty());
     let told = content(follow_ups(&records)[0]);
@@ -296,6 +291,49 @@ fn a_restart_that_is_impossible_wakes_the_agent() {
         show(&records)
     );
     assert_eq!(listed(&world)["nextRestart"], Value::Null);
+}
+
+/// A task fails and is to be restarted later. Its daemon is killed, `meanwhile` happens, and the next
+/// daemon delivers the end as a failure, once.
+#[track_caller]
+fn check_told_by_the_next_daemon(backoff: &str, meanwhile: impl Fn(&World)) {
+    let world = World::new();
+    let folder = world.project().join("folder");
+    fs::create_dir_all(&folder).unwrap();
+    let mut command = launch_in(&world, &folder, backoff);
+    command.arg("exit 7");
+    let window = crate::support::window_of(Output::of(command).ok());
+    let announced = world.until("the end", |records| {
+        codes(records, "api").len() == 1 && all_told(records)
+    });
+    assert!(follow_ups(&announced).is_empty(), "{}", show(&announced));
+    world.kill_daemon();
+    meanwhile(&world);
+    for _ in 0..2 {
+        world.daemon();
+        let records = world.until("a message", |records| !follow_ups(records).is_empty());
+        let told: Vec<&str> = follow_ups(&records).into_iter().map(content).collect();
+        let end = format!("tmux task {window} (api) exited with code 7");
+        assert_eq!(told, [end.as_str()], "{}", show(&records));
+        assert_eq!(codes(&records, "api"), [(1, 7)]);
+        world.look();
+        world.kill_daemon();
+    }
+    assert_eq!(follow_ups(&world.records()).len(), 1);
+}
+
+#[test]
+fn an_end_whose_policy_was_removed_while_no_daemon_ran_wakes_the_agent() {
+    check_told_by_the_next_daemon("1h", |world| {
+        world.tmux(["set-option", "-wu", "-t", "=work:api", "@tmux_task_restart"]);
+    });
+}
+
+#[test]
+fn an_end_whose_folder_was_removed_while_no_daemon_ran_wakes_the_agent() {
+    check_told_by_the_next_daemon("2s", |world| {
+        fs::remove_dir(world.project().join("folder")).unwrap();
+    });
 }
 
 #[test]
