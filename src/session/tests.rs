@@ -61,13 +61,18 @@ impl Driver {
             mono: Instant::now(),
             wall: 1_000_000,
         };
+        let on_disk = StoreState {
+            written: memory.last_seq,
+            tried: memory.last_seq,
+            is_full: false,
+        };
         let setup = Setup {
             engine: Engine::new(Settings::LIVE, memory, now),
             session_name: "work".to_owned(),
             longest_pause: Duration::from_secs(60),
             bookmark: crate::model::Bookmark::default(),
             announced,
-            store: StoreState::default(),
+            store: on_disk,
         };
         let mut driver = Self {
             session: Session::new(setup, now),
