@@ -652,17 +652,22 @@ start_in_made() {
     tell
 }
 
+# The names of all clients that are attached to any session, as one word. A client of
+# another session may get a pane's output as well: sessions can be grouped, and windows
+# linked.
+ATTACHED_CLIENTS='+#{S:#{?session_attached_list,#{session_attached_list}+,}}'
+
 # control_clients: sets `clients`, the names of the server's control clients, and
-# `attached`, how many clients the session has.
+# `attached`, those of all clients.
 control_clients() {
-    local mode id count name
-    clients=() attached=0
+    local mode all name
+    clients=() attached=+
     # Without any there may be no list.
-    ask list-clients -F '#{client_control_mode} #{session_id} #{session_attached} #{client_name}' ||
+    ask list-clients -F "#{client_control_mode} $ATTACHED_CLIENTS #{client_name}" ||
         return 0
-    while read -r mode id count name; do
+    while read -r mode all name; do
         if [ "$mode" = 1 ]; then clients+=("$name"); fi
-        if [ "$id" = "$session_id" ]; then attached=$count; fi
+        attached=${all:-+}
     done <<END
 $reply
 END
@@ -698,7 +703,7 @@ rerun() {
     list=''
     # A client that has come since they were listed is not among those in the line.
     add if-shell -F -t "$primary" \
-        "#{==:#{window_id} #{session_attached} #{window_name},$window $attached $task}" \
+        "#{==:#{window_id} $ATTACHED_CLIENTS #{window_name},$window ${attached//,/#,} $task}" \
         "$rerun" 'display-message -p again'
     tell
 }

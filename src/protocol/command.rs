@@ -117,6 +117,14 @@ pub fn literal_format(text: &str) -> String {
     literal
 }
 
+/// Returns `text` quoted as [`literal_format`] does, and so that it can be an argument of a modifier,
+/// as in `#{==:FORMAT,text}`.
+#[must_use]
+pub fn literal_argument(text: &str) -> String {
+    let literal = literal_format(text);
+    literal.replace(',', "#,").replace('}', "#}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +181,12 @@ mod tests {
         ] {
             assert_eq!(literal_format(text), literal);
         }
+    }
+
+    #[test]
+    fn an_argument_ends_at_no_comma_or_brace_of_the_text() {
+        assert_eq!(literal_argument("+a,b+"), "+a#,b+");
+        assert_eq!(literal_argument("a}#,"), "a#}###,");
     }
 
     proptest::proptest! {

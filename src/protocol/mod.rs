@@ -9,7 +9,7 @@ mod notice;
 mod parser;
 pub mod rows;
 
-pub use command::{Command, argv, control_line, literal_format, quote};
+pub use command::{Command, argv, control_line, literal_argument, literal_format, quote};
 pub use frame::Frame;
 pub use notice::Notice;
 pub use parser::{ControlItem, LINE_LIMIT, Parser};

@@ -7,7 +7,10 @@ use super::error::TmuxError;
 use super::inherited::{names_format, print_inherited};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::recorded::RECORD;
-use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
+use super::respawn::{
+    ATTACHED_CLIENTS, are_attached, continue_for, list_control_clients, pause_for,
+    read_control_clients,
+};
 use super::restart_option::set_restarts;
 use super::rows::{IS_BARE, STAND_IN};
 use super::server::Server;
@@ -39,8 +42,8 @@ struct Slot {
     pane: PaneId,
     run: u32,
     is_dead: bool,
-    /// How many clients are attached to the session.
-    attached: u32,
+    /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
+    attached: String,
     /// Whether it is a task, and not a shell that tmux has named after its program.
     is_task: bool,
 }
@@ -149,7 +152,7 @@ impl<'a> LaunchLines<'a> {
         let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-             #{{window_id}} #{{pane_id}} #{{pane_dead}} #{{session_attached}} {is_task} \
+             #{{window_id}} #{{pane_id}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
              +{named} #{{@tmux_task_run}} #{{{MARK}}}"
         )
     }
@@ -428,7 +431,7 @@ impl<'a> LaunchLines<'a> {
     /// Fails the line if a client has attached since they were listed, which would not be among those
     /// that the line pauses the pane for, or if a run that must be kept is alive.
     fn go_on_if_unchanged(&self, slot: &Slot) -> Command {
-        let are_all_listed = format!("#{{==:#{{session_attached}},{}}}", slot.attached);
+        let are_all_listed = are_attached(&slot.attached);
         let condition = if self.plan.only_if_absent {
             format!("#{{&&:#{{pane_dead}},{are_all_listed}}}")
         } else {
@@ -638,7 +641,7 @@ fn read_row(line: &str) -> Option<Row<'_>> {
     let window = fields.next()?.parse().ok()?;
     let pane = fields.next()?.parse().ok()?;
     let is_dead = fields.next()? == "1";
-    let attached = fields.next()?.parse().ok()?;
+    let attached = fields.next()?.to_owned();
     let is_task = fields.next()? == "1";
     let named = fields.next()?.strip_prefix('+')?;
     let run = fields.next()?.parse().unwrap_or(1);
@@ -677,8 +680,8 @@ mod tests {
     #[test]
     fn the_lowest_pane_is_the_slot() {
         let rows = read_rows(
-            "1 2 $0 3 @1 %7 0 2 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 2 1 +@1+@4+ 3 m\n\
-             1 2 $0 3 @4 %5 0 2 0 +@1+@4+  \nrubbish",
+            "1 2 $0 3 @1 %7 0 +a,b+ 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 +a,b+ 1 +@1+@4+ 3 m\n\
+             1 2 $0 3 @4 %5 0 +a,b+ 0 +@1+@4+  \nrubbish",
         );
         let list: Vec<_> = rows
             .iter()
@@ -690,6 +693,6 @@ mod tests {
             .map(|row| (row.slot.is_dead, row.slot.is_task, row.named))
             .collect();
         assert_eq!(list, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
-        assert!(rows.iter().all(|row| row.slot.attached == 2));
+        assert!(rows.iter().all(|row| row.slot.attached == "+a,b+"));
     }
 }

@@ -7,9 +7,21 @@
 //! the respawn, no old offset is ever used.
 
 use crate::model::PaneId;
-use crate::protocol::{Command, Frame};
+use crate::protocol::{Command, Frame, literal_argument};
 
 use super::client::{continue_command, pause_command};
+
+/// A format for the names of all clients that are attached to any session, as one word. A client of
+/// another session may get a pane's output as well: sessions can be grouped, and windows linked.
+pub(super) const ATTACHED_CLIENTS: &str =
+    "+#{S:#{?session_attached_list,#{session_attached_list}+,}}";
+
+/// Returns a format that is true as long as the same clients are attached as when tmux expanded
+/// [`ATTACHED_CLIENTS`] to this. A client that has come since is not among those that a line pauses
+/// the pane for.
+pub(super) fn are_attached(clients: &str) -> String {
+    format!("#{{==:{ATTACHED_CLIENTS},{}}}", literal_argument(clients))
+}
 
 /// Lists the control clients of the server, for [`pause_for`] and [`continue_for`].
 pub(super) fn list_control_clients() -> Command {

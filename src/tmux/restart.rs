@@ -9,7 +9,10 @@ use super::launch::unique_token;
 use super::launch_lines::{Count, LaunchLines, go_on_if, is_contended};
 use super::launch_plan::LaunchPlan;
 use super::recorded::{LaunchRecord, RecordedCommand, read_record};
-use super::respawn::{continue_for, list_control_clients, pause_for, read_control_clients};
+use super::respawn::{
+    ATTACHED_CLIENTS, are_attached, continue_for, list_control_clients, pause_for,
+    read_control_clients,
+};
 use super::restart_option::RESTART;
 use super::task_environment::{PREFIX, TaskEnvironment};
 use crate::model::environment::WithheldVariables;
@@ -103,7 +106,7 @@ pub(crate) async fn restart(
     let pane_target = pane.to_string();
     let ask = [
         list_control_clients(),
-        Command::new("display-message").args(["-p", "-t", &pane_target, "#{session_attached}"]),
+        Command::new("display-message").args(["-p", "-t", &pane_target, ATTACHED_CLIENTS]),
     ];
     let listed = match connection.run(&ask).await {
         Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
@@ -115,9 +118,8 @@ pub(crate) async fn restart(
     let attached = listed.last().map(Frame::text).unwrap_or_default();
     // The option's value has no character with a meaning in formats.
     let is_same = format!(
-        "#{{&&:#{{&&:#{{pane_dead}},#{{==:#{{{RESTART}}},{option}}}}},\
-         #{{==:#{{session_attached}},{}}}}}",
-        attached.trim()
+        "#{{&&:#{{&&:#{{pane_dead}},#{{==:#{{{RESTART}}},{option}}}}},{}}}",
+        are_attached(attached.trim())
     );
     let mut line = vec![go_on_if(&pane_target, &is_same)];
     // If a client is gone, the line fails before anything is done.

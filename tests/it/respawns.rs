@@ -42,9 +42,13 @@ struct Unread {
 
 impl Unread {
     fn attach(world: &World, flags: &str) -> Self {
+        Self::attach_to(world, SESSION, flags)
+    }
+
+    fn attach_to(world: &World, session: &str, flags: &str) -> Self {
         let mut command: Command = world.command("tmux");
         command
-            .args(["-C", "attach-session", "-f", flags, "-t", SESSION])
+            .args(["-C", "attach-session", "-f", flags, "-t", session])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut client = command.spawn().unwrap();
@@ -113,18 +117,20 @@ fn the_helper_reruns_a_flood_that_a_client_does_not_read() {
     });
 }
 
-/// A launcher lists the control clients first: one that comes after that has to be in the line that
-/// respawns the pane as well.
-/// Reruns a flood by this launcher, and checks that a control client which attaches during the launch
-/// does not make the server crash.
+/// Reruns a flood by this launcher, and checks that a control client which attaches to the session
+/// `to` during the launch does not make the server crash. A launcher lists the control clients first:
+/// one that comes after that has to be in the line that respawns the pane as well.
 #[track_caller]
-fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str]) {
+fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str], to: &str) {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.run("flood", "exec yes");
     let server = world.server();
     // Without a client that could take more, tmux would not read the flood at all.
     let beside = Unread::attach(&world, "no-output");
+    if to != SESSION {
+        world.tmux(["new-session", "-d", "-t", &format!("={SESSION}"), "-s", to]);
+    }
     // A tmux whose first list of clients is answered only when another client has come.
     let (lists, attached) = (world.path("lists"), world.path("attached"));
     let tmux = world.script(
@@ -145,7 +151,7 @@ fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str]
     command.args(args).env("TMUX_TASK_TMUX", tmux);
     let launch = std::thread::spawn(move || Output::of(command));
     world.until_true("the clients are listed", || lists.exists());
-    let behind = Unread::attach(&world, "ignore-size");
+    let behind = Unread::attach_to(&world, to, "ignore-size");
     std::fs::write(&attached, "").unwrap();
     launch.join().unwrap().ok();
     world.until_ended("=work:flood");
@@ -158,12 +164,23 @@ fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str]
 
 #[test]
 fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
-    check_that_clients_are_listed_again(&World::helper(), &["flood", "--", FLOOD]);
+    check_that_clients_are_listed_again(&World::helper(), &["flood", "--", FLOOD], SESSION);
+}
+
+#[test]
+fn the_helper_lists_the_clients_again_if_one_has_come_to_a_grouped_session() {
+    check_that_clients_are_listed_again(&World::helper(), &["flood", "--", FLOOD], "grouped");
 }
 
 #[test]
 fn the_program_lists_the_clients_again_if_one_has_come_meanwhile() {
-    check_that_clients_are_listed_again(World::program(), &["run", "flood", "--", FLOOD]);
+    check_that_clients_are_listed_again(World::program(), &["run", "flood", "--", FLOOD], SESSION);
+}
+
+#[test]
+fn the_program_lists_the_clients_again_if_one_has_come_to_a_grouped_session() {
+    let args = ["run", "flood", "--", FLOOD];
+    check_that_clients_are_listed_again(World::program(), &args, "grouped");
 }
 
 /// The flags of the control clients of the session, in order.
