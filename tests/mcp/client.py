@@ -5,6 +5,7 @@ usage: client.py PROGRAM
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -39,8 +40,8 @@ def text(result):
     return result.content[0].text
 
 
-async def check(client, version):
-    """What a client does, with this version of the protocol."""
+async def check(client, version, gate):
+    """What a client does, with this version of the protocol. The file `gate` lets the task end."""
     assert client.protocol_version == version, client.protocol_version
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert len(tools) == 9, tools
@@ -49,8 +50,10 @@ async def check(client, version):
 
     async def report(progress, total, message):
         reports.append((progress, total, message))
+        pathlib.Path(gate).touch()
 
-    arguments = {"name": "build", "command": "echo done; exit 3", "wait": True}
+    command = f"until [ -e {gate} ]; do sleep 0.05; done; echo done; exit 3"
+    arguments = {"name": "build", "command": command, "wait": True}
     ended = await client.call_tool("run_task", arguments, progress_callback=report)
     assert not ended.is_error and "build exited with code 3" in text(ended), text(ended)
     assert reports and reports[0][1] == 50, reports
@@ -77,7 +80,7 @@ async def main(program, env, folder):
 
     for mode, version in VERSIONS.items():
         async with connect(mode) as client:
-            await check(client, version)
+            await check(client, version, f"{folder}/gate-{version}")
     # Both see everything.
     async with connect("auto") as one, connect("auto") as other:
         for client in (one, other):
