@@ -74,12 +74,10 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         .map(|task| RunInSnapshot { task, ended: true });
     let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).collect();
     let has_ended = |window| ended_windows.contains(&window);
-    let is_same = |task: &Arc<Task>| {
-        let last = before.tasks.get(&task.window);
-        last.is_some_and(|last| Arc::ptr_eq(last, task)) && !has_ended(task.window)
-    };
-    let present = after.tasks.values().filter(|task| !is_same(task));
-    let present = present.map(|task| RunInSnapshot { task, ended: false });
+    let present = beside(after, before).filter_map(|(task, last)| {
+        let is_same = last.is_some_and(|last| Arc::ptr_eq(last, task)) && !has_ended(task.window);
+        (!is_same).then_some(RunInSnapshot { task, ended: false })
+    });
     let mut runs: BTreeMap<WindowId, Vec<RunInSnapshot<'_>>> = BTreeMap::new();
     for run in ended.chain(present) {
         runs.entry(run.task.window).or_default().push(run);
@@ -102,6 +100,20 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     }
     events.extend(disappeared(before, after));
     events
+}
+
+/// Returns each task of a snapshot with the other snapshot's task of that window. Both are in the
+/// order of windows, so it costs less than to look each of them up.
+fn beside<'a>(
+    snapshot: &'a Snapshot,
+    other: &'a Snapshot,
+) -> impl Iterator<Item = (&'a Arc<Task>, Option<&'a Arc<Task>>)> {
+    let mut others = other.tasks.iter().peekable();
+    snapshot.tasks.iter().map(move |(window, task)| {
+        while others.next_if(|(other, _)| *other < window).is_some() {}
+        let same = others.next_if(|(other, _)| *other == window);
+        (task, same.map(|(_, other)| other))
+    })
 }
 
 /// Whether this run is older than the last one that was reported, so that it was reported then.
@@ -200,11 +212,8 @@ fn rang(bells: u64, task: &Task, events: &mut Vec<Event>) {
 }
 
 fn disappeared(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
-    before
-        .tasks
-        .values()
-        .filter(|task| task.is_alive())
-        .filter(|task| !after.tasks.contains_key(&task.window))
+    beside(before, after)
+        .filter_map(|(task, now)| (task.is_alive() && now.is_none()).then_some(task))
         // A run whose exit is known is reported as exited only.
         .filter(|task| !after.ended.iter().any(|ended| ended.window == task.window))
         .map(|task| {

@@ -1,6 +1,7 @@
 //! Follows the runs of every window from look to look.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -141,20 +142,24 @@ impl Observer {
         let record = look.map_or(&[][..], |look| &look.deaths);
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
-            let known = self.windows.get(&row.window);
-            if row.is_stand_in && known.is_none() {
-                // The launch is not over: hooks of the user can hold it up between two commands.
-                continue;
-            }
-            if !known.is_some_and(|known| known.is_unchanged(row, record, evidence)) {
-                let before = self.windows.remove(&row.window);
+            let mut judge = |before: Option<&KnownWindow>| {
                 let window_look = WindowLook::new(row, before, record, self.deaths, evidence, now);
                 // Once is enough: a hook reports when tmux has collected the status.
                 observation.nudge |= window_look.lacks_status();
-                self.windows
-                    .insert(row.window, window_look.judge(&mut ended));
-            }
-            let known = &self.windows[&row.window];
+                window_look.judge(&mut ended)
+            };
+            let known = match self.windows.entry(row.window) {
+                // The launch is not over: hooks of the user can hold it up between two commands.
+                Entry::Vacant(_) if row.is_stand_in => continue,
+                Entry::Vacant(place) => place.insert(judge(None)),
+                Entry::Occupied(known) => {
+                    let known = known.into_mut();
+                    if !known.is_unchanged(row, record, evidence) {
+                        *known = judge(Some(known));
+                    }
+                    known
+                }
+            };
             let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
             if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
                 observation.nudge = true;
@@ -211,7 +216,7 @@ impl Observer {
 /// One window at one look.
 struct WindowLook<'a> {
     row: &'a Arc<WindowRow>,
-    before: Option<KnownWindow>,
+    before: Option<&'a KnownWindow>,
     deaths: WindowDeaths<'a>,
     primary: PrimaryPaneChange<'a>,
     evidence: &'a Evidence,
@@ -234,20 +239,20 @@ enum PrimaryPaneChange<'a> {
 impl<'a> WindowLook<'a> {
     fn new(
         row: &'a Arc<WindowRow>,
-        before: Option<KnownWindow>,
+        before: Option<&'a KnownWindow>,
         record: &'a [Death],
         deaths_read: Option<u64>,
         evidence: &'a Evidence,
         now: Now,
     ) -> Self {
         let pane = row.pane.as_ref().map(|pane| pane.pane);
-        let earlier = before.as_ref().map(|known| EarlierRun {
+        let earlier = before.map(|known| EarlierRun {
             known,
             evidence,
             replaced: row.replaced,
         });
         let deaths = WindowDeaths::find(record, deaths_read, row.window, pane, earlier.as_ref());
-        let was = before.as_ref().and_then(|known| known.task.pane);
+        let was = before.and_then(|known| known.task.pane);
         let primary = match was.filter(|was| pane.is_some_and(|pane| pane != *was)) {
             None => PrimaryPaneChange::Same,
             Some(was) if evidence.moved_panes.contains(&was) => PrimaryPaneChange::Moved,
@@ -290,7 +295,7 @@ impl<'a> WindowLook<'a> {
         let run = self.run_number(is_new_run, between.len());
         let (life, unsettled_since) = self.life(pid, is_new_run, death);
         let task = self.task(pid, run, life, is_new_run);
-        if is_new_run && let Some(before) = &self.before {
+        if is_new_run && let Some(before) = self.before {
             ended.extend(self.end_of_before(before));
         }
         let first = run.saturating_sub(u32::try_from(between.len()).unwrap_or(u32::MAX));
@@ -323,7 +328,7 @@ impl<'a> WindowLook<'a> {
     /// Returns what is known of the window's run, if it is the run of the previous look.
     fn same_run(&self, is_new_run: bool) -> Option<&KnownWindow> {
         let is_same = !is_new_run && matches!(self.primary, PrimaryPaneChange::Same);
-        self.before.as_ref().filter(|_| is_same)
+        self.before.filter(|_| is_same)
     }
 
     /// Whether the counter on the window is beyond the previous run.
@@ -332,7 +337,7 @@ impl<'a> WindowLook<'a> {
     }
 
     fn is_new_run(&self) -> bool {
-        let Some(before) = &self.before else {
+        let Some(before) = self.before else {
             return true;
         };
         let Some(pane) = self.pane() else {
@@ -375,7 +380,7 @@ impl<'a> WindowLook<'a> {
 
     fn run_number(&self, is_new_run: bool, between: usize) -> u32 {
         let between = u32::try_from(between).unwrap_or(u32::MAX);
-        let before = self.before.as_ref().map_or(0, |before| before.run);
+        let before = self.before.map_or(0, |before| before.run);
         if !is_new_run {
             return before;
         }
@@ -387,7 +392,7 @@ impl<'a> WindowLook<'a> {
     /// from elsewhere.
     fn lacks_status(&self) -> bool {
         let dead = self.pane().and_then(|pane| pane.dead.as_ref());
-        let was_alive = self.before.as_ref().is_none_or(KnownWindow::was_alive);
+        let was_alive = self.before.is_none_or(KnownWindow::was_alive);
         let is_recorded = self.deaths.own.is_some() || !self.deaths.later.is_empty();
         was_alive && !is_recorded && dead.is_some_and(|dead| !dead.exit.is_known())
     }
@@ -487,10 +492,7 @@ impl<'a> WindowLook<'a> {
 
     /// Returns when a new run began.
     fn known_start(&self, pid: Option<u32>) -> Option<Millis> {
-        let known = self
-            .before
-            .as_ref()
-            .and_then(|before| before.started_option);
+        let known = self.before.and_then(|before| before.started_option);
         let option = self.row.started.filter(|option| known != Some(*option));
         let hint = pid
             .and_then(|pid| self.evidence.started_at.get(&pid))

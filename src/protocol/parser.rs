@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use memchr::memchr;
+
 use super::frame::{Frame, Guard};
 use super::notice::Notice;
 
@@ -45,7 +47,7 @@ impl Parser {
     pub fn push(&mut self, bytes: &[u8]) {
         self.n_bytes += bytes.len() as u64;
         let mut rest = bytes;
-        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+        while let Some(end) = memchr(b'\n', rest) {
             self.extend_line(&rest[..end]);
             let line = std::mem::take(&mut self.line);
             self.finish_line(line);

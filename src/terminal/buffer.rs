@@ -18,6 +18,7 @@ impl Buffer {
         self.runs.clear();
     }
 
+    #[inline] // For each character of a line that is reported.
     pub(super) fn push(&mut self, c: char, stamp: Stamp) {
         self.text.push(c);
         self.stamp(stamp);
@@ -28,6 +29,7 @@ impl Buffer {
         self.stamp(stamp);
     }
 
+    #[inline]
     fn stamp(&mut self, stamp: Stamp) {
         let end = self.text.len();
         match self.runs.last_mut() {

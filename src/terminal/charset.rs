@@ -18,9 +18,15 @@ impl Charsets {
         self.used = set;
     }
 
+    /// Whether the set in use is text.
+    #[inline] // For each character of output.
+    pub(super) fn is_text(self) -> bool {
+        !self.draws[self.used]
+    }
+
     /// Whether this character is a line-drawing one in the set in use.
     pub(super) fn draws(self, c: char) -> bool {
-        self.draws[self.used] && drawn(c) != c
+        !self.is_text() && drawn(c) != c
     }
 }
 

@@ -112,6 +112,19 @@ impl Row {
         }
     }
 
+    /// Writes a character of one column behind the last cell in use.
+    #[inline] // For each character of output.
+    pub(super) fn append(&mut self, c: char, stamp: Stamp) {
+        self.open = true;
+        self.changed = true;
+        self.used = true;
+        self.cells.push(Cell {
+            stamp,
+            marks: None,
+            content: Content::Narrow(c),
+        });
+    }
+
     /// Writes a character of one or two columns.
     pub(super) fn put(&mut self, at: usize, c: char, columns: usize, stamp: Stamp) {
         let cell = Cell {

@@ -1,3 +1,5 @@
+use memchr::memchr;
+
 /// Whether output is text or part of a string that carries no text.
 ///
 /// The parser behind this knows such strings too, but differs from tmux: tmux ends a DCS string
@@ -31,7 +33,7 @@ impl Strings {
     pub(super) fn feed(&mut self, mut bytes: &[u8], mut text: impl FnMut(&[u8])) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if *self == Self::Outside {
-                let escape = bytes.iter().position(|&byte| byte == ESCAPE);
+                let escape = memchr(ESCAPE, bytes);
                 let (plain, rest) = bytes.split_at(escape.map_or(bytes.len(), |at| at + 1));
                 if escape.is_some() {
                     *self = Self::Escape;

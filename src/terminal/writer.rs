@@ -40,7 +40,36 @@ impl<'a> Writer<'a> {
 
     // Writing.
 
+    /// Writes a character.
+    #[inline] // For each character of output: most end here.
     pub(super) fn print(&mut self, c: char) {
+        if !self.append(c) {
+            self.print_anywhere(c);
+        }
+    }
+
+    /// Writes a character behind the last one of the cursor's row, as most are. Returns `false`
+    /// without a change if more than that is to be done.
+    #[inline]
+    fn append(&mut self, c: char) -> bool {
+        let grid = &mut *self.grid;
+        let column = grid.column;
+        let is_plain = matches!(c, ' '..='~') && grid.charsets.is_text();
+        let row = &mut grid.rows[grid.row];
+        if !is_plain || column != row.end() || column >= grid.width {
+            return false;
+        }
+        if grid.modes.insert || !grid.modes.wrap {
+            return false;
+        }
+        row.append(c, self.stamp);
+        grid.last = Some(c);
+        grid.jumped = false; // Nothing is overwritten.
+        grid.column = column + 1;
+        true
+    }
+
+    fn print_anywhere(&mut self, c: char) {
         let columns = width_of(c);
         let Grid { width, modes, .. } = *self.grid;
         self.grid.last = Some(c);
