@@ -814,8 +814,8 @@ pub(crate) struct KillAll {
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Remove the state folders of all sessions that are gone, instead of tasks; list them and ask
-    /// for confirmation first
+    /// Remove the state folders of all sessions that are gone, and the environments kept for restarts of
+    /// their tasks, instead of tasks; list them and ask for confirmation first
     #[arg(long)]
     pub(crate) state: bool,
     /// With --state: also those with messages that are not read or acknowledged

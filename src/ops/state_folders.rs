@@ -192,8 +192,8 @@ fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
     }
 }
 
-/// Removes a state folder with everything in it, unless a daemon has started in it meanwhile. Returns
-/// whether it did.
+/// Removes a state folder with everything in it, and the environments that were kept for restarts of its
+/// session's tasks, unless a daemon has started in it meanwhile. Returns whether it did.
 pub(crate) fn remove_state(session: &Session, folder: &StateFolder) -> Result<bool, OpsError> {
     let paths = session.paths.of_folder(&folder.path);
     let failed = |source| OpsError::Folder {
@@ -206,6 +206,11 @@ pub(crate) fn remove_state(session: &Session, folder: &StateFolder) -> Result<bo
     if lock.try_lock().is_err() || is_held(&paths.lock()) {
         return Ok(false);
     }
+    let kept = paths.kept_environments();
+    tmux::remove_environments(&kept).map_err(|source| OpsError::Folder {
+        folder: kept,
+        source,
+    })?;
     fs::remove_dir_all(&folder.path).map_err(failed)?;
     drop(lock);
     Ok(true)

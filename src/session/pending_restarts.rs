@@ -12,8 +12,8 @@ use crate::wire::NextRestart;
 #[derive(Debug, Default)]
 pub(super) struct PendingRestarts {
     pending: BTreeMap<WindowId, Pending>,
-    /// The launches whose environments are kept.
-    kept: BTreeSet<String>,
+    /// The launches that the tasks of the last look name; `None` before the first look.
+    kept: Option<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl PendingRestarts {
     }
 
     /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that
-    /// has changed.
+    /// has changed or is the first look: an earlier daemon may have left environments of others.
     pub(super) fn note_kept(
         &mut self,
         look: &Snapshot,
@@ -130,10 +130,10 @@ impl PendingRestarts {
         let kept: BTreeSet<String> = tasks
             .filter_map(|task| Some(task.restarts.as_ref()?.token.clone()))
             .collect();
-        if kept == self.kept {
+        if self.kept.as_ref() == Some(&kept) {
             return None;
         }
-        let before = std::mem::replace(&mut self.kept, kept.clone());
+        let before = self.kept.replace(kept.clone()).unwrap_or_default();
         let gone = before.difference(&kept).cloned().collect();
         Some((kept, gone))
     }
@@ -144,4 +144,25 @@ fn still(task: &Task, restart: Restart, now: Now) -> Duration {
     let since = task.ended_at.map_or(0, |at| now.wall.saturating_sub(at));
     let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
     restart.after.saturating_sub(since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::test_notation::snapshot;
+
+    #[test]
+    fn the_first_look_and_each_change_say_which_environments_are_kept() {
+        let mut restarts = PendingRestarts::default();
+        let mut note = |look: &str| {
+            let noted = restarts.note_kept(&snapshot(look));
+            noted.map(|(present, gone)| (present.len(), gone.len()))
+        };
+        // An earlier daemon may have left some, also where no task has a policy.
+        assert_eq!(note("@1 a running"), Some((0, 0)));
+        assert_eq!(note("@1 a running"), None);
+        assert_eq!(note("@1 a running restarts=5,1000,0"), Some((1, 0)));
+        assert_eq!(note("@1 a dead 1 restarts=5,1000,0"), None);
+        assert_eq!(note("missing"), Some((0, 1)));
+    }
 }

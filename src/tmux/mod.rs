@@ -54,7 +54,7 @@ pub(crate) use hook_check::{HookFault, check_hooks, server_version};
 pub(crate) use hook_wakeups::{Callers, HookWakeups};
 pub(crate) use hooks::{forget_deaths, install, nudge, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
-pub(crate) use kept_environment::forget_environments;
+pub(crate) use kept_environment::{forget_environments, remove_environments};
 pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
 pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in};
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};

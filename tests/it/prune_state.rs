@@ -176,3 +176,30 @@ fn what_a_cleaned_session_has_left_of_its_runs_is_removed() {
     );
     assert_eq!(folders(&world), ["live"]);
 }
+
+#[test]
+fn the_environments_that_are_kept_for_a_session_that_is_gone_are_removed_with_its_state() {
+    let world = World::new();
+    let restart = ["run", "job", "--restart", "on-failure", "--", "sleep 1000"];
+    for session in ["gone", "live"] {
+        world.task([&["-s", session][..], &restart].concat()).ok();
+    }
+    // It ends while no daemon runs.
+    world.task(["-s", "gone", "daemon", "stop"]).ok();
+    world.tmux(["kill-session", "-t", "=gone"]);
+    let kept = || {
+        let names = fs::read_dir(world.path("run")).unwrap();
+        let names = names.map(|entry| entry.unwrap());
+        let mut kept: Vec<String> = names
+            .filter(|entry| entry.path().extension() == Some("environments".as_ref()))
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .map(|name| name.rsplit_once('-').unwrap().0.to_owned())
+            .collect();
+        kept.sort();
+        kept
+    };
+    assert_eq!(kept(), ["gone", "live"]);
+    let removed = world.task(["prune", "--state", "--yes"]);
+    assert!(removed.ok().starts_with("removed gone, "), "{removed}");
+    assert_eq!(kept(), ["live"]);
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -265,6 +266,20 @@ fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch() {
 /// The records as they are.
 fn show_all(world: &World) -> String {
     world.records().iter().map(Value::to_string).collect()
+}
+
+#[test]
+fn an_environment_that_was_left_behind_is_forgotten_by_a_daemon_without_such_a_task() {
+    let world = World::new();
+    world.run("other", "sleep 1000");
+    world.finish();
+    let folder = world.socket().with_extension("environments");
+    fs::create_dir(&folder).unwrap();
+    let left = fs::File::create(folder.join("7-1")).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    left.set_modified(long_ago).unwrap();
+    world.daemon();
+    world.until_true("it is forgotten", || kept(&world).is_empty());
 }
 
 #[test]
