@@ -53,7 +53,8 @@ fn page(command: &Command) -> Result<String, Failure> {
         command
             .clone()
             .display_name(title.clone())
-            .bin_name(invocation(command)),
+            .bin_name(invocation(command))
+            .override_usage(synopsis(command)),
     )
     .title(title.to_uppercase())
     .render(&mut page)
@@ -72,4 +73,36 @@ fn invocation(command: &Command) -> String {
         .get_bin_name()
         .unwrap_or(command.get_name())
         .to_owned()
+}
+
+/// Returns how a command is called, with each option. The page would show options without their
+/// values.
+fn synopsis(command: &Command) -> String {
+    let usage = command.clone().render_usage().to_string();
+    let options = command
+        .get_arguments()
+        .filter(|one| !one.is_positional() && !one.is_hide_set() && !one.is_required_set());
+    let options: Vec<String> = options.map(|option| format!("[{option}]")).collect();
+    usage
+        .trim_start_matches("Usage: ")
+        .replace("[OPTIONS]", &options.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_options_with_their_values() {
+        let program = program();
+        let run = program.find_subcommand("run").unwrap();
+        let synopsis = synopsis(run);
+        assert!(synopsis.starts_with("tmux-task run ["), "{synopsis}");
+        assert!(synopsis.contains(" [--cwd <DIR>] "), "{synopsis}");
+        assert!(synopsis.contains(" [--if-absent] "), "{synopsis}");
+        assert!(synopsis.contains(" <NAME> "), "{synopsis}");
+        assert!(!synopsis.contains("OPTIONS"), "{synopsis}");
+        let page = page(run).unwrap();
+        assert!(page.contains(r"[\-\-cwd <DIR>]"), "{page}");
+    }
 }

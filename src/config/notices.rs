@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::value::{text, words, wrong};
 use crate::alerts::{AlertEvent, QuietHours};
+use crate::model::Ordered as _;
 
 /// What is displayed to the user, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -71,7 +72,7 @@ impl<'de> Visitor<'de> for TableOrList {
             })?;
         let events = |display| {
             let is_on = displays.contains(&display);
-            AlertEvent::DEFAULT.into_iter().filter(|_| is_on).collect()
+            AlertEvent::DEFAULT.into_iter().filter(|_| is_on).into_set()
         };
         Ok(NoticesConfig {
             desktop: events(Display::Desktop),
@@ -105,7 +106,7 @@ fn of_tasks<'de, D: Deserializer<'de>>(
     Ok(tasks
         .into_iter()
         .map(|(task, Events(events))| (task, events))
-        .collect())
+        .into_map())
 }
 
 fn quiet_hours<'de, D: Deserializer<'de>>(from: D) -> Result<Option<QuietHours>, D::Error> {

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::file::{Env, read_text};
 use super::parse::line_of;
 use super::{Config, ConfigError, ConfigFile, find};
-use crate::model::text;
+use crate::model::{Ordered as _, text};
 
 /// A file with all settings: comments, and the defaults as comments that begin without a space.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -112,7 +112,7 @@ fn merge(defaults: &[Setting], set: &[Setting]) -> Vec<Setting> {
         .iter()
         .enumerate()
         .flat_map(|(n, setting)| [(setting.key.clone(), n), (table_of(&setting.key), n)])
-        .collect();
+        .into_map();
     // By table: settings without one first, then as in the example.
     let place = |setting: &Setting| {
         let first = setting.key.split('.').next().unwrap_or_default();

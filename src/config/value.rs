@@ -8,6 +8,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
 
 use super::parse::quotable;
+use crate::model::Ordered as _;
 
 /// Reads a string that `parse` accepts. `expected` describes it for errors.
 pub(super) fn text<'de, T, D: Deserializer<'de>>(
@@ -36,7 +37,7 @@ pub(super) fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
     describe: impl Fn(&str) -> String,
 ) -> Result<BTreeSet<T>, D::Error> {
     let allowed = enumerate(words.iter().map(|(word, _)| *word));
-    list(from, format!("a list of {allowed}"), |text| {
+    let items: Vec<T> = list(from, format!("a list of {allowed}"), |text| {
         let known = words.iter().find(|(word, _)| *word == text);
         known.map(|(_, meaning)| *meaning).ok_or_else(|| {
             let word = quotable(text);
@@ -45,7 +46,8 @@ pub(super) fn words<'de, T: Copy + Ord, D: Deserializer<'de>>(
                 describe(&allowed)
             )
         })
-    })
+    })?;
+    Ok(items.into_iter().into_set())
 }
 
 pub(super) fn wrong(text: &str, why: &str) -> String {

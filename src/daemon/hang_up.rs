@@ -30,7 +30,7 @@ pub(super) async fn hung_up(socket: &UnixStream) {
         let cleared = watched.try_io(Interest::WRITABLE, || {
             Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
         });
-        tracing::trace!(?cleared, "a connection's state has changed");
+        tracing::debug!(?cleared, "a connection's state has changed");
     }
 }
 

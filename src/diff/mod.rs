@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{Event, EventKind, Exit, Life, ReplacedBy, Snapshot, Task, WindowId};
+use crate::model::{
+    Event, EventKind, Exit, Life, Ordered as _, ReplacedBy, Snapshot, Task, WindowId,
+};
 
 mod apply;
 
@@ -29,7 +31,7 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         return between(before, after);
     }
     // The ids of the old life are no longer valid, but the exits of its runs may still be known.
-    let ended: BTreeSet<_> = after.ended.iter().filter_map(process).collect();
+    let ended: BTreeSet<_> = after.ended.iter().filter_map(process).into_set();
     let has_ended = |task: &Task| process(task).is_some_and(|process| ended.contains(&process));
     let (known, unknown) = before
         .tasks
@@ -72,7 +74,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         .ended
         .iter()
         .map(|task| RunInSnapshot { task, ended: true });
-    let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).collect();
+    let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).into_set();
     let has_ended = |window| ended_windows.contains(&window);
     let present = beside(after, before).filter_map(|(task, last)| {
         let is_same = last.is_some_and(|last| Arc::ptr_eq(last, task)) && !has_ended(task.window);

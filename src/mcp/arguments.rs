@@ -204,6 +204,15 @@ pub(super) fn parse<T: for<'de> Deserialize<'de>>(
     arguments: Map<String, Value>,
     required: &[&str],
 ) -> Result<T, BadArguments> {
+    let arguments = given(arguments, required)?;
+    serde_path_to_error::deserialize(arguments).map_err(|error| {
+        let path = error.path().to_string();
+        explained(&path, error.into_inner().to_string())
+    })
+}
+
+/// Returns the arguments that are not null.
+fn given(mut arguments: Map<String, Value>, required: &[&str]) -> Result<Value, BadArguments> {
     for name in required {
         let is_empty = match arguments.get(*name) {
             None | Some(Value::Null) => true,
@@ -216,20 +225,20 @@ pub(super) fn parse<T: for<'de> Deserialize<'de>>(
         }
     }
     // A null is what some clients send for an argument that is left out.
-    let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
-    let arguments = Value::Object(given.collect());
+    arguments.retain(|_, value| !value.is_null());
+    let arguments = Value::Object(arguments);
     if has_nul(&arguments) {
         let why = "a text with a NUL character cannot be passed on";
         return Err(BadArguments(why.to_owned()));
     }
-    serde_path_to_error::deserialize(arguments).map_err(|error| {
-        let path = error.path().to_string();
-        let why = error.into_inner().to_string();
-        BadArguments(match path.as_str() {
-            "." => why,
-            _ if why.contains(&path) => why,
-            _ => format!("`{path}`: {why}"),
-        })
+    Ok(arguments)
+}
+
+fn explained(path: &str, why: String) -> BadArguments {
+    BadArguments(match path {
+        "." => why,
+        _ if why.contains(path) => why,
+        _ => format!("`{path}`: {why}"),
     })
 }
 

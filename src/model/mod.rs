@@ -10,6 +10,7 @@ mod event;
 mod find_task;
 mod id;
 mod now;
+mod ordered;
 mod owner;
 pub mod programs;
 mod record;
@@ -28,6 +29,7 @@ pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, Replace
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now, age, took};
+pub(crate) use ordered::Ordered;
 pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use restarts::{RestartPolicy, TaskRestarts};

@@ -10,7 +10,8 @@ use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::evidence::Evidence;
 use super::known::KnownWindow;
 use crate::model::{
-    Bookmark, Exit, Life, Millis, Now, Screen, SessionLife, Signal, Snapshot, Task, WindowId,
+    Bookmark, Exit, Life, Millis, Now, Ordered as _, Screen, SessionLife, Signal, Snapshot, Task,
+    WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -88,7 +89,7 @@ impl Observer {
                 .tasks
                 .values()
                 .map(|task| (task.window, known(task)))
-                .collect(),
+                .into_map(),
             // Numbers are of a life of the session.
             deaths: bookmark.deaths_read.filter(|_| snapshot.life.is_some()),
         }
@@ -101,7 +102,7 @@ impl Observer {
             |(window, known): (&WindowId, &KnownWindow)| Some((*window, known.started_option?));
         Bookmark {
             deaths_read: self.deaths,
-            launched_at: self.windows.iter().filter_map(launched).collect(),
+            launched_at: self.windows.iter().filter_map(launched).into_map(),
         }
     }
 
@@ -206,7 +207,7 @@ impl Observer {
             .iter()
             .filter(|(window, _)| gone.contains_key(window))
             .map(|(window, reason)| (*window, *reason))
-            .collect();
+            .into_map();
         ended.sort_by_key(|(place, _)| *place);
         observation.snapshot.ended = ended.into_iter().map(|(_, task)| task).collect();
         observation

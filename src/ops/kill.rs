@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::model::{PaneId, SessionId, Task, WindowId};
+use crate::model::{Ordered as _, PaneId, SessionId, Task, WindowId};
 use crate::tmux;
 use crate::wire::{EndedTask, Request, Response};
 
@@ -93,7 +93,7 @@ pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsEr
         .into_values()
         .filter(|task| !task.is_alive())
         .filter_map(|task| Some((task.window, (task.pane?, ended(&task)))))
-        .collect();
+        .into_map();
     let panes: Vec<_> = dead
         .iter()
         .map(|(window, (pane, _))| (*window, *pane))

@@ -22,7 +22,7 @@ use super::board::{SessionKey, SessionName};
 use super::task_stream::{Incoming, read};
 use super::work::{ANSWERS_WITHIN, text_of};
 use crate::client::Client;
-use crate::model::text;
+use crate::model::{Ordered as _, text};
 use crate::ops::{self, FoundSession, OpsError, Server, Session, SessionChoice};
 
 /// How often the runtime folder is listed.
@@ -114,7 +114,9 @@ impl<'a> AllSessions<'a> {
         let here = Session::named(choice)?.server;
         Ok(Self {
             choice,
-            unlisted: BTreeMap::from([(here.socket().to_owned(), here.clone())]),
+            unlisted: [(here.socket().to_owned(), here.clone())]
+                .into_iter()
+                .into_map(),
             here,
             to,
             found: BTreeMap::new(),

@@ -23,7 +23,7 @@ use super::state::{Scope, State, Usage};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, Outcome, perform};
 use crate::clock;
-use crate::model::{Millis, text};
+use crate::model::{Millis, Ordered as _, text};
 use crate::ops::{self, Attachment, OpsError, Session, SessionChoice, TreeUsage};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
@@ -288,7 +288,7 @@ impl Panel {
             let memory = now.memory;
             Some((key, Usage { cpu, memory }))
         });
-        self.state.usage = usage.collect();
+        self.state.usage = usage.into_map();
         self.sampled = (used, now);
     }
 

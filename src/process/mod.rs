@@ -42,7 +42,7 @@ pub(crate) use usage::{TreeUsage, tree_usage};
 #[cfg(target_os = "linux")]
 use rustix::time::ClockId;
 
-use crate::model::{Exit, Millis, Signal};
+use crate::model::{Exit, Millis, Ordered as _, Signal};
 
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
 /// report it (only Linux does, in `/proc`).
@@ -118,7 +118,7 @@ fn stat(pid: u32) -> Option<Stat> {
 pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {
     pids.into_iter()
         .filter_map(|pid| Some((pid, started_at(pid)?)))
-        .collect()
+        .into_map()
 }
 
 /// Returns when the system started. `/proc/stat` contains it too, but with a row for each

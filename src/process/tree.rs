@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::cpu_activity::CpuActivity;
 use super::stat;
-use crate::model::text;
+use crate::model::{Ordered as _, text};
 
 /// The maximum number of processes that are examined: a build may have thousands.
 const MOST_PROCESSES: usize = 64;
@@ -80,7 +80,7 @@ pub(super) fn in_front(
         .flat_map(|process| descendants(&processes, process.pid, terminal))
         .filter(|process| process.terminal == 0)
         .map(|process| process.pid)
-        .collect();
+        .into_set();
     // A process without a terminal of its own may read its wrapper's, foreground or not.
     processes.retain(|process| process.group == Some(group) || without.contains(&process.pid));
     (!processes.is_empty()).then_some(ForegroundGroup {
@@ -99,7 +99,7 @@ fn behind(processes: &[Process], group: u32, terminal: u32) -> Option<(PathBuf, 
         .into_iter()
         .filter(|process| process.terminal != 0 && process.terminal != terminal)
         .map(|process| (process.terminal, process.foreground))
-        .collect();
+        .into_set();
     let mut inner = inner.into_iter();
     let (Some((terminal, Some(group))), None) = (inner.next(), inner.next()) else {
         return None;

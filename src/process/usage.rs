@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::stat;
+use crate::model::Ordered as _;
 
 /// What a process and its descendants have used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let processes: BTreeMap<u32, Used> = pids
         .filter_map(|pid: u32| Some((pid, used(pid)?)))
-        .collect();
+        .into_map();
     let page = u64::try_from(rustix::param::page_size()).unwrap_or_default();
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     let usage = |(ticks, pages): (u64, u64)| TreeUsage {
@@ -48,7 +49,7 @@ pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
     sums(&processes, roots)
         .into_iter()
         .map(|(pid, sum)| (pid, usage(sum)))
-        .collect()
+        .into_map()
 }
 
 /// Returns the sums of ticks and pages by root.
@@ -57,7 +58,7 @@ fn sums(processes: &BTreeMap<u32, Used>, roots: &[u32]) -> BTreeMap<u32, (u64, u
         .iter()
         .filter(|pid| processes.contains_key(pid))
         .map(|pid| (*pid, (0, 0)))
-        .collect();
+        .into_map();
     for (pid, process) in processes {
         let mut ancestor = *pid;
         // The table is not of one instant, so it may contain a circle.

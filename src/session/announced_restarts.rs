@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Body, DeliveredEvent, EventKind, Record, SessionLife, Snapshot, Task, WindowId,
+    Body, DeliveredEvent, EventKind, Ordered as _, Record, SessionLife, Snapshot, Task, WindowId,
 };
 use crate::restarts::restart_of;
 
@@ -26,7 +26,7 @@ impl AnnouncedRestarts {
         let ends = ends.into_iter().map(|end| (end.event.task.window, end));
         Self {
             life: before.life.clone(),
-            ends: ends.collect(),
+            ends: ends.into_map(),
         }
     }
 

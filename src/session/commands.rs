@@ -9,7 +9,7 @@ use super::input::{AskId, Outcome};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{GoneReason, Level, Now, Task, WindowId};
+use crate::model::{GoneReason, Level, Now, Ordered as _, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch, SearchRequest,
@@ -118,7 +118,7 @@ impl Session {
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
             (Command::Kill(ask, tasks, reason), Ok(Outcome::Killed(killed, done))) => {
                 let order = LookOrder {
-                    killed: killed.iter().map(|window| (*window, reason)).collect(),
+                    killed: killed.iter().map(|window| (*window, reason)).into_map(),
                     ..LookOrder::of(killed)
                 };
                 self.order_then(order, AfterLook::Killed(ask, tasks, done));
@@ -126,7 +126,7 @@ impl Session {
             (Command::KillSession(ask, reason), Ok(_)) => {
                 let tasks = self.tasks();
                 let killed: BTreeMap<WindowId, GoneReason> =
-                    tasks.iter().map(|task| (task.window, reason)).collect();
+                    tasks.iter().map(|task| (task.window, reason)).into_map();
                 let order = LookOrder {
                     killed,
                     ..LookOrder::new(Scope::Whole)

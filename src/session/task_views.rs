@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::effect::Effect;
 use super::machine::Session;
-use crate::model::{BoardTask, Millis, Now, Task, TaskBoard, WindowId};
+use crate::model::{BoardTask, Millis, Now, Ordered as _, Task, TaskBoard, WindowId};
 use crate::wire::{ExplainedState, Explanation, LsTask, LsView, SnapshotLine, TaskFields};
 
 impl Session {
@@ -26,7 +26,7 @@ impl Session {
         };
         let board = TaskBoard {
             exists: look.exists,
-            tasks: look.tasks.iter().map(task).collect(),
+            tasks: look.tasks.iter().map(task).into_map(),
         };
         self.effects.push(Effect::Tasks(board));
     }

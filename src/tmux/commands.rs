@@ -6,7 +6,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::print_inherited;
 use super::server::Server;
-use crate::model::{PaneId, SessionId, WindowId, text};
+use crate::model::{Ordered as _, PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
 
 /// A session of the server.
@@ -172,7 +172,7 @@ pub(crate) async fn where_is(
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(window, session)| Some((window.parse().ok()?, session.parse().ok()?)))
         .filter(|(window, _)| windows.contains(window))
-        .collect())
+        .into_map())
 }
 
 /// Returns those of these panes that exist on the server, dead or alive.
@@ -193,7 +193,7 @@ pub(crate) async fn existing_panes(
         .lines()
         .filter_map(|pane| pane.parse().ok())
         .filter(|pane| panes.contains(pane))
-        .collect())
+        .into_set())
 }
 
 /// Sets a session option to a text; `None` unsets the option.

@@ -56,7 +56,7 @@ impl Drop for Gate {
         // A waiting task reads this; one that has not arrived yet finds no gate.
         let opened = self.pipe.write_all(b"\n");
         let removed = std::fs::remove_file(&self.path);
-        tracing::trace!(?opened, ?removed, "a gate was opened");
+        tracing::debug!(?opened, ?removed, "a gate was opened");
     }
 }
 

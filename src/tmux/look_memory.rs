@@ -11,7 +11,7 @@ use super::look_lines::{Capture, Limit, Line, Part, Question};
 use super::rows::{
     IndexedWindow, ListedWindow, WindowDetails, read_index, read_lists, read_session,
 };
-use crate::model::{PaneId, SessionLife, WindowId};
+use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 use crate::protocol::{Command, Frame};
 
@@ -172,7 +172,7 @@ impl Memory {
             unanswered: self
                 .doubted()
                 .map(|window| (window, Detail::Everything))
-                .collect(),
+                .into_map(),
             has_failed: false,
             rounds_left: MOST_ROUNDS,
             answer: Answer::default(),
@@ -212,7 +212,7 @@ impl Memory {
                 || (extent == Extent::Reported && !is_any_reported),
             rows: wanted
                 .map(|window| (window, self.likely_capture(window)))
-                .collect(),
+                .into_map(),
             signs: BTreeSet::new(),
         };
         let is_doubted = |window: &WindowId| doubted.contains(window);

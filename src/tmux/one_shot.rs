@@ -253,7 +253,7 @@ async fn talk(child: &mut Child, input: Option<String>) -> Result<ClientOutput, 
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
             // A client that exits before it has read reports why on stderr.
             let written = stdin.write_all(input.as_bytes()).await;
-            tracing::trace!(?written, "a line went by stdin");
+            tracing::debug!(?written, "a line went by stdin");
         }
     };
     let ((), out, err) = tokio::join!(

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{EventFields, SnapshotLine};
-use crate::model::{Bookmark, Millis, Seq, SessionId, SessionLife, Snapshot};
+use crate::model::{Bookmark, Millis, Ordered as _, Seq, SessionId, SessionLife, Snapshot};
 
 /// The last look, and the last record that it includes: later ones are applied at the next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl SavedSession {
             deaths_read: bookmark.deaths_read,
             launched_at: launched
                 .map(|(window, at)| (window.to_string(), *at))
-                .collect(),
+                .into_map(),
             snapshot: SnapshotLine::from(snapshot),
             feed: None,
         }
@@ -163,7 +163,7 @@ impl SavedSession {
             deaths_read: self.deaths_read,
             launched_at: launched
                 .filter_map(|(window, at)| Some((window.parse().ok()?, *at)))
-                .collect(),
+                .into_map(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SessionLink;
-use crate::model::{GoneReason, PaneId, Snapshot, WindowId};
+use crate::model::{GoneReason, Ordered as _, PaneId, Snapshot, WindowId};
 use crate::protocol::rows::Look;
 use crate::session::{Departures, replaced_panes};
 use crate::tmux;
@@ -78,5 +78,5 @@ pub(super) fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
     let panes = look.tasks.values();
     panes
         .filter_map(|task| Some((task.window, task.pane?)))
-        .collect()
+        .into_map()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SessionLink;
-use crate::model::{Snapshot, WindowId};
+use crate::model::{Ordered as _, Snapshot, WindowId};
 use crate::tmux;
 
 /// How many windows one line prepares, and how many run numbers one line writes: tmux needs up to a
@@ -40,7 +40,7 @@ impl WindowOptions {
         self.runs = runs
             .into_iter()
             .filter(|(window, _)| is_ours(window))
-            .collect();
+            .into_map();
         let ours = snapshot.tasks.keys().filter(|window| is_ours(window));
         if ours.clone().eq(&self.prepared) {
             self.unprepared.clear();
