@@ -14,7 +14,7 @@ use super::args::{Down, Up};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{kill, output};
-use crate::ops::{self, Caller, ErrorKind, Start, Success, TaskPlan};
+use crate::ops::{self, Caller, ErrorKind, Readiness, Start, Success, TaskPlan};
 use crate::wire::LsView;
 
 /// What is known of a task, for those that start after it.
@@ -80,7 +80,7 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
 /// Starts the tasks of a file, each when those before it are ready.
 struct Bring<'a> {
     context: &'a Context,
-    /// The tasks that there were before.
+    /// The tasks that there were at the beginning.
     view: LsView,
     deadline: Option<Instant>,
     timeout: Duration,
@@ -147,12 +147,12 @@ impl Bring<'_> {
                 return Ok(outcome);
             }
         }
-        let (state, window) = match plan.start(&self.view) {
-            Start::Runs(window) => (State::Running, window),
+        let (state, window, earlier) = match self.find_start(plan).await? {
+            Start::Runs { window, run } => (State::Running, window, run),
             Start::Needed => {
                 let session = self.context.session("up").await?;
                 let window = ops::start_one(session, plan).await.or_fail("up")?;
-                (State::Started, window)
+                (State::Started, window, None)
             }
         };
         let done = match state {
@@ -162,19 +162,26 @@ impl Bring<'_> {
         self.say(&format!("{done} {window} ({name})"))?;
         outcome.state = state;
         outcome.window_id = Some(window.clone());
-        let Some(success) = self.success(plan, &window, is_needed).await? else {
+        let Some(readiness) = self.readiness(plan, &window, earlier, is_needed).await? else {
             return Ok(outcome);
         };
-        let (why, kind) = match success {
-            Success::Yes => {
+        let (why, kind) = match readiness {
+            Readiness::OutOfSight => {
+                self.say(&format!(
+                    "taken as ready: {window} ({name}): the beginning of its output is gone"
+                ))?;
+                outcome.ready = Some(true);
+                return Ok(outcome);
+            }
+            Readiness::Known(Success::Yes) => {
                 let is_over = plan.ready.is_none();
                 let done = if is_over { "succeeded" } else { "ready" };
                 self.say(&format!("{done} {window} ({name})"))?;
                 outcome.ready = Some(true);
                 return Ok(outcome);
             }
-            Success::No(why) => (why, Kind::Impossible),
-            Success::TimedOut => {
+            Readiness::Known(Success::No(why)) => (why, Kind::Impossible),
+            Readiness::Known(Success::TimedOut) => {
                 let seconds = self.timeout.as_secs_f32();
                 (
                     format!("was not ready after {seconds:.1} s"),
@@ -189,26 +196,42 @@ impl Bring<'_> {
         Ok(outcome)
     }
 
-    /// Waits until a task is ready; `None` where that does not matter.
-    async fn success(
+    /// Returns what is to be done for a task now. The tasks may have changed while others were waited
+    /// for.
+    async fn find_start(&self, plan: &TaskPlan) -> Result<Start, Failure> {
+        if plan.after.is_empty() {
+            return Ok(plan.start(&self.view));
+        }
+        let mut session = self.context.session("up").await?;
+        let view = ops::list(&mut session).await.or_fail("up")?;
+        Ok(plan.start(&view))
+    }
+
+    /// Waits until a task is ready; `None` where that does not matter. `earlier` is its run if that was
+    /// not started now.
+    async fn readiness(
         &self,
         plan: &TaskPlan,
         window: &str,
+        earlier: Option<u32>,
         is_needed: bool,
-    ) -> Result<Option<Success>, Failure> {
+    ) -> Result<Option<Readiness>, Failure> {
         let mut session = self.context.given("up")?;
-        let success = match &plan.ready {
+        let readiness = match &plan.ready {
             Some(text) if is_needed || self.waits_for_all => {
-                ops::wait_until_ready(&mut session, window, text, self.deadline).await
+                ops::wait_until_ready(&mut session, window, text, earlier, self.deadline).await
             }
-            None if is_needed => ops::wait_for_success(&mut session, window, self.deadline).await,
+            None if is_needed => ops::wait_for_success(&mut session, window, self.deadline)
+                .await
+                .map(Readiness::Known),
             Some(_) | None => return Ok(None),
         };
-        match success {
+        match readiness {
             Err(error) if error.kind() == ErrorKind::Missing => {
-                Ok(Some(Success::No("has disappeared".to_owned())))
+                let gone = Success::No("has disappeared".to_owned());
+                Ok(Some(Readiness::Known(gone)))
             }
-            success => success.or_fail("up").map(Some),
+            readiness => readiness.or_fail("up").map(Some),
         }
     }
 

@@ -108,6 +108,7 @@ pub(crate) async fn read_task_log(
         run: task.run,
         lines,
         cursor: Some(cursor.to_string()),
+        may_lack_beginning: end.may_lack_rows(),
     })
 }
 

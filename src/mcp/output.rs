@@ -147,6 +147,7 @@ mod tests {
             run: Some(2),
             lines: (1..=n).map(|n| format!("line \u{1b}[1m{n}")).collect(),
             cursor: None,
+            may_lack_beginning: false,
         }
     }
 

@@ -63,6 +63,7 @@ pub(crate) async fn earlier_log(
             run: Some(run),
             lines: kept.lines,
             cursor: None,
+            may_lack_beginning: false,
         });
     }
     let name = name.clone();

@@ -32,8 +32,13 @@ pub(crate) struct TaskPlan {
 /// What is to be done for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// It runs already with the same command in the same directory, in this window.
-    Runs(String),
+    /// It runs already with the same command in the same directory.
+    Runs {
+        /// Its window.
+        window: String,
+        /// The number of its run.
+        run: Option<u32>,
+    },
     /// It is to be started.
     Needed,
 }
@@ -123,8 +128,9 @@ impl TaskPlan {
                 })
                 && task.task_cwd.as_deref() == cwd
         });
-        runs.map_or(Start::Needed, |listed| {
-            Start::Runs(listed.task.window_id.clone())
+        runs.map_or(Start::Needed, |listed| Start::Runs {
+            window: listed.task.window_id.clone(),
+            run: listed.task.run,
         })
     }
 }
@@ -135,26 +141,50 @@ pub(crate) async fn start_one(session: Session, plan: &TaskPlan) -> Result<Strin
     Ok(started.run.window_id)
 }
 
+/// What is known of a task that prints a text when it is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// Whether it has printed the text.
+    Known(Success),
+    /// It ran before, and what it printed first is no longer in its history.
+    OutOfSight,
+}
+
 /// Waits until the task has printed this text in its present run, or has failed and no restart follows.
+/// `earlier` is a run that was not started for this: it may have printed the text before its history
+/// begins, and is not waited for then.
 pub(crate) async fn wait_until_ready(
     session: &mut Session,
     name: &str,
     text: &str,
+    earlier: Option<u32>,
     deadline: Option<Instant>,
-) -> Result<Success, OpsError> {
+) -> Result<Readiness, OpsError> {
+    let ready = wait_for_text(session, name, text, earlier, deadline).await?;
+    Ok(ready.map_or(Readiness::OutOfSight, Readiness::Known))
+}
+
+/// The same; `None` if the text is out of sight.
+async fn wait_for_text(
+    session: &mut Session,
+    name: &str,
+    text: &str,
+    earlier: Option<u32>,
+    deadline: Option<Instant>,
+) -> Result<Option<Success>, OpsError> {
     let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     loop {
         let listed = find_listed(session, name).await?;
         if let Some(NextRestart { in_ms, .. }) = listed.next_restart {
             let pause = Duration::from_millis(in_ms).max(RESTARTING);
             if left().is_some_and(|left| left.is_zero()) {
-                return Ok(Success::TimedOut);
+                return Ok(Some(Success::TimedOut));
             }
             sleep(left().map_or(pause, |left| left.min(pause))).await;
             continue;
         }
         if listed.task.dead {
-            return Ok(Success::No(ended_as(&listed.task)));
+            return Ok(Some(Success::No(ended_as(&listed.task))));
         }
         // What was printed before the wait begins, and from there on what is printed.
         let request = LogRequest {
@@ -165,7 +195,10 @@ pub(crate) async fn wait_until_ready(
         };
         let log = present_log(session, request).await?;
         if log.lines.iter().any(|line| line.contains(text)) {
-            return Ok(Success::Yes);
+            return Ok(Some(Success::Yes));
+        }
+        if log.may_lack_beginning && log.run.is_some() && log.run == earlier {
+            return Ok(None);
         }
         let (mut daemon, window) = find_to_wait(session, name).await?;
         let request = WaitRequest {
@@ -179,15 +212,15 @@ pub(crate) async fn wait_until_ready(
         };
         let result = wait(&mut daemon, request, || {}).await?;
         match result.outcome {
-            OutcomeName::Matched => return Ok(Success::Yes),
-            OutcomeName::Timeout => return Ok(Success::TimedOut),
-            OutcomeName::Disappeared => return Ok(Success::No("has disappeared".to_owned())),
+            OutcomeName::Matched => return Ok(Some(Success::Yes)),
+            OutcomeName::Timeout => return Ok(Some(Success::TimedOut)),
+            OutcomeName::Disappeared => return Ok(Some(Success::No("has disappeared".to_owned()))),
             // The cursor or the run is not the present one: looked at again.
             OutcomeName::Respawned | OutcomeName::AnchorLost => {}
             OutcomeName::Died | OutcomeName::Exited => {
                 let listed = find_listed(session, name).await?;
                 if listed.next_restart.is_none() && listed.task.dead {
-                    return Ok(Success::No(ending(&result)));
+                    return Ok(Some(Success::No(ending(&result))));
                 }
             }
             OutcomeName::Changed
@@ -196,7 +229,7 @@ pub(crate) async fn wait_until_ready(
             | OutcomeName::Idle
             | OutcomeName::Signalled
             | OutcomeName::Stopped => {
-                return Ok(Success::No("could not be waited for".to_owned()));
+                return Ok(Some(Success::No("could not be waited for".to_owned())));
             }
         }
     }

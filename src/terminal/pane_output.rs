@@ -55,6 +55,16 @@ impl PaneOutput {
         lines
     }
 
+    /// Whether rows may have left the history. tmux drops the oldest tenth of a history that is full, so
+    /// it is never shorter than the rest after that.
+    #[must_use]
+    pub(crate) fn may_lack_rows(&self) -> bool {
+        if self.limit == 0 {
+            return self.cursor.1 + 1 >= self.height;
+        }
+        self.history >= self.limit - self.limit.div_ceil(10)
+    }
+
     /// Returns the row of the cursor, counted from the top of the history.
     #[must_use]
     pub(crate) fn cursor_row(&self) -> usize {
@@ -65,5 +75,37 @@ impl PaneOutput {
     #[must_use]
     pub(crate) fn first_row(&self) -> usize {
         (self.history + self.height).saturating_sub(self.rows.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_that_is_nearly_full_may_have_lost_rows() {
+        let check = |history: usize, limit: usize, row: usize, expected: bool| {
+            let output = PaneOutput {
+                rows: Vec::new(),
+                history,
+                limit,
+                width: 80,
+                height: 24,
+                cursor: (0, row),
+                is_alternate: false,
+                is_dead: false,
+                pid: None,
+            };
+            assert_eq!(output.may_lack_rows(), expected, "{history} of {limit}");
+        };
+        check(0, 2000, 0, false);
+        check(1799, 2000, 0, false);
+        check(1800, 2000, 0, true);
+        check(2000, 2000, 23, true);
+        check(4, 5, 0, true);
+        check(3, 5, 0, false);
+        // Without a history there is only the screen.
+        check(0, 0, 22, false);
+        check(0, 0, 23, true);
     }
 }

@@ -34,6 +34,9 @@ pub struct TaskLog {
     pub lines: Vec<String>,
     /// The end of the output, for `--since`; null for an earlier run.
     pub cursor: Option<String>,
+    /// Whether its beginning may be missing: the history of the pane is full. Absent: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_lack_beginning: bool,
 }
 
 /// A request to find a pattern in the output of tasks.

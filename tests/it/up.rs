@@ -132,6 +132,65 @@ fn a_task_with_another_command_is_run_again() {
 }
 
 #[test]
+fn a_task_that_was_started_while_others_were_waited_for_is_left_alone() {
+    let world = World::new();
+    let accepts = world.gate("accepts");
+    write(
+        &world,
+        &format!(
+            "[tasks.db]\ncommand = '''{}; echo accepts; exec sleep 1000'''\nready = 'accepts'\n\
+             [tasks.api]\ncommand = 'exec sleep 1000'\nafter = ['db']\n",
+            accepts.wait()
+        ),
+    );
+    let mut up = world.start(["up"]);
+    assert_eq!(without_ids(&up.line()), ["started (db)"]);
+    world.task(["run", "api", "--", "exec sleep 1000"]).ok();
+    accepts.open();
+    assert_eq!(without_ids(&up.line()), ["ready (db)"]);
+    assert_eq!(without_ids(&up.line()), ["runs already: (api)"]);
+    assert_eq!(up.wait(), 0);
+    assert_eq!(runs(&world), named(&[("api", 1), ("db", 1)]));
+    world.finish();
+}
+
+#[test]
+fn a_task_whose_first_output_is_gone_is_taken_as_ready_if_it_ran_before() {
+    let world = World::new();
+    let prints = world.gate("prints");
+    write(
+        &world,
+        &format!(
+            "[tasks.api]\nready = 'listening'\n\
+             command = '''echo listening; {}; seq 60000; echo done; exec sleep 1000'''\n",
+            prints.wait()
+        ),
+    );
+    let up = world.task(["up", "--wait"]);
+    assert_eq!(without_ids(up.ok()), ["started (api)", "ready (api)"]);
+    prints.open();
+    world.until_shows("=work:api", "done");
+    let again = world.task(["up", "--wait", "--timeout", "20s"]);
+    assert_eq!(
+        without_ids(again.ok()),
+        [
+            "runs already: (api)",
+            "taken as ready: (api): the beginning of its output is gone"
+        ]
+    );
+    // One that has printed little is waited for.
+    write(
+        &world,
+        "[tasks.late]\nready = 'never'\ncommand = 'exec sleep 1000'\n",
+    );
+    for _ in 0..2 {
+        let up = world.task(["up", "--wait", "--timeout", "300ms"]);
+        assert_eq!(up.code, 4, "{up}");
+    }
+    world.finish();
+}
+
+#[test]
 fn what_starts_after_a_failure_is_not_started() {
     let world = World::new();
     write(
