@@ -5,7 +5,7 @@ use super::error::OpsError;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
-use crate::tmux::{self, Launch, LaunchPlan, PreparedLaunch};
+use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, PreparedLaunch};
 use crate::wire::{LaunchedRun, Request, Response, RestartFields, RunRequest};
 
 /// A task that was launched.
@@ -111,6 +111,21 @@ async fn after_loss(
     }
 }
 
+/// Refuses a launch without a daemon whose caller will wait for the run, or that is to be run again by
+/// itself.
+pub(super) fn check_daemon(
+    has_daemon: bool,
+    will_wait: bool,
+    restarts: Option<&LaunchRestarts>,
+) -> Result<(), OpsError> {
+    match restarts {
+        _ if has_daemon => Ok(()),
+        _ if will_wait => Err(OpsError::NoDaemonToWait),
+        Some(_) => Err(OpsError::NoDaemonToRestart),
+        None => Ok(()),
+    }
+}
+
 /// Launches directly with tmux. The daemon, if one runs, looks before and after.
 async fn start_directly(
     mut session: Session,
@@ -132,9 +147,15 @@ async fn start_directly(
         daemon = session.daemon_or_start().await?;
         look(daemon.as_mut(), &before).await?;
     }
+    // The one that was there when the launch began may be gone, and starting one forbidden.
+    check_daemon(daemon.is_some(), will_wait, launch.restarts.as_ref())?;
     // After its look it knows every rename.
     session.learn_from(daemon.as_mut()).await?;
     launch.session.clone_from(&session.name);
+    if let Some(restarts) = &mut launch.restarts {
+        // It may have other files than those of the name that was given.
+        restarts.kept = session.paths.kept_environments();
+    }
     let lock = session.lock_server().await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::codex_follower::start_codex_follower;
 use super::error::OpsError;
-use super::launch::{LaunchedTask, launch, launch_at_once};
+use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
 use super::session::Session;
 use super::succession::{OlderDaemon, replace_older};
@@ -178,16 +178,14 @@ async fn launch_step_by_step(
         Some(daemon) => Some(daemon),
         None => start_daemon(&session).await?,
     };
-    if will_wait && daemon.is_none() {
-        // Before a live run is replaced.
-        return Err(OpsError::NoDaemonToWait);
-    }
+    // Before a live run is replaced.
+    check_daemon(daemon.is_some(), will_wait, order.restarts.as_ref())?;
     let restarts = order.restarts.map(|restarts| LaunchRestarts {
         kept: session.paths.kept_environments(),
         ..restarts
     });
-    if restarts.is_some() {
-        check_restarts(daemon.is_some(), older_daemon.as_ref())?;
+    if let (Some(_), Some(older)) = (&restarts, &older_daemon) {
+        return Err(OpsError::OldDaemonToRestart(older.version.clone()));
     }
     let order = Launch {
         session: session.name.clone(),
@@ -196,15 +194,6 @@ async fn launch_step_by_step(
     };
     let task = launch(session, daemon, order, will_wait).await?;
     Ok((task, older_daemon))
-}
-
-/// Refuses a restart policy that nobody would carry out.
-fn check_restarts(has_daemon: bool, older: Option<&OlderDaemon>) -> Result<(), OpsError> {
-    match older {
-        _ if !has_daemon => Err(OpsError::NoDaemonToRestart),
-        Some(older) => Err(OpsError::OldDaemonToRestart(older.version.clone())),
-        None => Ok(()),
-    }
 }
 
 /// Starts a daemon, unless that is forbidden.

@@ -41,6 +41,49 @@ fn daemon_that_ends(listener: UnixListener, requests: usize) {
     drop(connections);
 }
 
+/// Takes the place of the world's daemon, and ends at the first request without an answer.
+fn daemon_that_leaves(listener: UnixListener) {
+    let (connection, _) = listener.accept().unwrap();
+    // Nobody can connect again.
+    drop(listener);
+    let mut line = String::new();
+    BufReader::new(connection).read_line(&mut line).unwrap();
+}
+
+#[test]
+fn a_launch_that_needs_a_daemon_and_lost_it_starts_nothing_if_none_may_be_started() {
+    let mut world = World::new();
+    world.daemon();
+    world.run("first", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let hint = "hint: start one with `tmux-task daemon --detach`";
+    for (args, code, why) in [
+        (
+            &["--restart", "on-failure"][..],
+            3,
+            "no daemon runs that could restart the task",
+        ),
+        (&["--wait"], 125, "no daemon runs to wait with"),
+        (&["--until", "x"], 3, "no daemon runs to wait with"),
+    ] {
+        let _ = fs::remove_file(world.socket());
+        let listener = UnixListener::bind(world.socket()).unwrap();
+        let mut command = world.command(World::program());
+        command
+            .args(["run", "lost"])
+            .args(args)
+            .args(["--", "exit 1"]);
+        let launch = std::thread::spawn(move || Output::of(command));
+        daemon_that_leaves(listener);
+        let refused = launch.join().unwrap();
+        assert_eq!(refused.code, code, "{args:?}: {refused}");
+        assert_eq!(refused.err, format!("tmux-task: run: {why}\n{hint}\n"));
+        let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
+        assert_eq!(windows, "first");
+    }
+}
+
 #[test]
 fn launches_that_lost_their_daemon_are_done_by_one_next_daemon() {
     let mut world = World::new();
