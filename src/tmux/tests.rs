@@ -4,6 +4,7 @@ mod clients;
 mod hooks;
 mod launches;
 mod looks;
+mod restarts;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

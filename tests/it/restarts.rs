@@ -98,6 +98,14 @@ fn a_task_that_gives_up_is_reported_once() {
          recent output:\n  no"
     );
     assert_eq!(told, [end.as_str()], "{}", show(&records));
+    // Each end says which run it is of, and how many restarts in a row have led to it.
+    let ends = events(&records).into_iter();
+    let ends: Vec<(i64, i64)> = ends
+        .filter(|event| event["type"] == "exited")
+        .map(|event| (&event["task"]["run"], &event["task"]["restarts"]["used"]))
+        .map(|(run, used)| (run.as_i64().unwrap(), used.as_i64().unwrap()))
+        .collect();
+    assert_eq!(ends, [(1, 0), (2, 1), (3, 2)]);
     // A look later it still rests.
     let task = listed(&world);
     assert_eq!(task["run"], 3, "{task}");
