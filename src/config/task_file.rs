@@ -223,7 +223,7 @@ struct Fields {
     restart: Option<u32>,
     #[serde(default, deserialize_with = "backoff")]
     backoff: Option<Duration>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "after")]
     after: Vec<Spanned<String>>,
     #[serde(default)]
     ready: Option<String>,
@@ -245,6 +245,50 @@ fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Er
         restarts::check_backoff(duration)
     };
     text(from, "a duration such as \"500ms\" or \"2s\"", parse).map(Some)
+}
+
+fn after<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Spanned<String>>, D::Error> {
+    let names = Spanned::<Names>::deserialize(from)?;
+    let span = names.span();
+    Ok(match names.into_inner() {
+        Names::One(name) => vec![Spanned::new(span, name)],
+        Names::List(names) => names,
+    })
+}
+
+/// The name of a task, or a list of names.
+#[derive(Debug)]
+enum Names {
+    One(String),
+    List(Vec<Spanned<String>>),
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NameOrNames)
+    }
+}
+
+struct NameOrNames;
+
+impl<'de> Visitor<'de> for NameOrNames {
+    type Value = Names;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the name of a task, or a list of names")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Names, E> {
+        Ok(Names::One(name.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Names, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = list.next_element()? {
+            names.push(name);
+        }
+        Ok(Names::List(names))
+    }
 }
 
 /// A shell line, or a program and its arguments.
@@ -346,6 +390,34 @@ mod tests {
         );
         let names: Vec<String> = tasks.unwrap().into_iter().map(|task| task.name).collect();
         assert_eq!(names, ["z", "m", "a", "b"]);
+    }
+
+    #[test]
+    fn one_name_is_a_list_of_one() {
+        let before = |text: &str| {
+            let tasks = parse(&format!(
+                "[tasks.a]\ncommand = 'x'\n[tasks.b]\ncommand = 'y'\n{text}"
+            ));
+            tasks.map(|tasks| tasks.last().unwrap().after.clone())
+        };
+        for text in ["after = 'a'", "after = ['a']"] {
+            assert_eq!(before(text), Ok(vec!["a".to_owned()]), "{text}");
+        }
+        assert_eq!(before("after = []"), Ok(Vec::new()));
+        for (text, problem) in [
+            ("after = 'c'", "`tasks.b.after`: there is no task `c`"),
+            (
+                "after = 'b'",
+                "`tasks.b.after`: it cannot start after itself",
+            ),
+        ] {
+            assert_eq!(before(text), Err(format!("/p/t.toml:5: {problem}")));
+        }
+        let error = before("after = 7").unwrap_err();
+        assert!(
+            error.contains("the name of a task, or a list of names"),
+            "{error}"
+        );
     }
 
     #[test]
