@@ -67,7 +67,7 @@ fn a_launch_that_needs_a_daemon_and_lost_it_starts_nothing_if_none_may_be_starte
         (&["--wait"], 125, "no daemon runs to wait with"),
         (&["--until", "x"], 3, "no daemon runs to wait with"),
     ] {
-        let _ = fs::remove_file(world.socket());
+        drop(fs::remove_file(world.socket()));
         let listener = UnixListener::bind(world.socket()).unwrap();
         let mut command = world.command(World::program());
         command
