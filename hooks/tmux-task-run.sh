@@ -68,6 +68,11 @@ ATTEMPTS=50
 # How many rows of history a task's pane keeps.
 HISTORY_LIMIT=50000
 
+# What tmux refuses as the value of an option when the session is not what the look
+# showed. `if-shell` would do as well, but tmux never frees the commands that it has
+# parsed for it.
+CHANGED='changed-meanwhile'
+
 # The word that marks the process which a new window begins with.
 STAND_IN='tmux-task-stand-in'
 
@@ -417,7 +422,7 @@ END
 # that is just starting has no session at all, and therefore no current target.
 nothing_there() {
     case $reply in
-        *"can't find "* | *'no current target'* | *'no sessions'* | \
+        *"can't find "* | *"$CHANGED" | *'no current target'* | *'no sessions'* | \
             *'no server running'* | *'server exited'* | *'lost server'*) return 0 ;;
     esac
     return 1
@@ -475,23 +480,24 @@ END
 }
 
 list_windows() {
-    local id window pane same is_task is_dead seen name lowest='' others=''
+    local id window pane same is_task is_dead daemon seen name lowest='' others=''
     # Whether the pane runs a shell that was opened without a command.
     # shellcheck disable=SC2016 # tmux expands it
     local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{==:#{pane_start_command},"#{default-command}"}}}'
-    session_id='' windows='' primary='' dead='' named=''
+    session_id='' windows='' primary='' dead='' named='' has_daemon=''
     # `list-commands` would start a server, which -N forbids.
     if ! ask -N list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} +$NAMED #{session_name}" \; \
+        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
         list-commands -F "$INHERITED" list-commands; then
         if nothing_there || [[ $reply == *'No such file or directory'* ]]; then return; fi
         fail 1 "could not look at session \`$session\`: ${reply##*$'\n'}"
     fi
     refuse_inherited
-    while read -r id window pane same is_task is_dead seen name; do
+    while read -r id window pane same is_task is_dead daemon seen name; do
         # Where no session has the name, tmux takes the client of that name.
         [ "$name" = "$session" ] || continue
         session_id=$id
+        has_daemon=$daemon
         named=${seen#+}
         [ "$same" = 1 ] || continue
         case " $windows $others " in
@@ -565,15 +571,17 @@ add_stand_in() {
 # is_stand_in WORD: prints the format that is true of a pane with the stand-in.
 is_stand_in() { printf '%s' "#{m:*$1*,#{pane_start_command}}"; }
 
-# add_task TARGET RUN COMMAND...: adds what turns the window into the task's and
-# starts it; RUN is the count's new value, a format.
+# add_task TARGET RUN: adds what turns the window into the task's and starts it; RUN
+# is the count's new value, a format.
 add_task() {
-    local target=$1 run=$2
-    window_options "$target"
-    add set-option -wF -t "$target" @tmux_task_run "$run"
-    add if-shell -F -t "$target" "#{==:#{window_name},$task}" '' "rename-window -t '$target' $task"
-    respawn "$target"
+    window_options "$1"
+    add set-option -wF -t "$1" @tmux_task_run "$2"
+    respawn "$1"
 }
+
+# go_on_if TARGET CONDITION: adds what fails the list unless the format is true. A
+# task's window keeps its dead panes anyway.
+go_on_if() { add set-option -wF -t "$1" remain-on-exit "#{?$2,on,$CHANGED}"; }
 
 # respawn TARGET: adds what starts the task in the pane.
 respawn() {
@@ -586,6 +594,7 @@ respawn() {
 add_first_run() {
     local before=$list task_list
     list=''
+    add if-shell -F -t "$1" "#{==:#{window_name},$task}" '' "rename-window -t '$1' $task"
     add_task "$1" 1
     add display-message -p -t "$1" "$STARTED"
     task_list=$list
@@ -595,8 +604,7 @@ add_first_run() {
 
 # Wakes the session's daemon, if it has one: it waits on this channel.
 call_daemon() {
-    add if-shell -F -t "$session_id:" '#{@tmux_task_daemon}' \
-        "wait-for -S 'tmux-task-$session_id'"
+    if [ "$has_daemon" = 1 ]; then add wait-for -S "tmux-task-$session_id"; fi
 }
 
 # Creates the session with the task as its only window.
@@ -628,27 +636,28 @@ create_session() {
 
 # Creates the task's window, unless the windows of its name are others by now.
 create_window() {
-    local create
+    local end="$session_id:{end}"
     list=''
-    add set-option -t "$session_id:" history-limit "$HISTORY_LIMIT"
+    add set-option -F -t "$session_id:" history-limit "#{?#{==:$NAMED,$named},$HISTORY_LIMIT,$CHANGED}"
     add set-option -t "$session_id:" bell-action any
-    add_stand_in new-window -d -a -t "$session_id:{end}"
-    add_first_run "$session_id:{end}"
+    add_stand_in new-window -d -a -t "$end"
+    # A hook of the user may have renamed it, or made another window.
+    go_on_if "$end" "#{&&:$(is_stand_in "window-$mark"),#{==:#{window_name},$task}}"
+    add_task "$end" 1
+    add display-message -p -t "$end" "$STARTED"
     call_daemon
-    create=$list
-    list=''
-    add if-shell -F -t "$session_id:" "#{==:$NAMED,$named}" "$create" 'display-message -p again'
     tell
 }
 
-# A hook of the user has made another window where ours was to be: starts the task
-# in the one that tmux said it made for us.
+# A hook of the user has renamed our window, or made another one where ours was to be:
+# starts the task in the one that tmux said it made for us.
 start_in_made() {
     local made=${reply##*"made-$mark @"}
     made=${made#* %}
     made=%${made%%[!0-9]*}
     list=''
     add_first_run "$made"
+    if [ -n "$session_id" ]; then call_daemon; fi
     tell
 }
 
@@ -683,28 +692,22 @@ for_clients() {
 
 # Reruns the task in the window that it has.
 rerun() {
-    local window=$1 rerun clients attached
+    local window=$1 clients attached
     control_clients
     list=''
+    # A client that has come since they were listed is not among those in the line.
+    go_on_if "$primary" "#{==:#{window_id} $ATTACHED_CLIENTS #{window_name},$window ${attached//,/#,} $task}"
     # tmux up to 3.7c crashes when a pane is respawned of whose output a control
     # client has not consumed all, unless it is paused for that client. First in
     # the line: a client that has gone meanwhile fails it.
     for_clients pause
     # A live run that we replace is marked, so that its end is reported as such.
-    add if-shell -F -t "$primary" '#{pane_dead}' \
-        "set-option -wu -t $window @tmux_task_replaced" \
-        "set-option -wF -t $primary @tmux_task_replaced '#{pane_pid}'"
+    add set-option -wF -t "$primary" @tmux_task_replaced '#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}'
     add set-option -t "$session_id:" bell-action any
     add_task "$primary" '#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}'
     for_clients continue
     call_daemon
     add display-message -p -t "$primary" "$STARTED"
-    rerun=$list
-    list=''
-    # A client that has come since they were listed is not among those in the line.
-    add if-shell -F -t "$primary" \
-        "#{==:#{window_id} $ATTACHED_CLIENTS #{window_name},$window ${attached//,/#,} $task}" \
-        "$rerun" 'display-message -p again'
     tell
 }
 

@@ -352,16 +352,28 @@ impl Connection<'_> {
         &mut self,
         commands: &[Command],
     ) -> Result<Vec<Frame>, TmuxError> {
-        let frames = match self {
-            Self::Attached(client) => client.call(commands).await?,
-            Self::OneShot(server) => server.one_shot_unseen(commands).await?,
-        };
+        let frames = self.frames_unseen(commands).await?;
         all_ok(commands, frames)
+    }
+
+    /// The same as [`Connection::frames`], without the commands ever being on a command line.
+    ///
+    /// # Errors
+    ///
+    /// When no answer came.
+    pub(super) async fn frames_unseen(
+        &mut self,
+        commands: &[Command],
+    ) -> Result<Vec<Frame>, TmuxError> {
+        match self {
+            Self::Attached(client) => client.call(commands).await,
+            Self::OneShot(server) => server.one_shot_unseen(commands).await,
+        }
     }
 }
 
 /// Returns the frames if all of them are `ok`.
-fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Frame>, TmuxError> {
+pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Frame>, TmuxError> {
     match frames.iter().position(|frame| !frame.ok) {
         None => Ok(frames),
         Some(index) => {

@@ -9,6 +9,7 @@ use super::error::TmuxError;
 use super::hook_wakeups::{CALLERS, MOST_CALLERS, channel, forget_callers};
 use super::rows::{BELLS, IS_BARE, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
+use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
 
 /// Marks a session as supervised. Contains the pid of its daemon.
@@ -102,8 +103,8 @@ pub(crate) async fn install(
         .map(drop)
 }
 
-/// Clears the death record after its deaths were reported. A record that has grown since is not
-/// cleared: the next look reads it again.
+/// Clears the deaths of this record, which were reported, from the session's death record. Those that
+/// were added since stay.
 ///
 /// # Errors
 ///
@@ -113,27 +114,30 @@ pub(crate) async fn forget_deaths(
     session: SessionId,
     record: &str,
 ) -> Result<(), TmuxError> {
-    let target = format!("{session}:");
-    let unset = Command::new("set-option").args(["-uq", "-t", &target, DEATHS]);
-    // A format can compare only what our hook writes.
-    let is_ours = |c: char| c.is_ascii_alphanumeric() || " ;@%._:/-".contains(c);
-    let record = if record.chars().all(is_ours) {
-        record
-    } else {
-        ""
+    let deaths = Death::parse_record(record);
+    let Some(last) = deaths.iter().rev().find_map(|death| death.number) else {
+        return Ok(());
     };
-    let forget = Command::new("if-shell").args([
-        "-F",
-        "-t",
-        &target,
-        &format!("#{{==:#{{{DEATHS}}},{record}}}"),
-        &control_line(&[unset]),
-    ]);
-    match connection.run(&[forget]).await {
+    let target = format!("{session}:");
+    let cut = Command::new("set-option").args(["-F", "-t", &target, DEATHS, &deaths_after(last)]);
+    match connection.run(&[cut]).await {
         Err(error) if error.is_missing() => Ok(()),
         Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => Ok(()),
         answer => answer.map(drop),
     }
+}
+
+/// Returns a format for the death record without the deaths up to this number; for the whole record if
+/// it does not contain that one.
+///
+/// (`if-shell` around a command that unsets the record would leak memory of tmux, and the record of a
+/// busy session would never be the same as the one that was read.)
+fn deaths_after(number: u64) -> String {
+    // tmux takes a plain semicolon for the end of the pattern.
+    let end = "#{l:;}";
+    let field = format!("[^ {end}]* ");
+    let entry = format!("{}{number} [^{end}]*{end}", field.repeat(6));
+    format!("#{{s/^(.*{end})?{entry}//:{DEATHS}}}")
 }
 
 /// Removes the session's mark, and the hooks when no session of the server is marked by a running

@@ -3,6 +3,7 @@
 
 use super::client::Connection;
 use super::error::TmuxError;
+use super::launch_lines::{go_on_if, is_contended};
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line};
 
@@ -92,16 +93,12 @@ pub(crate) async fn prune_windows(
 ) -> Result<(), TmuxError> {
     for (window, pane) in windows {
         let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
-        let kill_dead = Command::new("if-shell").args([
-            "-F",
-            "-t",
-            &pane.to_string(),
-            WINDOW_IS_DEAD,
-            &control_line(&[kill]),
-        ]);
-        match connection.run(&[kill_dead]).await {
+        // The windows keep dead panes anyway.
+        let line = [go_on_if(&pane.to_string(), WINDOW_IS_DEAD), kill];
+        match connection.run(&line).await {
             Ok(_) | Err(TmuxError::Closed) => {}
             Err(error) if is_gone(&error) => {}
+            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {}
             Err(error) => return Err(error),
         }
     }

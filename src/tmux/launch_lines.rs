@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::client::Connection;
+use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::inherited::{names_format, print_inherited};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
@@ -317,34 +317,50 @@ impl<'a> LaunchLines<'a> {
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane_target = format!("{}:", self.session);
         let end = format!("{pane_target}{{end}}");
-        let limit =
-            Command::new("set-option").args(["-t", &pane_target, "history-limit", HISTORY_LIMIT]);
-        let place = ["-a", "-t", &end];
-        let make = if has_hook {
-            [limit, self.new_window(&place), self.start_in(&end)]
-        } else {
-            [limit, self.new_task_window(&place), self.mark_in(&end)]
-        };
         let is_same = format!("#{{==:{},{named}}}", self.named_format());
-        let commands = [
+        let place = ["-a", "-t", &end];
+        let mut line = vec![
             // Another session must not be used in place of one that is gone.
             Command::new("has-session").args(["-t", &self.session]),
-            Command::new("if-shell")
-                .args(["-F", "-t", &pane_target, &is_same])
-                .arg(control_line(&make)),
-            if has_hook {
-                self.list_launched()
-            } else {
-                Self::show_launched(&end)
-            },
+            // Fails the line if the windows of the name have changed.
+            Command::new("set-option")
+                .args(["-F", "-t", &pane_target, "history-limit"])
+                .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
         ];
-        match connection.run_unseen(&commands).await {
-            Err(error) if error.is_missing() => Ok(None),
-            answer => {
-                let frames = answer?;
-                self.created(connection, &frames).await
-            }
+        if has_hook {
+            line.extend([
+                self.new_window(&place),
+                self.start_in(&end),
+                self.list_launched(),
+            ]);
+        } else {
+            line.extend([
+                self.new_task_window(&place),
+                // Fails the line if the last window is not the one of this launch.
+                go_on_if(&end, &self.is_own()),
+            ]);
+            line.extend(self.window_options(&end, Count::First));
+            line.push(Self::show_launched(&end));
         }
+        let frames = connection.frames_unseen(&line).await?;
+        let has_made = self.made(&frames).is_some();
+        match all_ok(&line, frames.clone()) {
+            Err(error) if !has_made && error.is_missing() => Ok(None),
+            Err(TmuxError::Rejected { reply, .. }) if !has_made && reply.ends_with(CHANGED) => {
+                Ok(None)
+            }
+            Err(error) if !has_made => Err(error.into()),
+            Ok(_) | Err(_) => self.created(connection, &frames).await,
+        }
+    }
+
+    /// Returns the pane that this launch has created, as these frames print it.
+    fn made(&self, frames: &[Frame]) -> Option<String> {
+        let beginning = format!("made-{} ", self.plan.token);
+        let said = frames.iter().map(Frame::text);
+        let said = said.collect::<Vec<_>>().join("\n");
+        let pane = said.lines().find_map(|line| line.strip_prefix(&beginning));
+        pane.map(str::to_owned)
     }
 
     /// Finds out whether this launch created a window and whether the task is in it. If a hook of
@@ -357,21 +373,16 @@ impl<'a> LaunchLines<'a> {
         if let Some(launched) = self.launched(frames, None)? {
             return Ok(Some(launched));
         }
-        let beginning = format!("made-{} ", self.plan.token);
-        let said = frames
-            .iter()
-            .map(Frame::text)
-            .collect::<Vec<_>>()
-            .join("\n");
-        let made = said.lines().find_map(|line| line.strip_prefix(&beginning));
-        let Some(pane) = made else { return Ok(None) };
+        let Some(pane) = self.made(frames) else {
+            return Ok(None);
+        };
         // The window is no longer the last one if another client has created one since.
         if let Some(launched) = self.find_launched(connection).await? {
             return Ok(Some(launched));
         }
         let commands = [
-            self.start_in(pane),
-            self.mark_in(pane),
+            self.start_in(&pane),
+            self.mark_in(&pane),
             self.list_launched(),
         ];
         let disturbed = || LaunchError::Disturbed(self.plan.name.clone());
@@ -410,7 +421,8 @@ impl<'a> LaunchLines<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        line.extend(self.start_commands(&pane, Count::Next));
+        line.extend(self.window_options(&pane, Count::Next));
+        line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
         let frames = match connection.run_unseen(&line).await {
@@ -428,14 +440,19 @@ impl<'a> LaunchLines<'a> {
         self.launched(&frames, Some(replaced))
     }
 
-    /// Fails the line if a client has attached since they were listed, which would not be among those
-    /// that the line pauses the pane for, or if a run that must be kept is alive.
+    /// Fails the line if the window has another name by now, if a client has attached since they were
+    /// listed, which would not be among those that the line pauses the pane for, or if a run that must
+    /// be kept is alive.
     fn go_on_if_unchanged(&self, slot: &Slot) -> Command {
-        let are_all_listed = are_attached(&slot.attached);
+        let is_same = format!(
+            "#{{&&:#{{==:#{{window_name}},{}}},{}}}",
+            self.plan.name,
+            are_attached(&slot.attached)
+        );
         let condition = if self.plan.only_if_absent {
-            format!("#{{&&:#{{pane_dead}},{are_all_listed}}}")
+            format!("#{{&&:#{{pane_dead}},{is_same}}}")
         } else {
-            are_all_listed
+            is_same
         };
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)
@@ -465,15 +482,20 @@ impl<'a> LaunchLines<'a> {
             .args(self.plan.words.iter().cloned())
     }
 
-    /// Sets the options of a window that begins with the task, if the target is a window of this
-    /// launch: the name of the environment's file contains its token.
-    fn mark_in(&self, target: &str) -> Command {
-        let is_own = format!(
+    /// Returns a format that is true for a pane that begins with the task of this launch: the name of
+    /// the environment's file contains its token.
+    fn is_own(&self) -> String {
+        format!(
             "#{{m:*{PREFIX}{}*,#{{pane_start_command}}}}",
             self.plan.token
-        );
+        )
+    }
+
+    /// Sets the options of a window that begins with the task, if the target is a window of this
+    /// launch.
+    fn mark_in(&self, target: &str) -> Command {
         Command::new("if-shell")
-            .args(["-F", "-t", target, &is_own])
+            .args(["-F", "-t", target, &self.is_own()])
             .arg(control_line(&self.window_options(target, Count::First)))
     }
 
@@ -494,16 +516,10 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// Starts the task in the target, if this launch has created that window.
+    /// Starts the task in the target, if this launch has created that window. Hooks of the user may
+    /// have renamed it.
     fn start_in(&self, target: &str) -> Command {
-        Command::new("if-shell")
-            .args(["-F", "-t", target, &self.is_stand_in("window")])
-            .arg(control_line(&self.start_commands(target, Count::First)))
-    }
-
-    /// Returns the commands that turn the window into the task's and start it.
-    fn start_commands(&self, target: &str, count: Count) -> Vec<Command> {
-        let mut commands = self.window_options(target, count);
+        let mut commands = self.window_options(target, Count::First);
         let name = &self.plan.name;
         let rename = Command::new("rename-window").args(["-t", target, name]);
         commands.push(
@@ -513,7 +529,9 @@ impl<'a> LaunchLines<'a> {
                 .arg(control_line(&[rename])),
         );
         commands.extend(self.respawn(target));
-        commands
+        Command::new("if-shell")
+            .args(["-F", "-t", target, &self.is_stand_in("window")])
+            .arg(control_line(&commands))
     }
 
     /// Returns the commands that start the task in a pane.

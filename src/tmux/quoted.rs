@@ -3,6 +3,9 @@
 //! tmux itself quotes a field with `#{q:...}`: it puts a backslash before each character that
 //! separates fields and rows, and before each backslash. So nothing in a name, a title or an option
 //! can end its field, whoever wrote it.
+//!
+//! tmux 3.2 and 3.3 never free a text that they have quoted. So only a text that contains such a
+//! character is quoted: [`unless_plain`].
 
 use crate::model::text;
 
@@ -13,7 +16,7 @@ const FIELD: char = '|';
 const END: char = '>';
 
 /// Returns a format that prints a row of these fields. Fields with free text must be made by
-/// [`quoted`], [`bounded`], [`first_of`], [`counter`] or [`expanded`].
+/// [`unless_plain`], [`quoted`], [`bounded`], [`counter`] or [`expanded`].
 pub(super) fn row_format(fields: &[&str]) -> String {
     format!("{BEGIN}{}{END}", join_fields(fields))
 }
@@ -23,31 +26,75 @@ pub(super) fn join_fields(fields: &[&str]) -> String {
     fields.join(&FIELD.to_string())
 }
 
-/// Returns a format for the text of a variable or option.
-pub(super) fn quoted(variable: &str) -> String {
-    format!("#{{q:{variable}}}")
+/// Returns a format that expands `plain` when these texts contain nothing that must be quoted,
+/// otherwise `quoted`. A control character must be quoted because a line of a text could look like the
+/// end of tmux's answer.
+pub(super) fn unless_plain(texts: &str, quoted: &str, plain: &str) -> String {
+    format!("#{{?#{{m:*[{FIELD}{END}\\\\[:cntrl:]]*,{texts}}},{quoted},{plain}}}")
 }
 
-/// Returns a format for an option's text, limited to this many characters. `=` limits it but
-/// changes runs of `#` and drops newlines, so it is used only where the limit is exceeded. It may
-/// cut a quoted character in two: the remaining backslash then quotes the ellipsis instead of the
-/// end of the field.
+/// Returns a format for the text of a variable or option.
+pub(super) fn quoted(variable: &str) -> String {
+    let text = format!("#{{{variable}}}");
+    unless_plain(&text, &format!("#{{q:{variable}}}"), &text)
+}
+
+/// How a format prints a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Print {
+    /// With a backslash before the characters that separate fields and rows.
+    Quoted,
+    /// As it is: [`unless_plain`] has excluded these characters.
+    Plain,
+}
+
+impl Print {
+    /// Returns the modifier for a variable or option, which may be the last of several.
+    fn modifier(self) -> &'static str {
+        match self {
+            Self::Quoted => "q:",
+            Self::Plain => "",
+        }
+    }
+
+    /// Returns a format for an option's text, limited to this many characters. `=` limits it but
+    /// changes runs of `#` and drops newlines, so it is used only where the limit is exceeded. It may
+    /// cut a quoted character in two: the remaining backslash then quotes the ellipsis instead of the
+    /// end of the field.
+    pub(super) fn bounded(self, option: &str) -> String {
+        let modifier = self.modifier();
+        let limit = match self {
+            Self::Quoted => "=4096;",
+            Self::Plain => "=4096:",
+        };
+        format!(
+            "#{{?#{{e|>:#{{n:{option}}},4096}},#{{{limit}{modifier}{option}}}…,#{{{modifier}{option}}}}}"
+        )
+    }
+
+    /// Returns a format for the first of two options that is set.
+    pub(super) fn first_of(self, ours: &str, other: &str) -> String {
+        format!(
+            "#{{?{ours},{},{}}}",
+            self.bounded(ours),
+            self.bounded(other)
+        )
+    }
+}
+
+/// Returns a format for an option's text, limited as by [`Print::bounded`].
 pub(super) fn bounded(option: &str) -> String {
-    format!(
-        "#{{?#{{e|>:#{{n:{option}}},4096}},#{{=4096;q:{option}}}…,{}}}",
-        quoted(option)
+    unless_plain(
+        &format!("#{{{option}}}"),
+        &Print::Quoted.bounded(option),
+        &Print::Plain.bounded(option),
     )
 }
 
-/// Returns a format for the first of two options that is set.
-pub(super) fn first_of(ours: &str, other: &str) -> String {
-    format!("#{{?{ours},{},{}}}", bounded(ours), bounded(other))
-}
-
-/// Returns a format for an option that should contain a number. The blank is for a remaining
-/// backslash.
+/// Returns a format for an option that should contain numbers, blanks and `@`: a question mark where it
+/// contains other characters. The blank is for the end of the field to be seen.
 pub(super) fn counter(option: &str) -> String {
-    format!("#{{=40;q:{option}}} ")
+    format!("#{{?#{{m:*[!0-9@ ]*,#{{{option}}}}},?,#{{=40:{option}}}}} ")
 }
 
 /// Returns a format for text that other formats produce, which tmux cannot quote: separators are

@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 use super::banner::BANNER;
 use super::capture::Shape;
 use super::quoted::{
-    Fields, bounded, counter, expanded, first_of, join_fields, quoted, read_rows, row_format,
+    Fields, Print, bounded, counter, expanded, join_fields, quoted, read_rows, row_format,
+    unless_plain,
 };
 use super::restart_option::{RESTART, decode_restarts};
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
@@ -292,14 +293,21 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         cwd_of_pi,
         restart,
     ] = OPTION_NAMES;
+    let fields = |print: Print| {
+        join_fields(&[
+            &print.bounded(owner),
+            &print.first_of(command, of_pi),
+            &print.first_of(cwd, cwd_of_pi),
+            &print.bounded(restart),
+        ])
+    };
+    let texts = [owner, command, of_pi, cwd, cwd_of_pi, restart];
+    let texts = texts.map(|option| format!("#{{{option}}}")).concat();
     join_fields(&[
         &counter(run),
         &counter(started),
         &counter(replaced),
-        &bounded(owner),
-        &first_of(command, of_pi),
-        &first_of(cwd, cwd_of_pi),
-        &bounded(restart),
+        &unless_plain(&texts, &fields(Print::Quoted), &fields(Print::Plain)),
     ])
 });
 

@@ -41,6 +41,13 @@ pub(super) struct State {
     is_over: bool,
 }
 
+impl State {
+    /// The number after that of the last record.
+    pub(super) fn next(&self) -> u64 {
+        self.records.keys().next_back().map_or(1, |last| last + 1)
+    }
+}
+
 impl Consumer {
     pub(super) fn new(number: usize, seed: u64) -> Self {
         Self {
@@ -53,6 +60,11 @@ impl Consumer {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number after that of the last record that it has had.
+    pub(super) fn next(&self) -> u64 {
+        self.state().next()
     }
 
     /// Reads one stream after another, until it is stopped.

@@ -1,5 +1,6 @@
 //! The tasks of a storm. Each run does one action and writes it to its journal.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +27,11 @@ note began
 case $deed in
     exit) ;;
     ring)
+        # Nothing is ever written to it.
+        exec 8<> <(:)
         for ((n = 0; n < rings; n++)); do
+            # Bursts of bells, with pauses.
+            if ((n > 0 && RANDOM % 4)); then read -rt 0.2 -u 8 _; fi
             note rings
             printf '\a'
             # Once the terminal answers, tmux has read the bell and counts it by itself.
@@ -191,6 +196,8 @@ impl Slots {
                     name,
                     token: format!("{name}-{runs}"),
                     reader,
+                    // What was in the feed before this run is not about it.
+                    next: Cell::new(reader.next()),
                 }
                 .run(&mut dice);
             }
@@ -207,6 +214,8 @@ struct Worker<'a> {
     token: String,
     /// The consumer by which it knows what is in the feed.
     reader: &'a Consumer,
+    /// The first record that it has not searched yet.
+    next: Cell<u64>,
 }
 
 impl Worker<'_> {
@@ -297,7 +306,8 @@ impl Worker<'_> {
         journal.iter().rev().any(|noted| noted.starts_with(&line))
     }
 
-    /// Whether the feed has this event of this run, which names it in this field.
+    /// Whether the feed has this event of this run, which names it in this field. Each record is
+    /// searched once, for one event.
     fn has_record(&self, event_type: &str, field: &str) -> bool {
         let state = self.reader.state();
         let of_run = |record: &Value| {
@@ -307,7 +317,12 @@ impl Worker<'_> {
             };
             record["type"] == event_type && has_token(text, &self.token)
         };
-        state.records.values().rev().any(of_run)
+        let first = self.next.replace(state.next());
+        state
+            .records
+            .range(first..)
+            .map(|(_, record)| record)
+            .any(of_run)
     }
 
     fn until_ended(&self) {
