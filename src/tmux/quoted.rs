@@ -27,10 +27,10 @@ pub(super) fn join_fields(fields: &[&str]) -> String {
 }
 
 /// Returns a format that expands `plain` when these texts contain nothing that must be quoted,
-/// otherwise `quoted`. A control character must be quoted because a line of a text could look like the
-/// end of tmux's answer.
+/// otherwise `quoted`. A line break is among it, because the next line could look like the end of tmux's
+/// answer.
 pub(super) fn unless_plain(texts: &str, quoted: &str, plain: &str) -> String {
-    format!("#{{?#{{m:*[{FIELD}{END}\\\\[:cntrl:]]*,{texts}}},{quoted},{plain}}}")
+    format!("#{{?#{{m:*[{FIELD}{END}\\\\\n]*,{texts}}},{quoted},{plain}}}")
 }
 
 /// Returns a format for the text of a variable or option.

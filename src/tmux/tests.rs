@@ -96,6 +96,16 @@ impl Private {
         }
     }
 
+    /// Returns how much memory the server has allocated, in KiB.
+    #[cfg(target_os = "linux")]
+    fn memory(&self) -> u64 {
+        let pid = self.asks(&["display-message", "-p", "#{pid}"]);
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:"));
+        let words = line.unwrap().split_whitespace();
+        words.collect::<Vec<_>>()[1].parse().unwrap()
+    }
+
     async fn launch(&self, task: &Launch) -> Result<NewRun, LaunchError> {
         launch(&mut self.connection(), &self.server, task).await
     }

@@ -144,3 +144,40 @@ async fn deaths_have_the_process_that_died() {
     let numbers: Vec<_> = deaths.iter().filter_map(|death| death.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
 }
+
+#[tokio::test]
+async fn reported_deaths_are_forgotten_and_later_ones_stay() {
+    let private = Private::started().await;
+    let id = SessionId(0);
+    let target = format!("{id}:");
+    let death = |number: u32| format!("@7 %3 412 0  1700000000 {number} 5 api 2  %3. ");
+    let record = |numbers: &[u32]| -> String {
+        let deaths = numbers.iter().map(|number| death(*number) + ";");
+        deaths.collect()
+    };
+    let kept = async |written: &str, forgotten: &str| {
+        // A plain semicolon at the end of an argument would end the command.
+        let written = written
+            .strip_suffix(';')
+            .map_or_else(|| written.to_owned(), |rest| format!("{rest}\\;"));
+        private.asks(&["set-option", "-t", &target, "@tmux_task_deaths", &written]);
+        forget_deaths(&mut private.connection(), id, forgotten)
+            .await
+            .unwrap();
+        private.asks(&[
+            "display-message",
+            "-p",
+            "-t",
+            &target,
+            "#{@tmux_task_deaths}",
+        ])
+    };
+    let (few, more) = (record(&[8, 9]), record(&[8, 9, 10, 11]));
+    assert_eq!(kept(&more, &few).await, record(&[10, 11]));
+    assert_eq!(kept(&few, &few).await, "");
+    // It was cut to its most recent part, or forgotten already.
+    assert_eq!(kept(&more[20..], &few).await, record(&[10, 11]));
+    assert_eq!(kept(&more, &record(&[7])).await, more);
+    assert_eq!(kept(&more, "no record").await, more);
+    assert_eq!(kept("other; text;", &few).await, "other; text;");
+}

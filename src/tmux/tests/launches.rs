@@ -223,3 +223,26 @@ async fn two_windows_of_a_name_are_an_error() {
         Err(LaunchError::Directory(_))
     ));
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_launch_costs_the_server_no_memory() {
+    let private = Private::started().await;
+    // tmux remembers its last thousand commands.
+    private.asks(&["set-option", "-s", "message-limit", "0"]);
+    let words = ["sleep", &"1".repeat(4000)];
+    let task = private.task("keep", "api", &words);
+    let launches = async |n: usize| {
+        for _ in 0..n {
+            // Into a new window, and again.
+            private.launch(&task).await.unwrap();
+            private.launch(&task).await.unwrap();
+            private.asks(&["kill-window", "-t", "=keep:=api"]);
+        }
+    };
+    launches(10).await;
+    let before = private.memory();
+    launches(50).await;
+    let more = private.memory().saturating_sub(before);
+    assert!(more < 512, "{more} KiB for commands of 4 KiB");
+}

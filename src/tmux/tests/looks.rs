@@ -201,3 +201,22 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
         (201, "1", "end")
     );
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_look_at_a_long_record_costs_the_server_no_memory() {
+    let private = Private::started().await;
+    let record = "@7 %3 412 0  1700000000 8 5 api 2  %3. ;".repeat(360) + "x";
+    private.asks(&["set-option", "-t", "=keep:", "@tmux_task_deaths", &record]);
+    let looks = async |n: usize| {
+        for _ in 0..n {
+            let seen = private.look("keep", &mut Memory::default()).await;
+            assert_eq!(seen.deaths.len(), 360);
+        }
+    };
+    looks(5).await;
+    let before = private.memory();
+    looks(60).await;
+    let more = private.memory().saturating_sub(before);
+    assert!(more < 512, "{more} KiB for records of 14 KiB");
+}
