@@ -203,7 +203,21 @@ needs_quotes() (
 # one_line TEXT: prints it with every run of blanks and control characters as
 # one blank.
 one_line() {
-    local folded
+    local folded LC_ALL=C
+    # Most texts are one line already, and each process costs time.
+    case $1 in
+        ' '* | *' ' | *'  '*) ;;
+        *)
+            folded=${1// /}
+            case $folded in
+                *[[:space:][:cntrl:]]*) ;;
+                *)
+                    printf '%s' "$1"
+                    return
+                    ;;
+            esac
+            ;;
+    esac
     folded=$(printf '%s' "$1" | LC_ALL=C tr -s '[:space:][:cntrl:]' ' ')
     folded=${folded# }
     printf '%s' "${folded% }"
@@ -337,10 +351,14 @@ write_environment() {
 
 # Sets `owner`: the conversation of the agent whose shell we run in, if any.
 find_owner() {
-    owner=$(one_line "${TMUX_TASK_OWNER-}")
-    [ -n "$owner" ] || owner=$(one_line "${CLAUDE_CODE_SESSION_ID:+claude:$CLAUDE_CODE_SESSION_ID}")
-    [ -n "$owner" ] || owner=$(one_line "${CODEX_THREAD_ID:+codex:$CODEX_THREAD_ID}")
-    [ -n "$owner" ] || owner=$(one_line "${PI_SESSION_ID:+pi:$PI_SESSION_ID}")
+    local found
+    owner=''
+    for found in "${TMUX_TASK_OWNER-}" "${CLAUDE_CODE_SESSION_ID:+claude:$CLAUDE_CODE_SESSION_ID}" \
+        "${CODEX_THREAD_ID:+codex:$CODEX_THREAD_ID}" "${PI_SESSION_ID:+pi:$PI_SESSION_ID}"; do
+        [ -n "$found" ] || continue
+        owner=$(one_line "$found")
+        [ -z "$owner" ] || break
+    done
     owner=${owner:0:200}
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The compiler of our crate in tests/run.sh, by RUSTC_WORKSPACE_WRAPPER: rustc with all
-# warnings denied, and then clippy. `cargo clippy` needs the metadata of all dependencies,
-# which it creates in a second build; this uses what the first one has. The library is
-# also checked without its default features, against the same dependencies:
+# The compiler of our crate in tests/run.sh, by RUSTC_WORKSPACE_WRAPPER, with all warnings
+# denied: clippy for the tests and benchmarks, rustc for the program and its library, since
+# the live tests take a tenth longer with a program that clippy has compiled. The tests of
+# the library contain all of it, so clippy sees it there. `cargo clippy` needs the metadata
+# of all dependencies, which it creates in a second build; this uses what the first one has.
+# The library is also checked without its default features, against the same dependencies:
 # tests/features.sh builds those of each set of features.
-#
-# Clippy itself could compile, but the live tests take a tenth longer with its program.
 set -euo pipefail
 
 rustc=$1
@@ -17,23 +17,15 @@ case " $* " in
     *) exec "$rustc" "$@" ;;
 esac
 
-extra=()
-case " $* $(uname)" in
-    # The tests start the program thousands of times. The linker of a program that is loaded
-    # anywhere would have to change 125,000 addresses each time, a quarter of the start.
-    *' --crate-type bin '*Linux) extra=(-C relocation-model=static) ;;
-esac
-"$rustc" "$@" "${extra[@]}" -D warnings
-
 driver=$("$rustc" --print sysroot)/bin/clippy-driver
 export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-metadata=$(mktemp -d)
-trap 'rm -rf -- "$metadata"' EXIT
 
 # lint FEATURES WORD...: checks what the words compile; FEATURES is `all` or `none`.
 lint() {
     local features=$1 words=() option='' word
     shift
+    metadata=$(mktemp -d)
+    trap 'rm -rf -- "$metadata"' EXIT
     for word in "$@"; do
         case $features$option$word in
             none--cfg | *--out-dir) option=$word ;;
@@ -50,8 +42,22 @@ lint() {
     "$driver" "$rustc" "${words[@]}" --out-dir "$metadata"
 }
 
+program=()
+case " $* $(uname)" in
+    # The tests start the program thousands of times. The linker of a program that is loaded
+    # anywhere would have to change 125,000 addresses each time, a quarter of the start.
+    *' --crate-type bin '*Linux) program=(-C relocation-model=static) ;;
+esac
+
 case " $* " in
-    # The library's tests contain all of it, and clippy sees it there.
-    *' --crate-name tmux_task '*' --crate-type lib '*) lint none "$@" ;;
-    *) lint all "$@" ;;
+    *' --test '*) exec "$driver" "$rustc" "$@" ;;
+    *' --crate-name tmux_task '*' --crate-type lib '*)
+        "$rustc" "$@" "${program[@]}" -D warnings
+        lint none "$@"
+        ;;
+    *' --crate-name tmux_task '*' --crate-type bin '*)
+        "$rustc" "$@" "${program[@]}" -D warnings
+        lint all "$@"
+        ;;
+    *) exec "$driver" "$rustc" "$@" ;;
 esac
