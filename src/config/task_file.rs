@@ -90,7 +90,6 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
         }
         let Fields {
             command,
-            env,
             restart,
             backoff,
             ready,
@@ -100,9 +99,6 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
             "command` must not be empty"
         } else if ready.as_ref().is_some_and(String::is_empty) {
             "ready` must not be empty: an empty text matches everything"
-        } else if restart.is_some() && !env.is_empty() {
-            "env` cannot be combined with `restart`: its values are not recorded. A command may \
-             begin with `env K=V`"
         } else if restart.is_none() && backoff.is_some() {
             "backoff` needs `restart`"
         } else {
@@ -452,11 +448,6 @@ mod tests {
         check_error(
             "[tasks.a]\ncommand = 'x'\nready = ''\n",
             "1: `tasks.a.ready` must not be empty: an empty text matches everything",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nrestart = 'on-failure'\nenv = { A = '1' }\n",
-            "1: `tasks.a.env` cannot be combined with `restart`: its values are not recorded. A \
-             command may begin with `env K=V`",
         );
         check_error(
             "[tasks.a]\ncommand = 'x'\nafter = ['b']\n",

@@ -72,11 +72,6 @@ pub(crate) enum OpsError {
     /// A launch that is to be run again by itself; nothing was started.
     #[error("the daemon is version {0}, which cannot restart tasks")]
     OldDaemonToRestart(String),
-    /// The values of `--env` are not recorded, so no restart could give them to the task.
-    #[error(
-        "task `{0}` cannot have both --restart and --env: the values of --env are not recorded"
-    )]
-    EnvWithRestart(String),
     /// No task has this name.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -167,7 +162,7 @@ impl OpsError {
     /// Returns the kind of failure.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Self::Usage(_) | Self::EnvWithRestart(_) => ErrorKind::Usage,
+            Self::Usage(_) => ErrorKind::Usage,
             Self::NoSession(_)
             | Self::NoFeed(_)
             | Self::NoConsumer(_)
@@ -222,9 +217,6 @@ impl OpsError {
             Self::NoFeed(_) => "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
             Self::NoConsumer(_) => "`tmux-task consumer ls` shows which there are",
             Self::OldDaemonToRestart(_) => STOP_OLDER_DAEMON,
-            Self::EnvWithRestart(_) => {
-                "a variable that the command sets itself is restarted with it: `-- env K=V COMMAND`"
-            }
             Self::NoDaemon(_) | Self::NoDaemonToWait | Self::NoDaemonToRestart => {
                 "start one with `tmux-task daemon --detach`"
             }

@@ -86,9 +86,6 @@ impl RunOptions {
             let why = format!("no command given for task `{}`", self.name);
             return Err(OpsError::Usage(why));
         }
-        if self.restart.is_some() && !self.env.is_empty() {
-            return Err(OpsError::EnvWithRestart(self.name.clone()));
-        }
         Ok(())
     }
 }

@@ -271,6 +271,80 @@ fn a_restarted_task_has_the_environment_and_the_folder_of_its_launch() {
     world.finish();
 }
 
+#[test]
+fn a_restarted_task_has_the_variables_that_were_given_and_they_are_shown_nowhere() {
+    for clean in [&[][..], &["--clean-env"]] {
+        let world = World::new();
+        world.daemon();
+        let again = world.gate("again");
+        let line = format!(
+            "echo \"$GIVEN|$CLAUDECODE\" >>seen; test \"$(wc -l <seen)\" -ge 2 || exit 1; {}",
+            again.wait()
+        );
+        let args = ["run", "api", "--restart", "on-failure", "--backoff", "0"];
+        // One that is otherwise withheld is given as well.
+        let given = [
+            "--env",
+            "GIVEN=s3cret-92 'x'",
+            "--env",
+            "CLAUDECODE=s3cret-93",
+        ];
+        world
+            .task([&args[..], &given, clean, &["--", &line]].concat())
+            .ok();
+        world.until("the restart", |records| {
+            starts(records, "api").contains(&(2, true))
+        });
+        let seen = world.project().join("seen");
+        let expected = "s3cret-92 'x'|s3cret-93\n".repeat(2);
+        world.until_true("both runs have written", || {
+            fs::read_to_string(&seen).is_ok_and(|text| text == expected)
+        });
+        let mut shown = vec![
+            world.tmux(["show-options", "-w", "-t", "=work:api"]),
+            world.tmux(["show-options", "-t", "=work:"]),
+            world.tmux(["show-environment", "-t", "=work"]),
+            world.tmux(["show-environment", "-g"]),
+            world.tmux(["list-panes", "-a", "-F", "#{pane_start_command}"]),
+            world.task(["ls", "--json"]).out,
+        ];
+        let pane = world.tmux(["display-message", "-p", "-t", "=work:api", "#{pane_pid}"]);
+        shown.push(fs::read_to_string(format!("/proc/{pane}/cmdline")).unwrap());
+        // The feed, the saved snapshot, the stored runs and the log of the daemon.
+        again.open();
+        world.until("the success", |records| {
+            codes(records, "api").contains(&(2, 0))
+        });
+        world.finish();
+        let mut folders = vec![world.path("state")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    shown.push(String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned());
+                }
+            }
+        }
+        // Neither as text nor as digits.
+        let digits: String = b"s3cret-9"
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        for text in shown {
+            assert!(
+                !text.contains("s3cret-9") && !text.contains(&digits),
+                "{text}"
+            );
+        }
+        for file in kept(&world) {
+            let mode = fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+        }
+    }
+}
+
 /// The records as they are.
 fn show_all(world: &World) -> String {
     world.records().iter().map(Value::to_string).collect()
@@ -363,14 +437,6 @@ fn an_end_whose_folder_was_removed_while_no_daemon_ran_wakes_the_agent() {
 fn what_cannot_be_restarted_is_refused() {
     let mut world = World::new();
     let args = ["run", "api", "--restart", "on-failure"];
-    world
-        .task([&args[..], &["--env", "K=V", "--", "true"]].concat())
-        .fails(
-            2,
-            "tmux-task: run: task `api` cannot have both --restart and --env: the values of --env \
-             are not recorded\nhint: a variable that the command sets itself is restarted with it: \
-             `-- env K=V COMMAND`",
-        );
     for wrong in [
         &["--wait", "--", "true"][..],
         &["--backoff", "25h", "--", "true"],
