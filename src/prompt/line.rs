@@ -41,6 +41,12 @@ patterns! {
         r"\b(?:press|hit|strike|tap|push)\b(?:\s+(?:the|a|an|any))*\s*[\[<(\x22'`]*",
         r"(?:enter|return|any key|key|space(?: ?bar)?|any other key)\b[^.:;]{0,8}",
     );
+    /// A key that decides something: `Press y to accept the licence`, `any other key to go on`. A
+    /// program at work also names the keys that end it or skip a step.
+    DECISION = concat!(
+        r"\b(?:press|hit|strike|tap|push)\s+[\x22'`\[(<]?\w[\x22'`\])>]?\s+(?:to\s+(?:accept|agree|allow|approve|confirm|continue|proceed|go on|overwrite|replace|install)|for\s+(?:yes|no))\b",
+        r"|\bany (?:other )?key to (?:continue|proceed|go on|cancel|abort|skip)\b",
+    );
     /// What a key of a program at work does: not a question.
     AT_WORK = r"\bto\s+(?:trigger|rerun|re-run|run|restart|reload|show|quit|exit|stop|toggle|interrupt|hide|pause|detach|refresh)\b";
     KEY_LINE = r"^\W*(?:please,?\s+)?(?:press|hit|strike|tap)\b.{0,80}$";
@@ -191,8 +197,13 @@ pub(super) fn is_key_line(text: &str) -> bool {
     KEY_LINE.is_match(text.trim()) && is_key(text)
 }
 
+/// Whether a line names a key that decides something.
+pub(super) fn is_decision(text: &str) -> bool {
+    DECISION.is_match(text)
+}
+
 fn is_key(text: &str) -> bool {
-    let Some(found) = KEY.find(text) else {
+    let Some(found) = KEY.find(text).or_else(|| DECISION.find(text)) else {
         return false;
     };
     // Other keys are named behind a comma or an `or`.
@@ -271,6 +282,8 @@ mod tests {
             ("Press Enter to continue", Key),
             ("Press any key to continue . . .", Key),
             ("Hit RETURN:", Key),
+            ("Press y to accept the licence", Key),
+            ("Press q to quit, any other key to go on", Key),
             ("[sudo] password for me:", Password),
             ("[sudo] Mot de passe de alice\u{a0}:", Password),
             ("Passwort:", Password),
@@ -305,6 +318,7 @@ mod tests {
             "Receiving objects: 100% (12/12)",
             "› Press Enter to trigger a test run.",
             "press h + enter to show help",
+            "Press c to cancel the download",
             "Press Ctrl-C to stop",
             "mysql>",
             "$",

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::is_blank;
+use super::line;
 use super::pattern::pattern;
 use crate::model::Screen;
 use crate::model::programs::{CommandReader, command_reader, without_version};
@@ -61,7 +62,8 @@ pub(super) fn has_hints(screen: &Screen) -> bool {
         ))
     });
     let rows = screen.rows.iter().rev().filter(|row| !is_blank(row));
-    rows.take(HINT_ROWS).any(|row| HINT.is_match(row))
+    let mut rows = rows.take(HINT_ROWS);
+    rows.any(|row| HINT.is_match(row) && !line::is_decision(row))
 }
 
 #[cfg(test)]
@@ -121,12 +123,15 @@ mod tests {
             "Waiting for changes to input files... (ctrl-d to exit)",
             "Press [h] for more options>",
             "Press [q] to stop, [?] for help",
+            "Press c to cancel",
         ] {
             assert!(hints(row), "{row}");
         }
         for row in [
             "Press Enter to continue",
             "Press any key to continue",
+            "Press q to quit, any other key to go on",
+            "Press 'y' to accept the licence",
             "Go on? [y/N]",
         ] {
             assert!(!hints(row), "{row}");

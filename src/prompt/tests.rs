@@ -190,6 +190,8 @@ fn prompts_of_many_tools_are_found_by_their_screens() {
         ("Press any key to continue . . . ▮", Key),
         ("Press any key to continue...▮", Key),
         ("Hit Enter to continue: ▮", Key),
+        ("Press y to accept the licence\n▮", Key),
+        ("Press q to quit, any other key to go on\n▮", Key),
         ("-- Press RETURN to continue --▮", Key),
         ("(gdb) ▮", Debugger),
         ("Breakpoint 1, main () at a.c:3\n(gdb) ▮", Debugger),
