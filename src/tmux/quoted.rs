@@ -30,7 +30,15 @@ pub(super) fn join_fields(fields: &[&str]) -> String {
 /// otherwise `quoted`. A line break is among it, because the next line could look like the end of tmux's
 /// answer.
 pub(super) fn unless_plain(texts: &str, quoted: &str, plain: &str) -> String {
-    format!("#{{?#{{m:*[{FIELD}{END}\\\\\n]*,{texts}}},{quoted},{plain}}}")
+    let must_be_quoted = has_any(&format!("{FIELD}{END}\\\\\n"), texts);
+    format!("#{{?{must_be_quoted},{quoted},{plain}}}")
+}
+
+/// Returns a format that is true when these texts contain any of these characters, as in a bracket of
+/// a pattern, or when that cannot be known: with a C library such as glibc before 2.33, a text that is
+/// not valid UTF-8 matches no pattern, not even `*`.
+fn has_any(characters: &str, texts: &str) -> String {
+    format!("#{{||:#{{m:*[{characters}]*,{texts}}},#{{!=:#{{m:*,{texts}}},1}}}}")
 }
 
 /// Returns a format for the text of a variable or option.
@@ -94,7 +102,8 @@ pub(super) fn bounded(option: &str) -> String {
 /// Returns a format for an option that should contain numbers, blanks and `@`: a question mark where it
 /// contains other characters. The blank is for the end of the field to be seen.
 pub(super) fn counter(option: &str) -> String {
-    format!("#{{?#{{m:*[!0-9@ ]*,#{{{option}}}}},?,#{{=40:{option}}}}} ")
+    let is_other = has_any("!0-9@ ", &format!("#{{{option}}}"));
+    format!("#{{?{is_other},?,#{{=40:{option}}}}} ")
 }
 
 /// Returns a format for text that other formats produce, which tmux cannot quote: separators are
