@@ -189,7 +189,11 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
     let own = [MARK, SUPERVISED_AS, CALL, CLIENTS].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
-    let own = own.chain([forget_callers(&target)]);
+    // Deaths that were not reported stay for the next daemon.
+    let unset_if_empty = Command::new("if-shell")
+        .args(["-F", "-t", &target, &format!("#{{{DEATHS}}}"), ""])
+        .arg(control_line(&[unset(DEATHS)]));
+    let own = own.chain([forget_callers(&target), unset_if_empty]);
     Command::new("if-shell").args([
         "-F",
         "-t",
