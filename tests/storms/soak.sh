@@ -17,7 +17,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 cd "$root"
 STORM_SECONDS=${1:-600} STORM_WINDOWS=${2:-300} STORM_SEED=${3:-$(date +%s)}
-STORM_WORKERS=24 STORM_RINGS=20
+STORM_WORKERS=40 STORM_RINGS=20
 export STORM_SECONDS STORM_WINDOWS STORM_WORKERS STORM_RINGS STORM_SEED
 echo "seconds: $STORM_SECONDS, windows: $STORM_WINDOWS, seed: $STORM_SEED"
 exec cargo test --release --locked --test it -- --exact --nocapture \

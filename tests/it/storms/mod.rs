@@ -102,8 +102,12 @@ impl Storm<'_> {
 fn run(size: Size) {
     let size = size.or_as_asked();
     let world = World::new();
-    // The session outlives all of its tasks.
-    world.run("stays", "exec sleep 100000");
+    // The session outlives all of its tasks. A text that no rule about prompts knows makes a daemon
+    // compile all of them in its first minute: some MiB that do not grow.
+    world.run(
+        "stays",
+        "printf 'Proceed with'; read -r _; exec sleep 100000",
+    );
     let storm = Storm {
         world: &world,
         size,
