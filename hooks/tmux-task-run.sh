@@ -720,7 +720,7 @@ rerun() {
     # the line: a client that has gone meanwhile fails it.
     for_clients pause
     # A live run that we replace is marked, so that its end is reported as such.
-    add set-option -wF -t "$primary" @tmux_task_replaced '#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}'
+    add set-option -wF -t "$primary" @tmux_task_replaced '#{?pane_dead,,#{pane_pid}}'
     add set-option -t "$session_id:" bell-action any
     add_task "$primary" '#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}'
     for_clients continue
