@@ -15,8 +15,7 @@ use crate::support::World;
 /// How much more memory a daemon may have at its end than when it was warm, in KiB.
 const MORE_MEMORY: u64 = 2 << 10;
 
-/// How many more descriptors, besides one for each thread that starts tasks: its request may be on
-/// its way.
+/// How many more descriptors.
 const MORE_DESCRIPTORS: usize = 4;
 
 /// After this time a daemon has all the memory that it needs.
@@ -113,7 +112,6 @@ struct Sample {
 /// The samples of each daemon.
 pub(super) struct Usage {
     daemons: Vec<Vec<Sample>>,
-    workers: usize,
 }
 
 impl Usage {
@@ -121,7 +119,6 @@ impl Usage {
     pub(super) fn watch(storm: &Storm<'_>) -> Self {
         let mut usage = Self {
             daemons: Vec::new(),
-            workers: storm.size.workers,
         };
         let mut present = None;
         while !storm.is_over() {
@@ -177,7 +174,7 @@ impl Usage {
                 "its memory grows"
             );
             assert!(
-                late.descriptors <= early.descriptors + MORE_DESCRIPTORS + self.workers,
+                late.descriptors <= early.descriptors + MORE_DESCRIPTORS,
                 "its descriptors grow"
             );
         }
