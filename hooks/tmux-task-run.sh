@@ -506,7 +506,9 @@ list_windows() {
     # `list-commands` would start a server, which -N forbids.
     if ! ask -N list-panes -s -t "=$session:" -F \
         "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
-        list-commands -F "$INHERITED" list-commands; then
+        list-commands -F "$INHERITED" list-commands \; \
+        show-options -q -t "=$session:" @tmux_task_command \; \
+        show-options -q -t "=$session:" @pi_task_command; then
         if nothing_there || [[ $reply == *'No such file or directory'* ]]; then return; fi
         fail 1 "could not look at session \`$session\`: ${reply##*$'\n'}"
     fi
@@ -546,12 +548,22 @@ END
 refuse_inherited() {
     local name
     case $reply in
-        *$'\n'"inherited @"*) ;;
-        *) return 0 ;;
+        *$'\n'"inherited @"*)
+            name=${reply##*$'\n'inherited }
+            name=${name%%$'\n'*}
+            fail 1 "$name is set for all windows: any shell would count as a task" \
+                "\`tmux set-option -gu $name\` unsets it (-gwu or -su, where it was set so)"
+            ;;
     esac
-    name=${reply##*$'\n'inherited }
-    fail 1 "$name is set for all windows: any shell would count as a task" \
-        "\`tmux set-option -gu $name\` unsets it (-gwu or -su, where it was set so)"
+    for name in @tmux_task_command @pi_task_command; do
+        case $reply$'\n' in
+            *$'\n'"$name ''"$'\n'*) ;;
+            *$'\n'"$name "*)
+                fail 1 "$name is set on the session: any shell in it would count as a task" \
+                    "\`tmux set-option -t '=$session:' -u $name\` unsets it"
+                ;;
+        esac
+    done
 }
 
 # Puts the panes of each window in the order of their ids: the first is the primary.

@@ -31,8 +31,10 @@ struct Windows {
     control_clients: Vec<String>,
     /// Whether a hook of the user runs when a window is created.
     has_hook: bool,
-    /// Those of [`OWN`] that windows inherit, in words.
+    /// Those of [`OWN`] that all windows inherit, in words.
     inherited: Option<String>,
+    /// Those of [`OWN`] that the session's windows inherit from it, in words.
+    of_session: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -98,12 +100,16 @@ impl<'a> LaunchLines<'a> {
             control_clients,
             has_hook,
             inherited,
+            of_session,
         } = match self.find_windows(connection).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
         if let Some(names) = inherited {
             return Err(LaunchError::Inherited(names));
+        }
+        if let Some(names) = of_session {
+            return Err(LaunchError::OfSession(names));
         }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named, has_hook).await?,
@@ -178,12 +184,17 @@ impl<'a> LaunchLines<'a> {
             Command::new("show-hooks").args(["-t", &pane_target, HOOK]),
             print_inherited(&names_format(&OWN)),
         ];
+        // A format also finds these, but cannot tell whose they are.
+        let of_session =
+            OWN.map(|name| Command::new("show-options").args(["-q", "-t", &pane_target, name]));
+        let ask: Vec<Command> = ask.into_iter().chain(of_session).collect();
         match connection.run(&ask).await {
             Err(error) if error.is_missing() => Ok(None),
             answer => {
                 let frames = answer?;
                 let text = frames.get(1).map(Frame::text).unwrap_or_default();
                 let rows = read_rows(&text);
+                let inherited = frames.get(4).map(Frame::text).unwrap_or_default();
                 Ok(Some(Windows {
                     named: rows.first().map_or("", |row| row.named).to_owned(),
                     slots: rows
@@ -193,7 +204,8 @@ impl<'a> LaunchLines<'a> {
                         .collect(),
                     control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
                     has_hook: frames.iter().any(is_hook_set),
-                    inherited: frames.last().and_then(read_inherited),
+                    inherited: in_words(&inherited.split_whitespace().collect::<Vec<_>>()),
+                    of_session: in_words(&read_own(frames.get(5..).unwrap_or_default())),
                 }))
             }
         }
@@ -590,11 +602,20 @@ fn is_hook_set(frame: &Frame) -> bool {
     frame.text().lines().any(is_set)
 }
 
-/// Returns the options that are inherited: `@a is` or `@a, @b are`.
-fn read_inherited(frame: &Frame) -> Option<String> {
-    let text = frame.text();
-    let names: Vec<&str> = text.split_whitespace().collect();
-    match &names[..] {
+/// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
+fn read_own(frames: &[Frame]) -> Vec<&'static str> {
+    let own = OWN.into_iter().zip(frames);
+    let is_set = |(name, frame): &(&str, &Frame)| {
+        let text = frame.text();
+        let value = text.strip_prefix(name).map(str::trim);
+        value.is_some_and(|value| !matches!(value, "" | "''"))
+    };
+    own.filter(is_set).map(|(name, _)| name).collect()
+}
+
+/// Lists options: `@a is` or `@a, @b are`; `None` without any.
+fn in_words(names: &[&str]) -> Option<String> {
+    match names {
         [] => None,
         [name] => Some(format!("{name} is")),
         names => Some(format!("{} are", names.join(", "))),

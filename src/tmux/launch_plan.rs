@@ -107,6 +107,9 @@ pub(crate) enum LaunchError {
     /// could not be distinguished.
     #[error("{0} set for all windows: any shell would count as a task")]
     Inherited(String),
+    /// The same for all windows of the session.
+    #[error("{0} set on the session: any shell in it would count as a task")]
+    OfSession(String),
     /// The token is not valid.
     #[error("the launch has a token that tmux cannot be asked for")]
     Token,
@@ -142,6 +145,7 @@ impl LaunchError {
             Self::Inherited(_) => Some(
                 "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
             ),
+            Self::OfSession(_) => Some("`tmux set-option -t SESSION -u NAME` unsets an option"),
             Self::ServerEnds(_) => Some("`tmux set-option -s exit-unattached off` lets it run"),
             Self::Name(_)
             | Self::Session(_)
