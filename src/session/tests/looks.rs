@@ -1,0 +1,161 @@
+//! When the session looks, and at what.
+
+use super::*;
+
+#[test]
+fn changes_during_a_look_call_for_another_one() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look Reported"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["look Reported"]);
+    // All of them were in the previous one.
+    driver.outcome(Outcome::Looked(None));
+    driver.did(&[]);
+    assert_eq!(driver.session.counts().skipped_looks, 1);
+}
+
+#[test]
+fn other_jobs_run_between_the_parts_of_a_sweep() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(shown);
+    let pass = |driver: &mut Driver, ms| {
+        driver.now = driver.now.after(Duration::from_millis(ms));
+        driver.input(Input::Due);
+    };
+    pass(&mut driver, 60_000);
+    driver.did(&["look Part"]);
+    driver.look_at(Coverage::Sweeping, shown);
+    // The next part is not due yet.
+    driver.wait(Some("ready"));
+    driver.did(&["look Reported @1"]);
+    driver.look_at(Coverage::Sweeping, shown);
+    driver.did(&["read %1 Whole for 1"]);
+    pass(&mut driver, 5);
+    // One that is due waits for the job that runs.
+    driver.did(&[]);
+    driver.read(&["working"]);
+    driver.did(&["begun 1", "look Part"]);
+    driver.look_at(Coverage::Whole, shown);
+    pass(&mut driver, 5);
+    driver.did(&[]);
+}
+
+#[test]
+fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(shown);
+    driver.wait(Some("ready"));
+    driver.look_at(Coverage::Reported, shown);
+    driver.take();
+    driver.now = driver.now.after(Duration::from_mins(1));
+    driver.input(Input::Due);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&[]);
+    driver.read(&["working"]);
+    driver.did(&["begun 1", "look Reported"]);
+    driver.outcome(Outcome::Looked(None));
+    driver.did(&["look Part"]);
+    // While the part runs, another one is not ordered, and what is reported waits for this one only.
+    driver.now = driver.now.after(Duration::from_millis(50));
+    driver.input(Input::Due);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&[]);
+    driver.outcome(Outcome::NothingNew);
+    driver.did(&["look Reported"]);
+}
+
+#[test]
+fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(shown);
+    // A look that found nothing at all.
+    driver.input(Input::Changed(Change::Windows));
+    driver.look_at(Coverage::Reported, shown);
+    driver.take();
+    for is_taken in [true, false] {
+        driver.input(Input::Changed(Change::Task));
+        driver.did(&["look Reported"]);
+        if is_taken {
+            driver.look_at(Coverage::Reported, shown);
+        } else {
+            driver.outcome(Outcome::Looked(None));
+        }
+        driver.input(Input::Due);
+        driver.did(&["look new Part"]);
+        driver.outcome(Outcome::NothingNew);
+        driver.now = driver.now.after(Duration::from_millis(1));
+        driver.input(Input::Due);
+        driver.did(&["look Part"]);
+        driver.look_at(Coverage::Whole, shown);
+        driver.now = driver.now.after(Duration::from_millis(1));
+        driver.input(Input::Due);
+        driver.did(&[]);
+        driver.input(Input::Changed(Change::Windows));
+        driver.look_at(Coverage::Reported, shown);
+        driver.take();
+    }
+    // A task that has another name now explains the report.
+    driver.input(Input::Changed(Change::Task));
+    driver.look_at(
+        Coverage::Reported,
+        "life 1; @1#1 renamed running pid=7; @2#1 b running pid=8",
+    );
+    driver.take();
+    driver.input(Input::Due);
+    driver.did(&[]);
+}
+
+#[test]
+fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8 cursor=15,0 : Proceed? [y/N] ";
+    let mut driver = Driver::new(shown);
+    driver.now = driver.now.after(Duration::from_millis(199));
+    driver.input(Input::Due);
+    driver.did(&[]);
+    driver.now = driver.now.after(Duration::from_millis(1));
+    driver.input(Input::Due);
+    driver.did(&["look Sure @2"]);
+}
+
+#[test]
+fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        let due = driver.session.schedule.next_look();
+        pauses.push((due - driver.now.mono).as_millis());
+        driver.now = driver.now.after(due - driver.now.mono);
+        driver.input(Input::Due);
+        driver.did(&["look Part"]);
+        driver.outcome(Outcome::Unchanged);
+        driver.did(&[]);
+    }
+    assert_eq!(pauses, [200, 400, 800, 1600]);
+}
+
+#[test]
+fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
+    let shown = "life 1; @1#1 a dead 0 pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
+    driver.input(Input::Changed(Change::Task));
+    driver.look_at(Coverage::Reported, shown);
+    driver.finish_chores();
+    driver.take();
+    let mut looks = Vec::new();
+    for _ in 0..300 {
+        driver.now = driver.now.after(Duration::from_millis(1));
+        driver.input(Input::Due);
+        if matches!(driver.job, Some(Job::Look(_))) {
+            let done = driver.take().into_iter();
+            looks.extend(done.filter(|done| done.starts_with("look")));
+            driver.look_at(Coverage::Reported, shown);
+        }
+    }
+    assert_eq!(
+        looks[..3],
+        ["look Reported @1", "look Reported @1", "look Reported @1"]
+    );
+}

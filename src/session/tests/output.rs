@@ -1,0 +1,248 @@
+//! Waits and readers: output that is followed, read again or archived, and how runs end.
+
+use super::*;
+
+#[test]
+fn output_counts_before_the_end_of_its_run() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &[""]);
+    driver.input(Input::Changed(Change::Task));
+    driver.did(&["look Reported"]);
+    // The look shows the end; the last output of the run has not arrived yet.
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["append event", "read last of %1 LastRow"]);
+    driver.print("all done\r\n");
+    driver.did(&[]);
+    driver.read(&["all done"]);
+    // The wait was answered by the text, and the output for its answer is read before archiving.
+    driver.did(&["read end of %1"]);
+    driver.read(&["all done"]);
+    driver.did(&["answer 1 Matched", "archive @1"]);
+    assert!(driver.followed.is_empty());
+}
+
+#[test]
+fn what_tmux_threw_away_at_the_end_is_read() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["begin"]);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.take();
+    // The pane contains more than has arrived: only then the whole history is read.
+    driver.read(&["begin", "all done"]);
+    driver.did(&["read last of %1 Whole"]);
+    driver.read(&["begin", "all done"]);
+    driver.read(&["begin", "all done"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Matched".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_run_that_ends_without_the_text_is_an_outcome_of_its_own() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["begin"]);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 3 pid=7");
+    driver.read(&["begin"]);
+    driver.take();
+    driver.read(&["begin"]);
+    driver.did(&["answer 1 Died", "archive @1"]);
+}
+
+#[test]
+fn a_pane_that_was_paused_is_read_from_where_it_was() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.print("\r\ntwo");
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.did(&["look Reported @1"]);
+    // Output that arrives while it is paused has a gap before it.
+    driver.print("done");
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["read %1 Whole for 0"]);
+    driver.read(&["one", "two", "three", "done"]);
+    driver.did(&["read end of %1"]);
+    driver.read(&["one", "two", "three", "done"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Matched".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_pane_whose_place_is_not_found_again_has_lost_output() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.read(&["something", "else", "stands", "here"]);
+    driver.read(&[""]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 AnchorLost".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_pane_that_was_respawned_before_it_was_read_is_looked_at_again() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.look("life 1; @1#1 a running pid=6");
+    driver.take();
+    driver.read(&["one"]);
+    driver.did(&["look Sure @1"]);
+}
+
+#[test]
+fn another_connection_may_have_lost_output() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &[""]);
+    driver.connection = 2;
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.read(&[""]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 AnchorLost".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_look_that_is_out_says_nothing_to_a_wait_that_begins_meanwhile() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look Reported"]);
+    driver.wait(None);
+    driver.did(&[]);
+    // For the previous run: it was requested before the wait.
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["append event", "look Reported @1"]);
+    driver.look("life 1; @1#2 a running pid=8");
+    let did = driver.take();
+    assert!(did.contains(&"begun 1".to_owned()), "{did:?}");
+    assert!(!did.iter().any(|did| did.starts_with("answer")), "{did:?}");
+}
+
+#[test]
+fn waits_that_begin_at_once_share_one_look_and_one_reading() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    for n in 0..40 {
+        driver.wait(Some(&format!("text {n}")));
+    }
+    // The first look is running when the others arrive.
+    driver.did(&["look Reported @1"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["look Reported @1", "read %1 Whole for 40"]);
+    driver.read(&["text 3"]);
+    let did = driver.take();
+    let begun = did.iter().filter(|did| did.starts_with("begun")).count();
+    assert_eq!((begun, did.len()), (40, 40), "{did:?}");
+    assert_eq!(driver.session.n_waits(), 40);
+    driver.print("text 30\r\n");
+    // The texts 3 and 30.
+    driver.did(&["read end of %1"]);
+    driver.read(&[""]);
+    driver.did(&["answer 4 Matched", "answer 31 Matched"]);
+}
+
+#[test]
+fn a_wait_that_needs_no_history_reads_none() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Wait(WaitRequest {
+        window: "@1".to_owned(),
+        conditions: vec![ConditionFields::Change],
+        ..WaitRequest::default()
+    }));
+    driver.take();
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["read %1 LastRow for 1"]);
+    assert_eq!(driver.followed, BTreeSet::from([PANE]));
+}
+
+#[test]
+fn whoever_leaves_takes_everything_along() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    // While the pane is being read.
+    let ask = driver.wait(Some("text"));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.take();
+    driver.input(Input::Left(ask));
+    driver.read(&[""]);
+    driver.did(&[]);
+    assert!(driver.followed.is_empty());
+    // While it waits.
+    let ask = driver.begin("text", &[""]);
+    driver.input(Input::Left(ask));
+    assert!(driver.followed.is_empty());
+    driver.print("text");
+    driver.did(&[]);
+    // While the output for its answer is being read.
+    let ask = driver.begin("text", &[""]);
+    driver.print("text");
+    driver.input(Input::Left(ask));
+    driver.read(&["text"]);
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("answer")), "{did:?}");
+    assert_eq!(driver.session.n_waits(), 0);
+}
+
+#[test]
+fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=9");
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; ended @1#1 a dead 3 pid=7; @2#1 b running pid=9");
+    driver.take();
+    let wait = |run| {
+        Request::Wait(WaitRequest {
+            window: "@1".to_owned(),
+            run: Some(run),
+            ..WaitRequest::default()
+        })
+    };
+    driver.ask(wait(1));
+    driver.look("life 1; @2#1 b running pid=9");
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Exited".to_owned()), "{did:?}");
+    driver.ask(wait(2));
+    driver.look("life 1; @2#1 b running pid=9");
+    driver.did(&[
+        "look Reported @1",
+        "refuse 2: run 2 of @1 is over and its window is closed",
+    ]);
+}
+
+#[test]
+fn a_reader_sees_all_output_and_then_the_end() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Follow {
+        window: "@1".to_owned(),
+        raw: false,
+    });
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.read(&["old"]);
+    let did = driver.take();
+    assert_eq!(did.last().map(String::as_str), Some("following 1"));
+    driver.print("\r\nnew\r\nlast");
+    driver.did(&["output 1 new"]);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.take();
+    driver.read(&["old", "new", "last"]);
+    let did = driver.take();
+    let of_reader: Vec<&String> = did
+        .iter()
+        .filter(|did| did.ends_with("last") || did.starts_with("end"))
+        .collect();
+    assert_eq!(of_reader, ["output 1 last", "end 1"], "{did:?}");
+}
+
+#[test]
+fn a_pane_that_was_read_is_followed_only_if_it_has_a_listener() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    let ask = driver.begin("done", &["one"]);
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.input(Input::Left(ask));
+    assert!(driver.followed.is_empty());
+    // The read itself makes the link follow the pane.
+    driver.followed.insert(PANE);
+    driver.read(&["one"]);
+    assert!(driver.followed.is_empty());
+}

@@ -1,0 +1,247 @@
+//! Requests, and what their answers wait for.
+
+use super::*;
+
+#[test]
+fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.wait(None);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.disk_takes = false;
+    driver.input(Input::Changed(Change::Task));
+    driver.take();
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["append event", "read end of %1"]);
+    driver.read(&[""]);
+    driver.did(&["archive @1"]);
+    driver.outcome(Outcome::Finished);
+    driver.after(120);
+    driver.did(&[]);
+    driver.disk_takes = true;
+    driver.store(1);
+    // The waiting client has the event: the delivery is a notice.
+    driver.did(&["answer 1 Exited", "append notice"]);
+}
+
+#[test]
+fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
+    let mut driver = Driver::new("life 1; @1#1 a dead 0 pid=7");
+    driver.ask(Request::Run(RunRequest {
+        name: "a".to_owned(),
+        token: "t".to_owned(),
+        words: Vec::new(),
+        command: "true".to_owned(),
+        record: None,
+        cwd: "/".to_owned(),
+        owner: None,
+        started: 0,
+        if_absent: false,
+        restarts: None,
+        will_wait: true,
+    }));
+    driver.did(&["look Reported barrier @1"]);
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["launch a"]);
+    // The run has begun and ended between two looks.
+    driver.outcome(Outcome::Answered(
+        Box::new(Response::Done),
+        Some("@1".parse().unwrap()),
+    ));
+    driver.did(&["look Reported @1"]);
+    driver.look("life 1; @1#2 a dead 1 pid=8");
+    driver.finish_chores();
+    driver.after(100);
+    driver.did(&["append event", "archive @1", "answer 1"]);
+    driver.wait(None);
+    driver.look("life 1; @1#2 a dead 1 pid=8");
+    driver.read(&[""]);
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"answer 2 Exited".to_owned()), "{did:?}");
+    assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+}
+
+#[test]
+fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
+    let shown = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(shown);
+    driver.refuse();
+    driver.input(Input::Changed(Change::Task));
+    driver.after(60_000);
+    assert_eq!(driver.session.next_deadline(), None);
+    driver.did(&[]);
+    driver.ask(Request::List);
+    driver.did(&["look Whole"]);
+    driver.look(shown);
+    driver.did(&["answer 1"]);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&[]);
+    driver.store(0);
+    driver.did(&["look Reported"]);
+}
+
+#[test]
+fn a_list_asks_for_what_is_reported_when_there_are_many_windows() {
+    let many: Vec<String> = (1..50)
+        .map(|n| format!("@{n}#1 a running pid={n}"))
+        .collect();
+    let many = format!("life 1; {}; @60#1 b dead 0", many.join("; "));
+    let mut driver = Driver::new(&many);
+    driver.ask(Request::List);
+    driver.did(&["look Reported barrier @60"]);
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::List);
+    driver.did(&["look Whole"]);
+}
+
+#[test]
+fn a_look_that_fails_answers_with_what_is_known() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::List);
+    driver.job = None;
+    driver.input(Input::Done(Err("tmux hangs".to_owned())));
+    let did = driver.take();
+    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+    assert_eq!(
+        driver.session.problem(),
+        Some("tasks cannot be looked at: tmux hangs")
+    );
+}
+
+#[test]
+fn an_answer_without_records_is_sent_at_once() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Look {
+        launching: Some("b".to_owned()),
+        will_wait: false,
+        owner: None,
+    });
+    driver.did(&["look Whole"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["answer 1"]);
+}
+
+#[test]
+fn output_is_archived_before_a_command_changes_its_window() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Task));
+    driver.ask(Request::Kill {
+        tasks: vec!["a".to_owned()],
+        owner: None,
+        by_agent: false,
+    });
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.take();
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    driver.did(&["archive @1"]);
+    driver.outcome(Outcome::Finished);
+    driver.did(&["kill [WindowId(1)]"]);
+}
+
+#[test]
+fn stopping_delivers_and_saves_while_a_job_is_out() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    assert!(matches!(driver.job, Some(Job::Archive(_))));
+    driver.take();
+    let effects = driver.session.deliver_all(driver.now);
+    assert!(
+        matches!(effects[..], [Effect::Append { .. }]),
+        "{effects:?}"
+    );
+    let effects = driver.session.save_all();
+    assert!(matches!(effects[..], [Effect::Save(..)]), "{effects:?}");
+}
+
+#[test]
+fn looks_go_between_the_tasks_of_a_search() {
+    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8; @3#1 c running pid=9";
+    let mut driver = Driver::new(shown);
+    driver.ask(Request::Search(SearchRequest {
+        task: None,
+        pattern: "x".to_owned(),
+        regex: false,
+        ignore_case: false,
+    }));
+    driver.did(&["look Reported barrier"]);
+    driver.outcome(Outcome::Looked(None));
+    driver.did(&["search @1"]);
+    let found = |line: &str| {
+        Outcome::Matches(vec![SearchMatch {
+            window_id: String::new(),
+            window_name: String::new(),
+            run: None,
+            line_number: 1,
+            line: line.to_owned(),
+        }])
+    };
+    driver.input(Input::Changed(Change::Windows));
+    driver.outcome(found("one"));
+    driver.did(&["look Reported"]);
+    driver.look_at(
+        Coverage::Reported,
+        "life 1; @1#1 a running pid=7; @3#1 c running pid=9",
+    );
+    driver.take();
+    // A window that was closed meanwhile has no lines.
+    assert!(driver.job.take().is_some());
+    driver.input(Input::Done(Err("can't find pane: %2".to_owned())));
+    driver.did(&["search @3"]);
+    driver.outcome(found("three"));
+    driver.did(&["answer 1 one three"]);
+    // A task that still exists was not searched: the answer would not be complete.
+    driver.ask(Request::Search(SearchRequest {
+        task: Some("a".to_owned()),
+        pattern: "x".to_owned(),
+        regex: false,
+        ignore_case: false,
+    }));
+    driver.outcome(Outcome::Looked(None));
+    driver.take();
+    assert!(driver.job.take().is_some());
+    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
+    driver.did(&["refuse 2: tmux does not answer"]);
+}
+
+#[test]
+fn a_request_that_names_another_session_does_nothing() {
+    let shown = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(shown);
+    let ask = |driver: &mut Driver, session: &str| {
+        driver.ask(Request::To {
+            session: session.to_owned(),
+            request: Box::new(Request::Send(SendRequest {
+                task: "a".to_owned(),
+                input: TypedInput::Text("x".to_owned()),
+                enter: true,
+                if_prompt: None,
+            })),
+        });
+        driver.outcome(Outcome::Looked(None));
+        driver.take()
+    };
+    let whereabouts = |name: &str, elsewhere: Option<&str>| {
+        Outcome::Whereabouts(Whereabouts {
+            name: Some(name.to_owned()),
+            elsewhere: elsewhere.map(str::to_owned),
+            version: None,
+        })
+    };
+    assert_eq!(
+        ask(&mut driver, "work"),
+        ["look Reported barrier", "type @1"]
+    );
+    driver.outcome(Outcome::Answered(Box::new(Response::Done), None));
+    driver.did(&["answer 1"]);
+    assert_eq!(
+        ask(&mut driver, "former"),
+        ["look Reported barrier", "Whereabouts"]
+    );
+    driver.outcome(whereabouts("work", Some("other")));
+    driver.did(&["answer 2 elsewhere: other"]);
+    // The former name of this session, which no other one has.
+    ask(&mut driver, "former");
+    driver.outcome(whereabouts("work", None));
+    driver.did(&["type @1"]);
+}

@@ -1,0 +1,205 @@
+//! Restarts by the policy, and the usual duration of a run.
+
+use super::*;
+
+#[test]
+fn a_task_that_failed_is_restarted_after_its_pause() {
+    let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
+    driver.finish_chores();
+    let shown = |driver: &Driver| {
+        let next = driver
+            .session
+            .restarts
+            .next("@1".parse().unwrap(), driver.now);
+        next.map(|next| (next.in_ms, next.number, next.limit))
+    };
+    driver.after(400);
+    assert_eq!(shown(&driver), Some((600, 1, 2)));
+    assert!(!driver.take().iter().any(|did| did.starts_with("restart")));
+    driver.after(600);
+    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    // Once, also while it takes long.
+    driver.after(5000);
+    assert_eq!(shown(&driver), Some((0, 1, 2)));
+    driver.outcome(Outcome::Restarted(RestartEnd::Started));
+    driver.look("life 1; @1#2 a running restarts=2,1000,1");
+    assert_eq!(shown(&driver), None);
+}
+
+#[test]
+fn what_a_person_does_to_a_task_that_waits_for_a_restart_ends_the_wait() {
+    for meanwhile in [
+        "life 1",
+        "life 1; @1#2 a running",
+        "life 1; @1#2 a dead 1",
+        "life 1; @1#2 a dead 0 restarts=2,1000,0",
+        "life 1; @1#1 a dead 1",
+        "missing",
+    ] {
+        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
+        driver.input(Input::Changed(Change::Task));
+        driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
+        driver.finish_chores();
+        driver.input(Input::Changed(Change::Task));
+        driver.look(meanwhile);
+        driver.finish_chores();
+        driver.take();
+        driver.after(2000);
+        let did = driver.take();
+        assert!(
+            !did.iter().any(|did| did.starts_with("restart")),
+            "{meanwhile}: {did:?}"
+        );
+    }
+}
+
+#[test]
+fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported() {
+    let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
+    driver.input(Input::Changed(Change::Task));
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
+    driver.look(dead);
+    driver.finish_chores();
+    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    driver.job = None;
+    driver.input(Input::Done(Err("no".to_owned())));
+    driver.look(dead);
+    driver.finish_chores();
+    driver.after(4999);
+    assert!(!driver.take().contains(&"restart @1 1".to_owned()));
+    driver.after(1);
+    assert!(driver.take().contains(&"restart @1 1".to_owned()));
+    let why = "its directory is gone".to_owned();
+    driver.outcome(Outcome::Restarted(RestartEnd::Impossible(why)));
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+    assert!(did.contains(&"append followUp".to_owned()), "{did:?}");
+    driver.after(10_000);
+    assert!(!driver.take().contains(&"restart @1 1".to_owned()));
+}
+
+#[test]
+fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed() {
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
+    for (found, again) in [
+        (dead, Some("restart @1 1")),
+        ("life 1; @1#2 a running restarts=2,0,1", None),
+        ("life 1; @1#1 a dead 1 ended=1000000", None),
+        ("life 1", None),
+    ] {
+        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
+        driver.input(Input::Changed(Change::Task));
+        driver.look(dead);
+        driver.finish_chores();
+        assert!(driver.take().contains(&"restart @1 1".to_owned()));
+        driver.outcome(Outcome::Restarted(RestartEnd::Superseded));
+        assert_eq!(driver.take().last().unwrap(), "look Reported @1", "{found}");
+        driver.look(found);
+        driver.finish_chores();
+        driver.after(4999);
+        let is_restart = |did: &String| did.starts_with("restart");
+        assert!(!driver.take().iter().any(is_restart), "{found}");
+        driver.after(1);
+        let restarts: Vec<String> = driver.take().into_iter().filter(is_restart).collect();
+        assert_eq!(restarts.first().map(String::as_str), again, "{found}");
+    }
+}
+
+/// How many messages were recorded since the last query.
+fn n_messages(driver: &mut Driver) -> usize {
+    let did = driver.take();
+    did.iter().filter(|did| *did == "append followUp").count()
+}
+
+#[test]
+fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,90000,0";
+    for (meanwhile, expected) in [
+        ("life 1; @1#1 a dead 1 ended=1000000", 1),
+        // Another policy, which is used up.
+        ("life 1; @1#1 a dead 1 ended=1000000 restarts=2,90000,2", 1),
+        ("life 1; @1#1 a dead 1 ended=1000000 restarts=3,90000,0", 0),
+        (dead, 0),
+        // Whoever prunes or kills it, or runs it again, has seen it.
+        ("life 1", 0),
+        ("life 1; @1#2 a running", 0),
+        ("missing", 0),
+        // The same ids on another server.
+        ("life 2; @1#1 a running", 0),
+    ] {
+        let mut driver = Driver::new("life 1; @1#1 a running restarts=2,90000,0");
+        driver.input(Input::Changed(Change::Task));
+        driver.look(dead);
+        driver.finish_chores();
+        driver.after(100);
+        let did = driver.take();
+        assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+        for expected in [expected, 0] {
+            driver.input(Input::Changed(Change::Task));
+            driver.look(meanwhile);
+            driver.finish_chores();
+            driver.after(100);
+            assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
+        }
+        // The same while no daemon runs.
+        let mut driver = Driver::returning(dead, meanwhile);
+        driver.after(100);
+        assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
+        driver.input(Input::Changed(Change::Task));
+        driver.look(meanwhile);
+        driver.finish_chores();
+        driver.after(100);
+        assert_eq!(n_messages(&mut driver), 0, "{meanwhile}");
+    }
+}
+
+#[test]
+fn an_end_that_an_earlier_daemon_recorded_is_delivered_if_its_restart_is_impossible() {
+    let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
+    let mut driver = Driver::returning(dead, dead);
+    assert!(matches!(driver.job, Some(Job::Restart(_))));
+    let why = "its directory is gone".to_owned();
+    driver.outcome(Outcome::Restarted(RestartEnd::Impossible(why)));
+    driver.after(100);
+    assert_eq!(n_messages(&mut driver), 1);
+    driver.input(Input::Changed(Change::Task));
+    driver.look("life 1; @1#1 a dead 1 ended=1000000");
+    driver.after(100);
+    assert_eq!(n_messages(&mut driver), 0);
+}
+
+#[test]
+fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b dead 0 pid=8");
+    let (one, two) = (WindowId(1), WindowId(2));
+    assert_eq!(std::mem::take(&mut driver.begun), [(one, Some(1))]);
+    let look = |driver: &mut Driver, notation: &str| {
+        driver.input(Input::Changed(Change::Task));
+        driver.look(notation);
+        driver.finish_chores();
+        std::mem::take(&mut driver.begun)
+    };
+    let running = "life 1; @1#1 a running pid=7; @2#2 b running pid=9";
+    assert_eq!(look(&mut driver, running), [(two, Some(2))]);
+    assert_eq!(look(&mut driver, running), []);
+    let usual = |driver: &Driver| -> Vec<_> {
+        let view = driver.session.view(driver.now);
+        view.tasks.iter().map(|task| task.usual_ms).collect()
+    };
+    assert_eq!(usual(&driver), [None, None]);
+    for (window, run, millis) in [(one, 1, 40_000), (two, 1, 5), (two, 2, 900)] {
+        let run = Some(run);
+        driver.input(Input::UsualDuration {
+            window,
+            run,
+            millis,
+        });
+    }
+    assert_eq!(usual(&driver), [Some(40_000), Some(900)]);
+    let ended = "life 1; @1#1 a dead 0 pid=7; @2#3 b running pid=10";
+    assert_eq!(look(&mut driver, ended), [(two, Some(3))]);
+    assert_eq!(usual(&driver), [None, None]);
+}
