@@ -4,8 +4,7 @@
 # the live tests take a tenth longer with a program that clippy has compiled. The tests of
 # the library contain all of it, so clippy sees it there. `cargo clippy` needs the metadata
 # of all dependencies, which it creates in a second build; this uses what the first one has.
-# The library is also checked without its default features, against the same dependencies:
-# tests/features.sh builds those of each set of features.
+# All features are on; tests/features.sh checks the library with none, and with each alone.
 set -euo pipefail
 
 rustc=$1
@@ -21,18 +20,15 @@ driver=$("$rustc" --print sysroot)/bin/clippy-driver
 # cargo compiles again what clippy has compiled when this changes: tests/run.sh sets it too.
 export CLIPPY_ARGS=${CLIPPY_ARGS:--D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__}
 
-# lint FEATURES WORD...: checks what the words compile; FEATURES is `all` or `none`.
+# lint WORD...: checks what the words compile.
 lint() {
-    local features=$1 words=() option='' word
-    shift
+    local words=() option='' word
     metadata=$(mktemp -d)
     trap 'rm -rf -- "$metadata"' EXIT
     for word in "$@"; do
-        case $features$option$word in
-            none--cfg | *--out-dir) option=$word ;;
-            # Other settings than features stay.
-            none--cfgfeature=* | *--out-dir*) option='' ;;
-            none--cfg*) words+=(--cfg "$word") option='' ;;
+        case $option$word in
+            *--out-dir) option=$word ;;
+            *--out-dir*) option='' ;;
             *--emit=*) words+=(--emit=metadata) ;;
             # cargo knows of one product.
             *--json=*) words+=("${word/artifacts,/}") ;;
@@ -53,12 +49,11 @@ esac
 case " $* " in
     *' --test '*) exec "$driver" "$rustc" "$@" ;;
     *' --crate-name tmux_task '*' --crate-type lib '*)
-        "$rustc" "$@" "${program[@]}" -D warnings
-        lint none "$@"
+        exec "$rustc" "$@" "${program[@]}" -D warnings
         ;;
     *' --crate-name tmux_task '*' --crate-type bin '*)
         "$rustc" "$@" "${program[@]}" -D warnings
-        lint all "$@"
+        lint "$@"
         ;;
     *) exec "$driver" "$rustc" "$@" ;;
 esac

@@ -3,8 +3,8 @@
 #
 #   tests/features.sh
 #
-# tests/run.sh checks the library without features against the dependencies that it has
-# with all of them; this builds the dependencies of each set. It takes minutes.
+# tests/run.sh checks both with all features only. This builds the dependencies of each
+# set, which takes minutes: run it after a change to what a feature switches on or off.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 features=$(cargo metadata --no-deps --format-version 1 --locked |
