@@ -20,6 +20,8 @@ pub struct TtyEvidence {
     /// Whether a program may be reading only to pass on what is typed to another machine, container
     /// or terminal. The program that really waits is not visible then.
     pub may_relay: bool,
+    /// Whether a program that is blocked reading has other threads, which may be at work.
+    pub reader_has_threads: bool,
 }
 
 /// One call of `read` in which a thread is blocked.

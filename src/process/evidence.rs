@@ -131,6 +131,7 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
             evidence.read = thread.and_then(|thread| facts::read_call(member.pid, thread));
         }
         evidence.may_relay |= facts::may_relay(member, does, takes_keys);
+        evidence.reader_has_threads |= does == TtyUse::Reading && member.threads.len() > 1;
         if matches!(does, TtyUse::Reading | TtyUse::Polling) && idle::was_given_nothing(member) {
             evidence.foreground = Foreground::Idle;
         }

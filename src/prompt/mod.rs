@@ -39,6 +39,10 @@ const KEYS_STILL: Duration = Duration::from_secs(1);
 /// seconds.
 const DRAWN_KEYS_STILL: Duration = Duration::from_secs(5);
 
+/// How long a screen without a question must be unchanged while one of several threads is blocked
+/// reading a line: the others may print, and servers often do so every second.
+const THREADS_STILL: Duration = Duration::from_millis(1500);
+
 /// Programs that show text page by page.
 const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat"];
 
@@ -145,7 +149,7 @@ impl Evaluation<'_> {
                 self.secret()
             }
             (Some(true), TtyUse::Reading) if terminal.may_relay => self.by_text(Some(true), true),
-            (Some(true), TtyUse::Reading) => self.by_reading(&terminal.programs),
+            (Some(true), TtyUse::Reading) => self.by_reading(terminal),
             (Some(true), TtyUse::Polling) if shell_prompts::follows_a_file(&terminal.programs) => {
                 self.settled("follows a file")
             }
@@ -166,19 +170,25 @@ impl Evaluation<'_> {
     }
 
     /// A program is blocked reading a line.
-    fn by_reading(&self, programs: &[String]) -> Judgement {
+    fn by_reading(&self, terminal: &TtyEvidence) -> Judgement {
+        let still_for = if terminal.reader_has_threads {
+            THREADS_STILL
+        } else {
+            Duration::ZERO
+        };
         let Some(row) = self.context.row() else {
             if shell_prompts::has_hints(self.screen) {
                 return self.settled("hints of a program at work");
             }
-            return self.waits(None, PromptKind::Text, false, "blocked reading a line");
+            let judgement = self.waits(None, PromptKind::Text, false, "blocked reading a line");
+            return judgement.with_match(|found| found.still_for = still_for);
         };
         let line = self.screen.rows[row].as_str();
         let is_below = matches!(self.context, CursorContext::Below(_));
         if is_below && shell_prompts::has_hints(self.screen) {
             return self.settled("hints of a program at work");
         }
-        if !is_below && self.is_for_commands(row, programs) {
+        if !is_below && self.is_for_commands(row, &terminal.programs) {
             return self.settled("an interpreter's prompt for commands");
         }
         if is_bare_mark(cursor_context::unframed(line))
@@ -191,7 +201,12 @@ impl Evaluation<'_> {
         let kind = self.kind_in_context(row, kind);
         // It is echoed, so it is no password whatever it is called.
         let judgement = self.waits(Some(row), kind, false, "blocked reading a line");
-        judgement.with_match(|found| found.is_question = ask.is_some_and(|ask| ask.is_plain))
+        judgement.with_match(|found| {
+            found.is_question = ask.is_some_and(|ask| ask.is_plain);
+            if ask.is_none() {
+                found.still_for = still_for;
+            }
+        })
     }
 
     /// Whether the row is what one of these programs shows while it waits for a command.

@@ -370,3 +370,30 @@ fn lists_are_found_by_the_cursor_in_them() {
         check_kind(text, None);
     }
 }
+
+#[test]
+fn a_line_that_one_of_several_threads_reads_waits_longer_unless_it_is_a_question() {
+    let terminal = TtyEvidence {
+        reader: TtyUse::Reading,
+        canonical: Some(true),
+        echo: Some(true),
+        foreground: Foreground::Command,
+        ..TtyEvidence::default()
+    };
+    let threaded = TtyEvidence {
+        reader_has_threads: true,
+        ..terminal.clone()
+    };
+    let still_for = |text: &str, terminal: &TtyEvidence| {
+        let judgement = judge(&screen(text), Some(terminal), &UserRules::default());
+        judgement.found.map(|found| found.still_for)
+    };
+    for (text, expected) in [
+        ("player 3 has joined\n", THREADS_STILL),
+        ("", THREADS_STILL),
+        ("Your name:", Duration::ZERO),
+    ] {
+        assert_eq!(still_for(text, &threaded), Some(expected), "{text:?}");
+        assert_eq!(still_for(text, &terminal), Some(Duration::ZERO), "{text:?}");
+    }
+}
