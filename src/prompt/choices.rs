@@ -2,9 +2,10 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use super::pattern::pattern;
+use super::words::{DIGIT, LETTER, MARK};
 use crate::model::PromptKind;
 
 /// Words for yes and for no, in lower case, of two letters or more. Single letters are too
@@ -115,36 +116,43 @@ macro_rules! patterns {
 }
 
 patterns! {
-    /// `[Y/n]`, `([y]/n)?`, `(yes/no/[fingerprint])`, `[y,n,q]?`, `（是/否）`: choices in brackets at
-    /// the end of the line, then perhaps a default.
-    BRACKETS = concat!(
-        r"[\[(<（【［「]\s*(?P<choices>[\[(]?[\p{L}?!*][\p{L}\p{M}\d_'?]{0,14}[\])]?[\p{L}']{0,15}",
-        r"(?:\s*(?:[/|,;／｜、，]|\s(?:or|oder|ou|o)\s)\s*[\[(]?[\p{L}?!*\d/][\p{L}\p{M}\d_'? ]{0,14}[\])]?[\p{L}']{0,15})+)",
-        r"\s*[\])>）】］」](?:\s*[\[(][^\[\]()]{0,40}[\])])?\s*[?？:：>›»]*$",
-    );
     SEPARATOR = r"[/|,;／｜、，]|\s(?:or|oder|ou|o)\s";
     /// `y/n`, `yes or no` without brackets, at the end.
     BARE_YES_NO = r"(?:^|[\s?,])(?:y/n|yes/no|y or n|yes or no)\s*[?:>]*$";
-    /// `n/s/q>`, `accept/decline/quit:` and nothing else on the line.
-    BARE = r"^(?P<choices>\p{L}{1,12}(?:/\p{L}{1,12}){1,7})\s?[:>]$";
     /// `[1/2/3/4/5]`: numbers one after another. Two of them are more often a count.
     NUMBERS = r"[\[(]1/2/3(?:/\d{1,2})*[\])]\s*[?:：>]*$";
     /// `[Yn]`, `[yN]`, `[Ynaqdhm]`: the letters to type, glued together.
     GLUED = r"[\[(](?P<letters>yn[a-z?*]{0,8})[\])]\s*[?:：>]*$";
-    /// `(Y)es / (N)o / (A)lways`, `[y]es, [n]o`, each with the letter to type marked.
-    LETTERS = r"[\[(]\p{L}[\])]\p{L}*.{0,20}[\[(]\p{L}[\])]\p{L}*.{0,60}[?:>.\])]\s*(?:[\[(][^\[\]()]{0,40}[\])])?\s*[?:]?$";
-    LETTER = r"[\[(]\p{L}[\])]";
-    /// `Assume -R? [n]`, `Fix<y>?`, `[no] >>>`: the answer used when none is typed.
+    /// `(Y)`, a letter to type.
+    MARKED = r"[\[(]\p{L}[\])]";
+    /// What ends a line with such letters.
+    MARKED_END = r"[?:>.\])]\s*(?:[\[(][^\[\]()]{0,40}[\])])?\s*[?:]?$";
+    /// `Assume -R? [n]`, `Fix<y>?`, `[no] >>>`: what may be the answer used when none is typed.
     DEFAULT = concat!(
-        r"(?:(?:^|[?？])\s*[\[(<]\s*(?P<asked>[\p{L}\p{M}]{1,12})\s*[\])>]\s*[?:：>]*",
-        r"|[\[(<]\s*(?P<ended>[\p{L}\p{M}]{1,12})\s*[\])>]\s*[?:：>]+)$",
+        r"(?:(?:^|[?？])\s*[\[(<]\s*(?P<asked>[^\s\[\]()<>?:：]+)\s*[\])>]\s*[?:：>]*",
+        r"|[\[(<]\s*(?P<ended>[^\s\[\]()<>?:：]+)\s*[\])>]\s*[?:：>]+)$",
     );
 }
+
+/// `[Y/n]`, `([y]/n)?`, `(yes/no/[fingerprint])`, `[y,n,q]?`, `（是/否）`: what may be choices in
+/// brackets at the end of the line, then perhaps a default. See [`is_choice`].
+static BRACKETS: LazyLock<Regex> = LazyLock::new(|| {
+    /// Characters that may be letters.
+    const OTHER: &str = r"[^\x00-\x7f（【［「）】］」／｜、，\s]";
+    pattern(&format!(
+        concat!(
+            r"[\[(<（【［「]\s*(?P<choices>[\[(]?[a-z?!*{OTHER}][a-z0-9_'?{OTHER}]*[\])]?[a-z'{OTHER}]*",
+            r"(?:\s*(?:[/|,;／｜、，]|\s(?:or|oder|ou|o)\s)\s*[\[(]?[a-z0-9?!*/{OTHER}][a-z0-9_'? {OTHER}]*[\])]?[a-z'{OTHER}]*)+)",
+            r"\s*[\])>）】］」](?:\s*[\[(][^\[\]()]{{0,40}}[\])])?\s*[?？:：>›»]*$",
+        ),
+        OTHER = OTHER
+    ))
+});
 
 /// Returns the kind of the choices at the end of the line, and whether the line alone shows that
 /// they are choices: paths are written alike.
 pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
-    if let Some(found) = BRACKETS.captures(text) {
+    if let Some(found) = in_brackets(text) {
         let choices = &found["choices"];
         let is_count = choices
             .chars()
@@ -158,8 +166,7 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
     if BARE_YES_NO.is_match(text) {
         return Some((PromptKind::Confirm, true));
     }
-    if let Some(found) = BARE.captures(text) {
-        let choices = &found["choices"];
+    if let Some(choices) = alone(text) {
         let are_letters = choices.split('/').all(|word| word.chars().count() == 1);
         return Some((kind_of(choices), are_letters));
     }
@@ -186,12 +193,84 @@ pub(super) fn offered(text: &str) -> Option<(PromptKind, bool)> {
             return Some((PromptKind::Confirm, true));
         }
     }
-    let letters = LETTER.find_iter(text).count();
-    (letters >= 2 && LETTERS.is_match(text)).then_some(if letters == 2 {
-        (PromptKind::Confirm, true)
-    } else {
-        (PromptKind::Menu, true)
+    marked_letters(text).map(|letters| {
+        let kind = if letters == 2 {
+            PromptKind::Confirm
+        } else {
+            PromptKind::Menu
+        };
+        (kind, true)
     })
+}
+
+/// Returns the choices in brackets at the end of the line, each of which is a short word.
+fn in_brackets(text: &str) -> Option<Captures<'_>> {
+    let mut from = 0;
+    loop {
+        let found = BRACKETS.captures_at(text, from)?;
+        if SEPARATOR.split(&found["choices"]).all(is_choice) {
+            return Some(found);
+        }
+        let start = found.get(0)?.start();
+        from = start + text[start..].chars().next()?.len_utf8();
+    }
+}
+
+/// Whether the text is a short word, perhaps with its first part in brackets. The pattern ensures
+/// which ASCII characters are where.
+fn is_choice(text: &str) -> bool {
+    const LENGTH: usize = 15;
+    let is_rest = |text: &str| {
+        text.chars().count() <= LENGTH && text.chars().all(|c| c == '\'' || LETTER.has(c))
+    };
+    let is_of_choice = |c: char| c.is_ascii() || LETTER.has(c) || MARK.has(c) || DIGIT.has(c);
+    let text = text.trim();
+    let text = text.strip_prefix(['[', '(']).unwrap_or(text);
+    let (word, rest) = text.split_once([']', ')']).unwrap_or_else(|| {
+        let end = text.char_indices().nth(LENGTH);
+        text.split_at(end.map_or(text.len(), |(end, _)| end))
+    });
+    word.chars().count() <= LENGTH && word.chars().all(is_of_choice) && is_rest(rest)
+}
+
+/// Returns the choices of a line that has nothing else: `n/s/q>`, `accept/decline/quit:`.
+fn alone(text: &str) -> Option<&str> {
+    const LENGTH: usize = 12;
+    const MOST: usize = 8;
+    let choices = text.strip_suffix([':', '>'])?;
+    let choices = choices.strip_suffix(char::is_whitespace).unwrap_or(choices);
+    let count = choices.split('/').count();
+    let is_word =
+        |word: &str| !word.is_empty() && word.chars().count() <= LENGTH && LETTER.has_all(word);
+    ((2..=MOST).contains(&count) && choices.split('/').all(is_word)).then_some(choices)
+}
+
+/// Returns how many letters to type are marked, as in `(Y)es / (N)o / (A)lways`, `[y]es, [n]o`,
+/// when two of them are close and near the end.
+fn marked_letters(text: &str) -> Option<usize> {
+    const APART: usize = 20;
+    const BEFORE_END: usize = 60;
+    // Each with where the word that it begins ends.
+    let marks: Vec<(usize, usize)> = MARKED
+        .find_iter(text)
+        .map(|found| {
+            let rest = &text[found.end()..];
+            let word = rest.find(|c| !LETTER.has(c)).unwrap_or(rest.len());
+            (found.start(), found.end() + word)
+        })
+        .collect();
+    let is_near_end = |end: usize| {
+        MARKED_END
+            .find(&text[end..])
+            .is_some_and(|found| text[end..end + found.start()].chars().count() <= BEFORE_END)
+    };
+    // Marks between two others are no further apart than these.
+    let mut pairs = marks.iter().zip(marks.iter().skip(1));
+    pairs
+        .any(|((_, end), (start, end_of_next))| {
+            text[*end..*start].chars().count() <= APART && is_near_end(*end_of_next)
+        })
+        .then_some(marks.len())
 }
 
 /// Whether these two words are the answers to a yes-or-no question.
@@ -267,6 +346,9 @@ mod tests {
             ("Colour [red/green]:", true),
             ("n/s/q>", true),
             ("accept/decline/quit:", false),
+            ("größer/kleiner:", false),
+            ("Was nun? (ä)ndern, (l)öschen, (b)eenden?", true),
+            ("どうしますか [再試行、中止、無視]", true),
             ("[1/2/3/4/5]", false),
         ] {
             assert_eq!(offered(text), Some((PromptKind::Menu, is_plain)), "{text}");
@@ -282,6 +364,11 @@ mod tests {
             "Read (many)",
             "src/lib.rs:",
             "Synced (Ynaqd)",
+            "Build (Incomprehensibilities1/Antidisestablishmentarianism)",
+            "Passed [✓/✗]",
+            "accept//quit:",
+            "Copy (a) to (b) and something else than these",
+            "internationalisation/localisation:",
         ] {
             assert_eq!(offered(text), None, "{text}");
         }

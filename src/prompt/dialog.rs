@@ -8,6 +8,7 @@ use super::cursor_context::{is_boxed, unframed};
 use super::drawn::{DrawnPrompt, ROWS, text_rows};
 use super::pattern::pattern;
 use super::secret;
+use super::words::LETTER;
 use crate::model::{PromptKind, Screen};
 
 /// Returns the dialog at the end of a screen.
@@ -41,10 +42,35 @@ fn has_buttons(row: &str) -> bool {
             r"[<\[]\s*(?:ok|yes|no|cancel|continue|back|go back|finish|next|help|exit|quit|select|done|accept|abort|ja|nein|abbrechen|oui|non|annuler|weiter|zurück|sí|aceptar|cancelar)\s*[>\]]",
         )
     });
-    // Whatever they are called, two side by side and nothing else.
-    static ROW: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^<\s*[\p{L} ]{1,20}\s*>(?:\s+<\s*[\p{L} ]{1,20}\s*>)+$"));
-    BUTTONS.is_match(row) || ROW.is_match(unframed(row))
+    BUTTONS.is_match(row) || are_buttons(unframed(row))
+}
+
+/// Whether the text is two buttons or more side by side and nothing else, whatever they are called:
+/// `<Löschen>  <Behalten>`.
+fn are_buttons(text: &str) -> bool {
+    const LENGTH: usize = 20;
+    let is_label = |inside: &str| {
+        let label = inside.trim();
+        inside.contains(|c| c == ' ' || LETTER.has(c))
+            && label.chars().all(|c| c == ' ' || LETTER.has(c))
+            && label.chars().count() <= LENGTH
+    };
+    let Some(text) = text
+        .strip_prefix('<')
+        .and_then(|text| text.strip_suffix('>'))
+    else {
+        return false;
+    };
+    // Between two buttons: `>`, white space, `<`.
+    let mut parts = text.split('>');
+    let first = parts.next().is_some_and(is_label);
+    let mut others = parts.peekable();
+    first
+        && others.peek().is_some()
+        && others.all(|part| {
+            let (space, label) = part.split_once('<').unwrap_or(("", ""));
+            !space.is_empty() && space.trim().is_empty() && is_label(label)
+        })
 }
 
 /// Whether nothing but yes and no can be answered, so that nothing is typed.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{is_blank, question, unframed};
-use super::pattern::pattern;
+use super::pattern::{plain, plain_pattern};
 use crate::model::{PromptKind, Screen};
 
 /// How many of the last rows with text may contain a list or a dialog.
@@ -35,23 +35,23 @@ pub(super) fn text_rows(screen: &Screen) -> impl Iterator<Item = (usize, &str)> 
 /// Counts the keys that a row explains, as in `enter to confirm, esc to cancel`.
 pub(super) fn legend_marks(row: &str) -> usize {
     static LEGEND: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"(?:\b(?:enter|return|esc|escape|space|tab|arrows?|arrow[ -]keys?|up/down|ctrl[-+]\w)\b|[↑↓←→⏎↵⇆␣⇥])[\])>}]?(?:/[↑↓←→\w]+)*[\s:=-]{0,3}(?:keys?\s+)?(?:to\s+)?(?:\w+\s+)?",
+        plain_pattern(concat!(
+            r"(?:\b(?:enter|return|esc|escape|space|tab|arrows?|arrow[ -]keys?|up/down|ctrl[-+][[:word:]])\b|[↑↓←→⏎↵⇆␣⇥])[\])>}]?(?:/[↑↓←→[:word:]]+)*[\s:=-]{0,3}(?:keys?\s+)?(?:to\s+)?(?:[[:word:]]+\s+)?",
             r"(?:confirm|select|submit|cancel|navigate|toggle|choose|accept|reject|approve|reveal|proceed|pick|filter|go back|tick|mark|check|highlight|complete|take|move)",
         ))
     });
-    LEGEND.find_iter(row).count()
+    LEGEND.find_iter(&plain(row)).count()
 }
 
 /// Whether a row names keys to use, in brackets or behind a dash.
 pub(super) fn is_hint(row: &str) -> bool {
     static KEYS: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
+        plain_pattern(
             r"[\[(][^\[\]()]*(?:\b(?:enter|return|space|tab|arrows?|arrow[ -]keys|up and down|up/down)\b|<(?:space|enter|tab|return)>|[↑↓])|- (?:use|space|return|enter)\b.*\barrow|- (?:space|return|enter|arrows?) to\b",
         )
     });
     let lower = row.to_lowercase();
-    KEYS.is_match(row) || (lower.contains("arrow") && lower.contains(['(', '[', '-']))
+    KEYS.is_match(&plain(row)) || (lower.contains("arrow") && lower.contains(['(', '[', '-']))
 }
 
 /// Returns the nearest row above that ends with a question mark, else the first row of its block.

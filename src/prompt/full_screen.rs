@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
 use super::drawn::{DrawnPrompt, asking_above, legend_marks, text_rows};
-use super::pattern::pattern;
+use super::pattern::{pattern, plain, plain_pattern};
 use super::{ansible, choices, dialog, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
@@ -30,18 +30,26 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
 
 fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     static PAGER: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"\(END\)$|^--\s?(?:more|man)\s?--|--more--(?:\s?\(.*\))?$|^manual page .*\bline \d+|^lines \d+-\d+",
-            r"|^-- more --|\bbyte \d+/\d+|^.{1,80} \(?press h for help(?: or q to quit)?\)?$|^\[press space to continue, 'q' to quit\.?\]$|^press `q' to quit, `h' for help, and space to scroll\.$",
+        plain_pattern(concat!(
+            r"\(END\)$|^--\s?(?:more|man)\s?--|--more--(?:\s?\(.*\))?$|^manual page .*\bline [0-9]+|^lines [0-9]+-[0-9]+",
+            r"|^-- more --|\bbyte [0-9]+/[0-9]+|^\[press space to continue, 'q' to quit\.?\]$|^press `q' to quit, `h' for help, and space to scroll\.$",
         ))
     });
+    static HELP: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r" \(?press h for help(?: or q to quit)?\)?$"));
+    const NAME: usize = 80;
+    let is_named_help = |text: &str| {
+        let name = HELP.find(text).map(|found| &text[..found.start()]);
+        name.is_some_and(|name| (1..=NAME).contains(&name.chars().count()))
+    };
     let (row, text) = text_rows(screen).next()?;
     // On the alternate screen a pager may leave the cursor anywhere.
     if screen.alternate != Some(true) && context.row().is_some_and(|at| at != row) {
         return None;
     }
     let is_colon = text.trim() == ":" && (screen.alternate == Some(true) || row > 0);
-    (is_colon || PAGER.is_match(text.trim())).then_some(DrawnPrompt {
+    let text = text.trim();
+    (is_colon || PAGER.is_match(&plain(text)) || is_named_help(text)).then_some(DrawnPrompt {
         kind: PromptKind::Pager,
         row,
         secret: false,
@@ -51,9 +59,9 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
 
 fn editor(screen: &Screen) -> Option<DrawnPrompt> {
     static STATUS: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"\d+,\d+(?:-\d+)?\s+(?:all|top|bot|\d+%)$|^-- (?:insert|visual|replace|select)|^press enter or type command to continue$",
-            r"|^[-=]{1,2}[-U:%*@=\\]{2,}.*\((?:[\w +/.-]+)\)|\(\d+,\d+\) \| ft:|^\s*(?:nor|ins|sel)\s.*\d+:\d+|^- .* \d+/\d+ \d+%$",
+        plain_pattern(concat!(
+            r"[0-9]+,[0-9]+(?:-[0-9]+)?\s+(?:all|top|bot|[0-9]+%)$|^-- (?:insert|visual|replace|select)|^press enter or type command to continue$",
+            r"|^[-=]{1,2}[-U:%*@=\\]{2,}.*\((?:[[:word:] +/.-]+)\)|\([0-9]+,[0-9]+\) \| ft:|^\s*(?:nor|ins|sel)\s.*[0-9]+:[0-9]+|^- .* [0-9]+/[0-9]+ [0-9]+%$",
         ))
     });
     static KEYS: LazyLock<Regex> =
@@ -78,10 +86,10 @@ fn editor(screen: &Screen) -> Option<DrawnPrompt> {
         let first = screen.rows.iter().position(|row| !is_blank(row));
         return is_editor("editor's keys", first.unwrap_or(row));
     }
-    if STATUS.is_match(text.trim()) {
+    if STATUS.is_match(&plain(text.trim())) {
         return is_editor("editor's status line", row);
     }
-    if STATUS.is_match(above_text.trim()) {
+    if STATUS.is_match(&plain(above_text.trim())) {
         return is_editor("editor's status line", above);
     }
     let empty = screen

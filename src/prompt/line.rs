@@ -4,8 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::pattern::pattern;
-use super::{choices, secret};
+use super::pattern::{pattern, plain, plain_pattern};
+use super::words::{
+    LETTER, after_words, from_first_word, is_of_word, is_one_of, split_last_word, split_word,
+};
+use super::{choices, report, secret};
 use crate::model::PromptKind;
 
 /// What a line asks for.
@@ -26,15 +29,16 @@ pub(super) const CHOICES_RULE: &str = "choices behind the question";
 pub(super) const LABEL_RULE: &str = "colon before the cursor";
 
 macro_rules! patterns {
-    ($($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
-        $($(#[$doc])* static $name: LazyLock<Regex> = LazyLock::new(|| pattern($text));)*
+    ($compile:ident: $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
+        $($(#[$doc])* static $name: LazyLock<Regex> = LazyLock::new(|| $compile($text));)*
     };
 }
 
 patterns! {
+    plain_pattern:
     DEBUGGER = concat!(
-        r"^\s*(?:\([\w.-]*(?:db|dbg|dlv|byebug|trepan\w*|rr|delve)\+*(?::\d+)?\)",
-        r"|(?:i?pdb\+*|bpdb|gdb|lldb|jdb|rdb|rdbg|bashdb|zshdb|pudb|kdb|byebug|debug|db)\s?(?:[<(\[]+\d+[>)\]]+|:\d+)?>?|main\[\d+\])$",
+        r"^\s*(?:\([[:word:].-]*(?:db|dbg|dlv|byebug|trepan[[:word:]]*|rr|delve)\+*(?::[0-9]+)?\)",
+        r"|(?:i?pdb\+*|bpdb|gdb|lldb|jdb|rdb|rdbg|bashdb|zshdb|pudb|kdb|byebug|debug|db)\s?(?:[<(\[]+[0-9]+[>)\]]+|:[0-9]+)?>?|main\[[0-9]+\])$",
     );
     /// `Press Enter to continue`, `Hit any key`. Single letters are hints of programs at work.
     KEY = concat!(
@@ -44,53 +48,30 @@ patterns! {
     /// A key that decides something: `Press y to accept the licence`, `any other key to go on`. A
     /// program at work also names the keys that end it or skip a step.
     DECISION = concat!(
-        r"\b(?:press|hit|strike|tap|push)\s+[\x22'`\[(<]?\w[\x22'`\])>]?\s+(?:to\s+(?:accept|agree|allow|approve|confirm|continue|proceed|go on|overwrite|replace|install)|for\s+(?:yes|no))\b",
+        r"\b(?:press|hit|strike|tap|push)\s+[\x22'`\[(<]?[[:word:]][\x22'`\])>]?\s+(?:to\s+(?:accept|agree|allow|approve|confirm|continue|proceed|go on|overwrite|replace|install)|for\s+(?:yes|no))\b",
         r"|\bany (?:other )?key to (?:continue|proceed|go on|cancel|abort|skip)\b",
     );
     /// What a key of a program at work does: not a question.
     AT_WORK = r"\bto\s+(?:trigger|rerun|re-run|run|restart|reload|show|quit|exit|stop|toggle|interrupt|hide|pause|detach|refresh)\b";
-    KEY_LINE = r"^\W*(?:please,?\s+)?(?:press|hit|strike|tap)\b.{0,80}$";
     /// `Type 'yes' to go on:`, `Press y|Y for Yes, any other key for No:`.
     TYPE_YES = r"\b(?:type|enter|press|answer)\b.{0,20}\b(?:y|yes)\b.{0,60}[:：>]$";
-    REQUEST = r"^\W*(?:please\s+)?(?:paste|enter|type|input|provide)\b.{0,100}\b(?:below|here)\W*$";
+    /// `Which port?` is not included: it asks for a choice only where there is a list.
+    CHOOSE = r"\b(?:select|selection|choose|choice|option|pick)\b";
+    /// `< rm ... ./a > ?`, `rm a?...`: find and xargs ask whether to run a command.
+    COMMAND = r"^< .+ > \?$|\?\.\.\.$";
+    /// `[1..3]`, the end of `Enter selection (default: 1) [1..3]`.
+    RANGE = r"[\[(][0-9]+\s*(?:\.\.|-|–|/)[0-9./-]*[0-9][\])]$";
+    /// Common endings of lines that ask without a mark.
+    UNMARKED = r"(?:\bconfirm|\bproceed|\bselect an option|\bchoice|\bare you sure)$";
+}
+
+patterns! {
+    pattern:
     QUESTION = r"[\p{L}\d)\]'\x22’”»>*][\s\u{a0}]?[?？;]$|[？]$|^\?$|\p{L}[?？][:：]$";
     /// A question and the answer used when none is typed: `Is this OK? (yes)`.
     DEFAULTED = r"[?？]\s*[\[(][^\[\]()]{1,60}[\])]\s*[:：>›]*$";
     DEFAULTED_FIELD = r"[:：]\s*[\[(][^\[\]()]{0,60}[\])]$";
     FIELD = r"[\p{L}\d)\]'\x22’»>?][\s\u{a0}]?[:：]$";
-    /// `Which port?` is not included: it asks for a choice only where there is a list.
-    CHOOSE = r"\b(?:select|selection|choose|choice|option|pick)\b";
-    YES_OR_NO = concat!(
-        r"^\W*(?:[\w.-]+: )?(?:are|is|do|does|did|would|will|should|shall|can|could|may|might|have|has|had|was|were|ok|okay",
-        r"|continue|proceed|overwrite|replace|remove|delete|erase|wipe|discard|drop|clear|reset|descend|add|extract|accept|apply|install",
-        r"|launch|deploy|publish|send|save|commit|push|merge|retry|try|restart|start|stop|quit|exit|leave|confirm|set up|create|update|upgrade",
-        r"|abort|cancel|ignore|skip|keep|include|really|allow|trust|enable|disable|want|use|fix|format|restore|reload)\b",
-    );
-    /// `May I have your name?`: polite, not a yes-or-no question.
-    POLITE = r"^\W*(?:may|can|could|might|will|would)\s+(?:i|we|you)\s+(?:please\s+)?(?:have|get|know|ask|see|tell|give|enter|provide|specify|type|name|say|choose|select)\b";
-    /// `< rm ... ./a > ?`, `rm a?...`: find and xargs ask whether to run a command.
-    COMMAND = r"^< .+ > \?$|\?\.\.\.$";
-    /// Progress and logs also leave the cursor behind a colon.
-    NO_FIELD = concat!(
-        r"^\W*(?:\p{L}+ing\b|(?:error|warn(?:ing)?|info|debug|note|notice|trace|fatal|hint|usage|remote|stderr|stdout|output|result|status|time)\s*[\])]?:",
-        r"|(?:progress|done|total|elapsed|eta|step \d|time (?:taken|elapsed|left|remaining|spent))\b)",
-        r"|\d%|\d{2}:\d{2}:\d{2}|^\W*\d{4}-\d{2}-\d{2}|^\W*\{|level=|://[^\s'\x22]*:$",
-    );
-    /// The start or end of a report before its figure: `epoch 3 loss:`, `Took 3.2s:`, `Server
-    /// ready:`. A label names what to type; it does not count and does not report a result.
-    REPORT = concat!(
-        r"^\W*(?:took|found|built|ran|got|wrote|spent|sent|saw|\p{L}+ed\s+(?:\d|in\b|at\b|to\b|from\b|with\b|on\b|by\b))",
-        r"|\b(?:epoch|iter(?:ation)?|batch|round|phase|pass|attempt|try|run|case|worker|thread|job|chunk|layer|shard|rank|fold|trial|frame)s?\s*[#=]?\d",
-        r"|\b\d+(?:[.,]\d+)?\s?(?:ns|[mµu]?s|secs?|seconds?|min|minutes?|h|hours?|[kmgt]i?b|bytes|files?|rows?|lines?|items?|tests?|errors?|warnings?)\b",
-        r"|\b(?:ready|complete|ok|done|success(?:ful)?|up|down|loss|acc|accuracy|perplexity|throughput|latency|fps|lr)\s*:$",
-        r"|\b(?:[\p{L}]{2,}[^e\W]ed|\p{L}+ied)\s*:$",
-    );
-    /// One or two words that ask for input, before a mark: `What now>`.
-    INVITE = r"^\W{0,4}(?:what|which|who|where|when|how|why|enter|type|select|choose|pick|give|say|your|please|new)(?:\s+[\p{L}'’]+)+\s?[>›]$";
-    /// `Enter selection (default: 1) [1..3]`.
-    RANGE = r"^\W*(?:please\s+)?(?:enter|select|choose|type|pick)\b.*[\[(]\d+\s*(?:\.\.|-|–|/)[\d./-]*\d[\])]$";
-    /// Common endings of lines that ask without a mark.
-    UNMARKED = r"(?:\bconfirm|\bproceed|\bselect an option|\bchoice|\bare you sure)$";
 }
 
 /// Returns what the text of a row asks for; `None` when it asks for nothing.
@@ -99,6 +80,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     if text.is_empty() {
         return None;
     }
+    let plain_text = &*plain(text);
     let ask = |kind, rule| {
         Some(Ask {
             kind,
@@ -123,7 +105,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
             rule,
         })
     };
-    if DEBUGGER.is_match(text) {
+    if DEBUGGER.is_match(plain_text) {
         return ask(PromptKind::Debugger, "debugger prompt");
     }
     if let Some(before) = secret::unmasked(text)
@@ -132,7 +114,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     {
         return hidden("what is typed is masked");
     }
-    if secret::is_label(text) && !NO_FIELD.is_match(text) {
+    if secret::is_label(text) && !report::is_progress(text) {
         return hidden("asks for a secret");
     }
     if let Some((kind, is_plain)) = choices::offered(text) {
@@ -143,13 +125,13 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
             weak(kind, rule)
         };
     }
-    if TYPE_YES.is_match(text) {
+    if TYPE_YES.is_match(plain_text) {
         return ask(PromptKind::Confirm, "asks to type yes");
     }
     if is_key(text) {
         return ask(PromptKind::Key, "asks for a key");
     }
-    if COMMAND.is_match(text) {
+    if COMMAND.is_match(plain_text) {
         return ask(PromptKind::Confirm, "asks whether to run a command");
     }
     if DEFAULTED.is_match(text) || (QUESTION.is_match(text) && !text.ends_with(';')) {
@@ -160,11 +142,11 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
             ask(kind_of_question(text), "question mark")
         };
     }
-    if UNMARKED.is_match(text) {
+    if UNMARKED.is_match(plain_text) {
         return ask(PromptKind::Confirm, "usual words");
     }
-    if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !NO_FIELD.is_match(text) {
-        let kind = if CHOOSE.is_match(text) {
+    if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !report::is_progress(text) {
+        let kind = if CHOOSE.is_match(plain_text) {
             PromptKind::Menu
         } else {
             PromptKind::Text
@@ -172,16 +154,16 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         // `Choose a colour:` shows it by itself.
         return if kind == PromptKind::Menu {
             ask(kind, "asks to choose")
-        } else if REPORT.is_match(text) {
+        } else if report::is_report(text) {
             None
         } else {
             weak(kind, LABEL_RULE)
         };
     }
-    if RANGE.is_match(text) {
+    if asks_for_range(text) {
         return weak(PromptKind::Menu, "asks to choose from a range");
     }
-    if INVITE.is_match(text) {
+    if is_invitation(text) {
         return weak(PromptKind::Menu, "words before the cursor");
     }
     None
@@ -189,20 +171,77 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
 
 /// Whether a line asks for input on the next line: `paste the token below`.
 pub(super) fn is_request(text: &str) -> bool {
-    REQUEST.is_match(text.trim())
+    const DISTANCE: usize = 100;
+    let (verb, rest) = split_word(after_please(from_first_word(text)));
+    let rest = rest.trim_end_matches(|c| !is_of_word(c));
+    let (between, place) = split_last_word(rest);
+    is_one_of(verb, &["paste", "enter", "type", "input", "provide"])
+        && is_one_of(place, &["below", "here"])
+        && between.chars().count() <= DISTANCE
 }
 
 /// Whether a line asks for a key, wherever the cursor is: programs often end that line.
 pub(super) fn is_key_line(text: &str) -> bool {
-    KEY_LINE.is_match(text.trim()) && is_key(text)
+    const LENGTH: usize = 80;
+    let text = text.trim();
+    let start = from_first_word(text);
+    let (word, rest) = split_word(start);
+    let rest = rest.strip_prefix(',').unwrap_or(rest);
+    let start = if is_one_of(word, &["please"]) && rest.starts_with(char::is_whitespace) {
+        rest.trim_start()
+    } else {
+        start
+    };
+    let (verb, rest) = split_word(start);
+    is_one_of(verb, &["press", "hit", "strike", "tap"])
+        && rest.chars().count() <= LENGTH
+        && is_key(text)
+}
+
+fn after_please(text: &str) -> &str {
+    after_words(text, &[&["please"]]).unwrap_or(text)
+}
+
+/// `Enter selection (default: Application) [1..3]`.
+fn asks_for_range(text: &str) -> bool {
+    let (verb, _) = split_word(after_please(from_first_word(text)));
+    is_one_of(verb, &["enter", "select", "choose", "type", "pick"]) && RANGE.is_match(&plain(text))
+}
+
+/// One or two words that ask for input, before a mark: `What now>`.
+fn is_invitation(text: &str) -> bool {
+    const FIRST: &[&str] = &[
+        "what", "which", "who", "where", "when", "how", "why", "enter", "type", "select", "choose",
+        "pick", "give", "say", "your", "please", "new",
+    ];
+    const MARKS: usize = 4;
+    let Some(text) = text.strip_suffix(['>', '›']) else {
+        return false;
+    };
+    // At most one space is before the mark.
+    let text = text.strip_suffix(char::is_whitespace).unwrap_or(text);
+    let start = from_first_word(text);
+    let marks = &text[..text.len() - start.len()];
+    let mut words = start.split_whitespace();
+    let is_first = words.next().is_some_and(|word| is_one_of(word, FIRST));
+    let mut others = words.peekable();
+    is_first
+        && others.peek().is_some()
+        && others.all(|word| {
+            word.chars()
+                .all(|c| matches!(c, '\'' | '’') || LETTER.has(c))
+        })
+        && !text.ends_with(char::is_whitespace)
+        && marks.chars().count() <= MARKS
 }
 
 /// Whether a line names a key that decides something.
 pub(super) fn is_decision(text: &str) -> bool {
-    DECISION.is_match(text)
+    DECISION.is_match(&plain(text))
 }
 
 fn is_key(text: &str) -> bool {
+    let text = &*plain(text);
     let Some(found) = KEY.find(text).or_else(|| DECISION.find(text)) else {
         return false;
     };
@@ -218,18 +257,126 @@ fn is_key(text: &str) -> bool {
 
 /// Returns the kind of answer that a question expects.
 pub(super) fn kind_of_question(text: &str) -> PromptKind {
-    if POLITE.is_match(text) {
+    let start = from_first_word(text);
+    if is_polite(start) {
         return PromptKind::Text;
     }
-    if YES_OR_NO.is_match(text) || text.contains("(yes)") || text.contains("(no)") {
+    if begins_yes_or_no(start) || text.contains("(yes)") || text.contains("(no)") {
         PromptKind::Confirm
-    } else if CHOOSE.is_match(text) {
+    } else if CHOOSE.is_match(&plain(text)) {
         PromptKind::Menu
     } else if text.to_lowercase().contains("continue") {
         PromptKind::Confirm
     } else {
         PromptKind::Text
     }
+}
+
+/// `May I have your name?`: polite, not a yes-or-no question.
+fn is_polite(text: &str) -> bool {
+    const ASKING: &[&[&str]] = &[
+        &["may", "can", "could", "might", "will", "would"],
+        &["i", "we", "you"],
+    ];
+    const WISHES: &[&str] = &[
+        "have", "get", "know", "ask", "see", "tell", "give", "enter", "provide", "specify", "type",
+        "name", "say", "choose", "select",
+    ];
+    after_words(text, ASKING)
+        .is_some_and(|text| is_one_of(split_word(after_please(text)).0, WISHES))
+}
+
+/// Whether a question begins as those that yes or no answers, perhaps behind a program's name.
+fn begins_yes_or_no(text: &str) -> bool {
+    const STARTS: &[&str] = &[
+        "are",
+        "is",
+        "do",
+        "does",
+        "did",
+        "would",
+        "will",
+        "should",
+        "shall",
+        "can",
+        "could",
+        "may",
+        "might",
+        "have",
+        "has",
+        "had",
+        "was",
+        "were",
+        "ok",
+        "okay",
+        "continue",
+        "proceed",
+        "overwrite",
+        "replace",
+        "remove",
+        "delete",
+        "erase",
+        "wipe",
+        "discard",
+        "drop",
+        "clear",
+        "reset",
+        "descend",
+        "add",
+        "extract",
+        "accept",
+        "apply",
+        "install",
+        "launch",
+        "deploy",
+        "publish",
+        "send",
+        "save",
+        "commit",
+        "push",
+        "merge",
+        "retry",
+        "try",
+        "restart",
+        "start",
+        "stop",
+        "quit",
+        "exit",
+        "leave",
+        "confirm",
+        "create",
+        "update",
+        "upgrade",
+        "abort",
+        "cancel",
+        "ignore",
+        "skip",
+        "keep",
+        "include",
+        "really",
+        "allow",
+        "trust",
+        "enable",
+        "disable",
+        "want",
+        "use",
+        "fix",
+        "format",
+        "restore",
+        "reload",
+    ];
+    let is_start = |text: &str| {
+        let (word, rest) = split_word(text);
+        let next = rest.strip_prefix(' ').map_or("", |rest| split_word(rest).0);
+        is_one_of(word, STARTS) || (is_one_of(word, &["set"]) && is_one_of(next, &["up"]))
+    };
+    let behind_name = || {
+        let (name, rest) = text.split_once(": ")?;
+        name.chars()
+            .all(|c| matches!(c, '.' | '-') || is_of_word(c))
+            .then_some(rest)
+    };
+    is_start(text) || behind_name().is_some_and(is_start)
 }
 
 #[cfg(test)]

@@ -16,9 +16,11 @@ mod line;
 mod list;
 mod marked;
 mod pattern;
+mod report;
 mod secret;
 mod shell_prompts;
 mod user_rules;
+mod words;
 
 use std::time::Duration;
 

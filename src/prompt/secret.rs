@@ -17,15 +17,33 @@ const NOUN: &str = concat!(
 
 /// Whether the line ends with a label that names a secret, or says that input is hidden.
 pub(super) fn is_label(text: &str) -> bool {
+    /// The longest text between the noun and the colon.
+    const BETWEEN: usize = 80;
     static LABEL: LazyLock<Regex> = LazyLock::new(|| {
-        let end = concat!(
-            r"(?:[^?:]|:\S){0,80}[:：]\s*(?:\[[^\]]*hidden[^\]]*\])?$",
-            r"|[\[(](?:(?:input|output|typing|text)\s+(?:is|will be)\s+)?(?:hidden|masked|invisible|not shown)[\])]\s*[:：]?$",
-            r"|\bapi[ -]key\s*[:：]$|will (?:be hidden|not be (?:shown|echoed))\)?\s*:?$",
-        );
+        let end = r"(?P<between>(?:[^?:]|:\S)*?)[:：]\s*(?:\[[^\]]*hidden[^\]]*\])?$";
         pattern(&format!("{NOUN}{end}"))
     });
-    LABEL.is_match(text)
+    static HIDDEN: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"[\[(](?:(?:input|output|typing|text)\s+(?:is|will be)\s+)?(?:hidden|masked|invisible|not shown)[\])]\s*[:：]?$",
+            r"|\bapi[ -]key\s*[:：]$|will (?:be hidden|not be (?:shown|echoed))\)?\s*:?$",
+        ))
+    });
+    HIDDEN.is_match(text) || {
+        let mut from = 0;
+        let mut betweens = std::iter::from_fn(|| {
+            let between = LABEL.captures_at(text, from)?.name("between")?;
+            from = between.start();
+            Some(between.as_str())
+        });
+        LABEL.is_match(text) && betweens.any(|between| units(between) <= BETWEEN)
+    }
+}
+
+/// Counts the characters, a colon with the one behind it as one.
+fn units(text: &str) -> usize {
+    let mut chars = text.chars();
+    std::iter::from_fn(|| (chars.next()? != ':' || chars.next().is_some()).then_some(())).count()
 }
 
 /// Whether the question of a prompt library, which needs no colon, asks for a secret: it ends with

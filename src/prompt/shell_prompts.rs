@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::cursor_context::is_blank;
 use super::line;
-use super::pattern::pattern;
+use super::pattern::{plain, plain_pattern};
 use crate::model::Screen;
 use crate::model::programs::{CommandReader, command_reader, without_version};
 
@@ -24,14 +24,16 @@ pub(super) fn follows_a_file(programs: &[String]) -> bool {
 /// and a mark.
 pub(super) fn is_idle_prompt(line: &str) -> bool {
     static IDLE: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
-            r"^(?:not connected>|>{1,3}|\.{3}|[$#%❯➜λ»›]|",
-            r"(?:[\w.+-]+)?(?:\s?[\[(][^\[\]()]*[\])])?(?::\d+)*[\w:!*=-]*\s?[>$#%❯]|",
-            r"in ?\[\d+\]:|\[\d+\] \w+\([^)]*\)[>*]|\w+(?:\s[\w~-]*[:@/.][\w.:@~/-]*)?(?:\s?\[\(?[^\]]*\)?\])?>|",
-            r"[\w.-]+@[\w.-]+[: ].*[$#%>❯]|\[[^\]]+\][$#%>])$",
+        plain_pattern(concat!(
+            r"^(?:not connected>|>{1,3}|\.{3}|[$#%❯➜»›]|",
+            r"(?:[[:word:].+-]+)?(?:\s?[\[(][^\[\]()]*[\])])?(?::[0-9]+)*[[:word:]:!*=-]*\s?[>$#%❯]|",
+            r"in ?\[[0-9]+\]:|\[[0-9]+\] [[:word:]]+\([^)]*\)[>*]|[[:word:]]+(?:\s[[:word:]~-]*[:@/.][[:word:].:@~/-]*)?(?:\s?\[\(?[^\]]*\)?\])?>|",
+            r"[[:word:].-]+@[[:word:].-]+[: ].*[$#%>❯]|\[[^\]]+\][$#%>])$",
         ))
     });
-    IDLE.is_match(line.trim())
+    let line = line.trim();
+    // A letter, but also the mark of a prompt.
+    matches!(line, "λ" | "Λ") || IDLE.is_match(&plain(line))
 }
 
 /// Whether an interpreter among these programs would show this line while it waits for a command:
@@ -53,9 +55,9 @@ pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
 /// Whether the last rows name the keys that a program accepts while it works.
 pub(super) fn has_hints(screen: &Screen) -> bool {
     static HINT: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(concat!(
+        plain_pattern(concat!(
             r"\bwatch usage\b|\bwatching for (?:file )?changes\b|\bwaiting for (?:file )?changes\b",
-            r"|\bpress\s+[\x22'`\[(<]?(?:\w|\?|(?:\w|enter) \+ \w+|ctrl ?[-+ ] ?\w|control ?[-+ ] ?\w|\^\w)[\x22'`\])>]?\s*(?:to\b|for\b|│|\||·|$)",
+            r"|\bpress\s+[\x22'`\[(<]?(?:\?|(?:[[:word:]]|enter) \+ [[:word:]]+|(?:(?:ctrl|control) ?[-+ ] ?|\^)?[[:word:]])[\x22'`\])>]?\s*(?:to\b|for\b|│|\||·|$)",
             r"|\benter\s+[\x22'`]?rs[\x22'`]?|\b(?:quit|stop|exit)\b.{0,30}\b(?:ctrl|control)[-+ ]?c\b",
             r"|\bctrl[-+ ]?d to exit\b|\benter to interrupt\b|\bpress\b.{0,20}\bto trigger\b|\besc to interrupt\b|\bwatch mode\b",
             r"|\bwatch(?:ing)? (?:mode|for)\b|\bpress\b.{0,12}\bto (?:rerun|re-run|restart|reload|show help|open (?:a )?browser)\b",
@@ -63,7 +65,7 @@ pub(super) fn has_hints(screen: &Screen) -> bool {
     });
     let rows = screen.rows.iter().rev().filter(|row| !is_blank(row));
     let mut rows = rows.take(HINT_ROWS);
-    rows.any(|row| HINT.is_match(row) && !line::is_decision(row))
+    rows.any(|row| HINT.is_match(&plain(row)) && !line::is_decision(row))
 }
 
 #[cfg(test)]
