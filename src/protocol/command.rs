@@ -27,7 +27,9 @@ impl Command {
     #[must_use]
     pub fn arg(mut self, word: impl Into<String>) -> Self {
         let mut word = word.into();
-        word.retain(|c| c != '\0');
+        if word.contains('\0') {
+            word.retain(|c| c != '\0');
+        }
         self.words.push(word);
         self
     }

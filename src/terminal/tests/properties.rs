@@ -1,6 +1,11 @@
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
+
+/// Compiled once for all cases.
+static WORD: LazyLock<Pattern> = LazyLock::new(|| Pattern::regex(r"\w+", true).unwrap());
 
 /// Bytes that exercise most of what a terminal does.
 pub(super) fn output() -> impl Strategy<Value = Vec<u8>> {
@@ -39,18 +44,17 @@ proptest! {
         bytes in prop_oneof![output(), any::<Vec<u8>>()],
         width in 0..12usize,
         height in 0..6usize,
-        rows: Vec<String>,
+        rows in prop::collection::vec(any::<String>(), 0..12),
         cursor: (usize, usize),
         alternate: bool,
     ) {
         let mut terminal = Terminal::seeded(width, height, &rows, cursor, alternate);
-        let pattern = Pattern::regex(r"\w+", true).unwrap();
         let (before, after) = bytes.split_at(bytes.len() / 2);
         let turned = (height, width);
         for (part, (width, height)) in [(before, (width, height)), (after, turned)] {
             terminal.write(part, 1, &mut |line| {
                 let text = line.text();
-                if let Some(range) = pattern.find(line, 0) {
+                if let Some(range) = WORD.find(line, 0) {
                     assert!(!text[range].is_empty());
                 }
                 assert!(!text.is_empty() && !text.contains(char::is_control));
