@@ -230,7 +230,10 @@ fn is_choice(text: &str) -> bool {
         let end = text.char_indices().nth(LENGTH);
         text.split_at(end.map_or(text.len(), |(end, _)| end))
     });
-    word.chars().count() <= LENGTH && word.chars().all(is_of_choice) && is_rest(rest)
+    word.chars().count() <= LENGTH
+        && word.chars().all(is_of_choice)
+        && !word.starts_with(|c| MARK.has(c))
+        && is_rest(rest)
 }
 
 /// Returns the choices of a line that has nothing else: `n/s/q>`, `accept/decline/quit:`.
@@ -366,6 +369,7 @@ mod tests {
             "Synced (Ynaqd)",
             "Build (Incomprehensibilities1/Antidisestablishmentarianism)",
             "Passed [✓/✗]",
+            "Broken [\u{301}y/n]",
             "accept//quit:",
             "Copy (a) to (b) and something else than these",
             "internationalisation/localisation:",
