@@ -22,6 +22,13 @@ pub enum NameError {
         /// Their windows.
         windows: Vec<WindowId>,
     },
+    /// It is a shell that nobody started as a task.
+    Shell {
+        /// The name.
+        name: String,
+        /// Its window.
+        window: WindowId,
+    },
 }
 
 impl NameError {
@@ -31,6 +38,7 @@ impl NameError {
         match self {
             Self::Missing { .. } => "`tmux-task ls` lists them",
             Self::Ambiguous { .. } => "name one by its id",
+            Self::Shell { .. } => "`tmux-task kill` ends it by its id",
         }
     }
 }
@@ -43,6 +51,9 @@ impl fmt::Display for NameError {
                 let ids: Vec<String> = windows.iter().map(ToString::to_string).collect();
                 let ids = ids.join(", ");
                 write!(f, "{} tasks are named `{name}`: {ids}", windows.len())
+            }
+            Self::Shell { name, window } => {
+                write!(f, "`{name}` ({window}) is a shell, not a task")
             }
         }
     }
@@ -77,6 +88,24 @@ impl Snapshot {
                 windows: several.iter().map(|task| task.window).collect(),
             }),
         }
+    }
+
+    /// Returns the one task of this name or window id, to end it: a name does not mean a shell, which
+    /// is a person's. The task of that name may be gone, and the shell remain.
+    ///
+    /// # Errors
+    ///
+    /// As [`Snapshot::find_task`], and for the name of a shell.
+    pub fn find_task_to_end(&self, name: &str) -> Result<&Arc<Task>, NameError> {
+        let task = self.find_task(name)?;
+        let is_by_id = || name.parse() == Ok(task.window);
+        if task.shell && !is_by_id() {
+            return Err(NameError::Shell {
+                name: name.to_owned(),
+                window: task.window,
+            });
+        }
+        Ok(task)
     }
 }
 
@@ -124,5 +153,22 @@ mod tests {
         check(&both, "vim", Ok(3));
         let several = look(&["@1 a running", "@4 a running"], &["@2 a running"]);
         check(&several, "a", Err("2 tasks are named `a`: @1, @4"));
+    }
+
+    #[test]
+    fn a_shell_is_ended_only_by_its_id() {
+        let look = look(&["@2 node running"], &["@1 node running", "@3 vim running"]);
+        let end = |name| {
+            let found = look.find_task_to_end(name).map(|task| task.window.0);
+            found.map_err(|error| error.to_string())
+        };
+        assert_eq!(end("node"), Ok(2));
+        assert_eq!(end("@3"), Ok(3));
+        assert_eq!(end("@1"), Ok(1));
+        assert_eq!(
+            end("vim"),
+            Err("`vim` (@3) is a shell, not a task".to_owned())
+        );
+        assert_eq!(end("nano"), Err("no task `nano` in session `S`".to_owned()));
     }
 }

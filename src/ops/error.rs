@@ -179,7 +179,7 @@ impl OpsError {
                 ErrorKind::Missing
             }
             Self::Client(ClientError::Refused(refusal)) => kind_of(refusal.kind),
-            Self::Name(NameError::Ambiguous { .. })
+            Self::Name(NameError::Ambiguous { .. } | NameError::Shell { .. })
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)

@@ -39,7 +39,7 @@ pub(crate) async fn kill(
     }
     let (mut tasks, mut windows) = (Vec::new(), BTreeSet::new());
     for name in &names {
-        let task = look.find_task(name)?;
+        let task = look.find_task_to_end(name)?;
         if windows.insert(task.window) {
             tasks.push(task);
         }

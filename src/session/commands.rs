@@ -52,8 +52,10 @@ impl Session {
 
     /// Ends tasks; none of them if one of the names is not a task's.
     pub(super) fn kill(&mut self, ask: AskId, names: &[String], reason: GoneReason) {
-        let found: Result<Vec<Arc<Task>>, Refusal> =
-            names.iter().map(|name| self.find_task(name)).collect();
+        let found: Result<Vec<Arc<Task>>, Refusal> = names
+            .iter()
+            .map(|name| self.find_task_to_end(name))
+            .collect();
         let mut tasks = match found {
             Ok(tasks) => tasks,
             Err(refusal) => {

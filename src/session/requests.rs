@@ -7,7 +7,7 @@ use super::effect::{Effect, LookOrder, Refresh, Scope};
 use super::input::AskId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
-use crate::model::{GoneReason, NameError, Now, Task, WindowId};
+use crate::model::{GoneReason, NameError, Now, Snapshot, Task, WindowId};
 use crate::wire::{Refusal, RefusalKind, Request, Response, TaskFields};
 
 /// Up to this many windows, a list includes also changes that are never reported: an option was
@@ -212,19 +212,18 @@ impl Session {
 
     /// Returns the task of this name or window id, as of the last look.
     pub(super) fn find_task(&self, name: &str) -> Result<Arc<Task>, Refusal> {
-        let Some(look) = self.engine.before().filter(|look| look.exists) else {
-            return Err(self.missing());
-        };
-        match look.find_task(name) {
-            Ok(task) => Ok(Arc::clone(task)),
-            Err(error) => {
-                let kind = match error {
-                    NameError::Missing { .. } => RefusalKind::Missing,
-                    NameError::Ambiguous { .. } => RefusalKind::Failed,
-                };
-                Err(Refusal::new(kind, error.to_string()).with_hint(error.hint()))
-            }
-        }
+        refuse(self.look()?.find_task(name))
+    }
+
+    /// Returns the task of this name or window id, to end it.
+    pub(super) fn find_task_to_end(&self, name: &str) -> Result<Arc<Task>, Refusal> {
+        refuse(self.look()?.find_task_to_end(name))
+    }
+
+    /// Returns the last look, if the session exists.
+    fn look(&self) -> Result<&Snapshot, Refusal> {
+        let look = self.engine.before().filter(|look| look.exists);
+        look.ok_or_else(|| self.missing())
     }
 
     /// Returns all tasks of the last look, if the session exists.
@@ -272,4 +271,15 @@ fn reason(is_by_agent: bool) -> GoneReason {
     } else {
         GoneReason::UserKilled
     }
+}
+
+/// Returns the task, or why the name means none, as a client is told.
+fn refuse(found: Result<&Arc<Task>, NameError>) -> Result<Arc<Task>, Refusal> {
+    found.map(Arc::clone).map_err(|error| {
+        let kind = match error {
+            NameError::Missing { .. } => RefusalKind::Missing,
+            NameError::Ambiguous { .. } | NameError::Shell { .. } => RefusalKind::Failed,
+        };
+        Refusal::new(kind, error.to_string()).with_hint(error.hint())
+    })
 }

@@ -62,6 +62,17 @@ fn a_name_means_the_task_and_not_a_shell() {
     world.run("node", "exec sleep 1000");
     world.task(["send", "node", "x"]).ok();
     world.task(["kill", "node"]).ok();
-    // Where no task has the name, it is the shell's.
+    // Where no task has the name, it is the shell's, but no name ends a shell.
     world.task(["logs", "node"]).ok();
+    let shell = world.tmux(["display-message", "-p", "-t", "=work:=node", "#{window_id}"]);
+    let refused = |world: &World| {
+        let said = format!(
+            "tmux-task: kill: `node` ({shell}) is a shell, not a task\nhint: `tmux-task kill` ends it by its id"
+        );
+        world.task(["kill", "node"]).fails(1, &said);
+    };
+    refused(&world);
+    world.task(["daemon", "stop"]).ok();
+    refused(&world);
+    world.task(["kill", &shell]).ok();
 }
