@@ -273,20 +273,21 @@ fn a_stalled_reader_delays_no_other_and_loses_nothing() {
     // Far more than sockets and pipes have room for, some 10 KB a window.
     let n = 110;
     let line = "seq -f '%0200.0f' 1 30; exec sleep 1000";
-    let mut windows = Vec::new();
-    for _ in 0..n {
-        let new = [
-            "new-window",
-            "-d",
-            "-t",
-            "work:",
-            "-P",
-            "-F",
-            "#{window_id}",
-            line,
-        ];
-        windows.push(world.tmux(new));
-    }
+    let new = [
+        "new-window",
+        "-d",
+        "-t",
+        "work:",
+        "-P",
+        "-F",
+        "#{window_id}",
+        line,
+        ";",
+    ];
+    // The length of a line to tmux is limited.
+    let made: Vec<String> = (0..n / 10).map(|_| world.tmux(new.repeat(10))).collect();
+    let windows: Vec<&str> = made.iter().flat_map(|ids| ids.lines()).collect();
+    assert_eq!(windows.len(), n);
     for window in &windows {
         world.until_shows(window, "030");
     }

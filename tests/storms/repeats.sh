@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests that repeat what can fail by chance (many tasks, many reruns, daemons
+# Runs the tests that repeat what can fail by chance (many tasks, reruns and waits, daemons
 # that start in the same instant) five times as long as tests/run.sh does.
 #
 #   tests/storms/repeats.sh [FACTOR]

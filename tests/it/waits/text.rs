@@ -42,15 +42,16 @@ fn a_burst_hides_no_line() {
 /// A pane that floods its terminal is paused and continued by the daemon and by tmux: a wait that
 /// begins meanwhile still gets its output.
 #[test]
-fn a_wait_that_begins_in_a_flood_is_not_deaf() {
+fn many_waits_that_begin_in_a_flood_each_match() {
     let world = World::new();
+    let many = repeated(4);
     let go = world.path("go").display().to_string();
     let script = format!(
-        "for i in $(seq 10); do while [ ! -e {go}$i ]; do seq 1000; done; echo \"marker $i\"; done; \
+        "for i in $(seq {many}); do while [ ! -e {go}$i ]; do seq 1000; done; echo \"marker $i\"; done; \
          exec sleep 1000"
     );
     let window = world.run("flood", &script);
-    for i in 1..=10 {
+    for i in 1..=many {
         let marker = format!("marker {i}");
         let waiting = begin(&world, &[&window, "--text", &marker]);
         fs::write(format!("{go}{i}"), "").unwrap();
