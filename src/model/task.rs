@@ -225,6 +225,9 @@ pub struct Screen {
     pub cursor: Option<CursorPosition>,
     /// Whether a full-screen program uses the alternate screen; `None` where it is not known.
     pub alternate: Option<bool>,
+    /// How many cells a row has; `None` where it is not known. Not compared: it says how the rows
+    /// are to be read.
+    pub width: Option<u32>,
 }
 
 /// A position on a [`Screen`].
@@ -242,6 +245,7 @@ impl PartialEq for Screen {
             rows: _,
             cursor,
             alternate,
+            width: _,
         } = self;
         (cursor, alternate) == (&other.cursor, &other.alternate) && self.has_rows_of(other)
     }

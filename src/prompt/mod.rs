@@ -21,6 +21,7 @@ mod secret;
 mod shell_prompts;
 mod user_rules;
 mod words;
+mod wrapped;
 
 use std::time::Duration;
 
@@ -108,6 +109,19 @@ impl Judgement {
 /// Returns whether this screen waits for input, by all the evidence there is.
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
+    let judgement = judge_rows(screen, terminal, user_rules);
+    let whole = wrapped::unwrapped(screen);
+    let whole = whole.map(|screen| judge_rows(&screen, terminal, user_rules));
+    whole
+        .filter(|whole| whole.found.is_some())
+        .unwrap_or(judgement)
+}
+
+fn judge_rows(
+    screen: &Screen,
+    terminal: Option<&TtyEvidence>,
+    user_rules: &UserRules,
+) -> Judgement {
     let evaluation = Evaluation {
         screen,
         context: CursorContext::of(screen),

@@ -212,6 +212,7 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Scre
         rows: rows.into(),
         cursor,
         alternate: Some(shape.is_alternate),
+        width: u32::try_from(shape.width).ok(),
     }
 }
 

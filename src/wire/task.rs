@@ -209,6 +209,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
             rows: rows.into(),
             cursor: None,
             alternate: screen.alternate,
+            width: screen.width,
         };
     }
     let first = u32::try_from(first).unwrap_or(u32::MAX);
@@ -222,6 +223,7 @@ fn bounded_screen(screen: &Screen) -> Screen {
         rows: rows.into(),
         cursor,
         alternate: screen.alternate,
+        width: screen.width,
     }
 }
 
@@ -291,6 +293,7 @@ impl TaskFields {
                     .zip(self.cursor_y)
                     .map(|(x, y)| CursorPosition { x, y }),
                 alternate: self.alternate_on,
+                width: None,
             },
         })
     }

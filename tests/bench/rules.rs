@@ -114,6 +114,7 @@ fn look(windows: u32, turn: u32) -> Look {
                 rows: vec![ROW.to_owned(); ROWS].into(),
                 cursor: Some(CursorPosition { x: 0, y: 23 }),
                 alternate: Some(false),
+                width: None,
             },
         };
         WindowRow {

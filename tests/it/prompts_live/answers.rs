@@ -63,6 +63,34 @@ fn a_program_that_prints_while_a_thread_reads_is_reported_only_when_it_asks() {
 }
 
 #[test]
+fn a_question_that_is_wrapped_is_reported_and_answered_whole() {
+    let world = World::new();
+    let question = "Do you really want to permanently remove every single volume of the project \
+                    shop-eu, including the backups? [y/N]";
+    world.run(
+        "volumes",
+        &format!("read -p '{question} ' answer; echo \"got $answer\"; sleep 1000"),
+    );
+    let secret = "Enter the passphrase that protects the private key of the deployment user of \
+                  production_eu_west_1:";
+    world.run("key", &format!("read -s -p '{secret} ' answer; sleep 1000"));
+    let told = world.until("both ask", |told| told.len() >= 2);
+    for (task, kind, prompt) in [
+        ("volumes", "confirm", question),
+        ("key", "password", secret),
+    ] {
+        let told = told.iter().find(|told| told.task == task).unwrap();
+        assert_eq!((told.kind.as_str(), told.prompt.as_str()), (kind, prompt));
+    }
+    let sent = world.call(&["send", "volumes", "--if-prompt", question, "n"]);
+    assert!(sent.status.success(), "{sent:?}");
+    world.until("it has the answer", |_| {
+        let output = world.call(&["logs", "volumes"]);
+        String::from_utf8(output.stdout).unwrap().contains("got n")
+    });
+}
+
+#[test]
 fn apt_asks_before_it_removes_and_goes_by_the_answer() {
     if !is_installed("apt-get") {
         eprintln!("skipped: there is no apt-get");

@@ -1,0 +1,107 @@
+//! Questions that are longer than the pane is wide.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::MAX_CHARS;
+use super::cursor_context::is_framed;
+use crate::model::{CursorPosition, Screen};
+
+/// Returns the screen with the text of the cursor's row together with what was wrapped above it, in
+/// the cursor's row; `None` where nothing seems to be wrapped.
+///
+/// tmux does not print which rows it has wrapped. A row that fills the pane, or all of it but a last
+/// cell that may be blank, probably goes on in the next one. Full-screen programs wrap by themselves.
+pub(super) fn unwrapped(screen: &Screen) -> Option<Screen> {
+    let width = usize::try_from(screen.width?).ok()?;
+    let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
+    let row = usize::try_from(cursor.y).ok()?;
+    let last = screen.rows.get(row).filter(|row| !row.trim().is_empty())?;
+    let mut n_chars = last.chars().count();
+    let above = screen.rows[..row].iter().rev().take_while(|row| {
+        n_chars += row.chars().count() + 1;
+        n_chars <= MAX_CHARS && goes_on(row, width)
+    });
+    let first = row - above.count();
+    if first == row {
+        return None;
+    }
+    let mut text = String::new();
+    for part in &screen.rows[first..row] {
+        text.push_str(part.trim_end());
+        if part.trim_end().width() < width {
+            text.push(' ');
+        }
+    }
+    let before = u32::try_from(text.width()).ok()?;
+    text.push_str(last);
+    let mut rows = screen.rows.to_vec();
+    rows[first..row].fill(String::new());
+    rows[row] = text;
+    Some(Screen {
+        rows: rows.into(),
+        cursor: Some(CursorPosition {
+            x: cursor.x + before,
+            y: cursor.y,
+        }),
+        ..screen.clone()
+    })
+}
+
+/// Whether the text of a row probably goes on in the next one.
+fn goes_on(row: &str, width: usize) -> bool {
+    let text = row.trim_end();
+    (width.saturating_sub(1)..=width).contains(&text.width())
+        && text.chars().any(char::is_alphanumeric)
+        && !is_framed(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(rows: &[&str], cursor: (u32, u32), expected: Option<(&str, u32)>) {
+        let screen = Screen {
+            rows: rows.iter().map(|row| (*row).to_owned()).collect(),
+            cursor: Some(CursorPosition {
+                x: cursor.0,
+                y: cursor.1,
+            }),
+            width: Some(10),
+            alternate: Some(false),
+        };
+        let unwrapped = unwrapped(&screen);
+        let row = usize::try_from(cursor.1).unwrap();
+        let found = unwrapped.as_ref().map(|screen| {
+            let cursor = screen.cursor.unwrap();
+            (screen.rows[row].as_str(), cursor.x)
+        });
+        assert_eq!(found, expected, "{rows:?}");
+    }
+
+    #[test]
+    fn a_wrapped_question_is_whole() {
+        let wrapped = ["ls", "Remove the", " old files", "? [y/N]"];
+        check(&wrapped, (8, 3), Some(("Remove the old files? [y/N]", 28)));
+        // The last cell of the row was a blank.
+        check(
+            &["Delete it", "now? [y/N]"],
+            (10, 1),
+            Some(("Delete it now? [y/N]", 20)),
+        );
+        check(
+            &["日本語日本", "語? "],
+            (4, 1),
+            Some(("日本語日本語? ", 14)),
+        );
+    }
+
+    #[test]
+    fn what_ends_before_the_edge_or_is_drawn_is_no_part_of_the_question() {
+        check(&["ls", "now? [y/N]"], (10, 1), None);
+        check(&["----------", "now? [y/N]"], (10, 1), None);
+        check(&["│ a name │", "now? [y/N]"], (10, 1), None);
+        check(&["Remove the", ""], (0, 1), None);
+        check(&["Remove the"], (10, 0), None);
+    }
+}
