@@ -11,7 +11,7 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::model::{RestartPolicy, WindowId};
+use crate::model::{Replaces, RestartPolicy, WindowId};
 use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
 use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
@@ -59,7 +59,11 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         is_env_clean: clean_env,
         env,
         command,
-        only_if_absent: if_absent,
+        replaces: if if_absent {
+            Replaces::Ended
+        } else {
+            Replaces::Any
+        },
         owner: Caller::of_environment().owner,
         wait: wait_of(&follow),
         restart: restart.map(|limit| RestartPolicy {
@@ -116,7 +120,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
             is_env_clean: false,
             env: Vec::new(),
             command: Vec::new(),
-            only_if_absent: false,
+            replaces: Replaces::Any,
             owner: Caller::of_environment().owner,
             wait,
             restart: None,

@@ -14,7 +14,7 @@ use super::args::{Down, Up};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{kill, output};
-use crate::ops::{self, Caller, ErrorKind, Readiness, Start, Success, TaskPlan};
+use crate::ops::{self, Caller, NotReady, Readiness, Started, TaskPlan};
 use crate::wire::LsView;
 
 /// What is known of a task, for those that start after it.
@@ -22,7 +22,7 @@ use crate::wire::LsView;
 enum Progress {
     Pending,
     Ready,
-    /// It will not be ready: what happened, in words that follow its name.
+    /// It will not be ready: which task failed, this one or one before it, and how.
     Failed(String),
 }
 
@@ -37,8 +37,25 @@ struct Outcome {
     ready: Option<bool>,
     /// Why it was not started, or is not ready.
     why: Option<String>,
+    /// The same with the name of the task that failed, which may be one before it.
+    #[serde(skip)]
+    cause: Option<String>,
     #[serde(skip)]
     kind: Option<Kind>,
+}
+
+impl Outcome {
+    fn new(name: &str) -> Self {
+        Self {
+            window_name: name.to_owned(),
+            window_id: None,
+            state: State::NotStarted,
+            ready: None,
+            why: None,
+            cause: None,
+            kind: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -106,9 +123,9 @@ impl Bring<'_> {
             .map(|(index, (plan, sender))| async move {
                 let is_needed = plans.iter().any(|other| other.after.contains(&plan.name));
                 let outcome = bring.one(plan, is_needed).await?;
-                sender.send_replace(match &outcome.why {
+                sender.send_replace(match &outcome.cause {
                     None => Progress::Ready,
-                    Some(why) => Progress::Failed(why.clone()),
+                    Some(cause) => Progress::Failed(cause.clone()),
                 });
                 Ok::<_, Failure>((index, outcome))
             })
@@ -131,108 +148,73 @@ impl Bring<'_> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
     async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<Outcome, Failure> {
         let name = &plan.name;
-        let mut outcome = Outcome {
-            window_name: name.clone(),
-            window_id: None,
-            state: State::NotStarted,
-            ready: None,
-            why: None,
-            kind: None,
-        };
+        let mut outcome = Outcome::new(name);
         for other in &plan.after {
-            if let Progress::Failed(why) = self.progress_of(other).await {
-                self.complain(&format!("{name} was not started: {other} {why}"));
-                outcome.why = Some("was not started".to_owned());
+            if let Progress::Failed(cause) = self.progress_of(other).await {
+                complain(&format!("{name} was not started: {cause}"), None);
+                outcome.why = Some(cause.clone());
+                outcome.cause = Some(cause);
                 outcome.kind = Some(Kind::Impossible);
                 return Ok(outcome);
             }
         }
-        let (state, window, earlier) = match self.find_start(plan).await? {
-            Start::Runs { window, run } => (State::Running, window, run),
-            Start::Needed => {
-                let session = self.context.session("up").await?;
-                let window = ops::start_one(session, plan).await.or_fail("up")?;
-                (State::Started, window, None)
-            }
-        };
-        let done = match state {
-            State::Running => "runs already:",
-            State::Started | State::NotStarted => "started",
-        };
-        self.say(&format!("{done} {window} ({name})"))?;
-        outcome.state = state;
-        outcome.window_id = Some(window.clone());
-        let Some(readiness) = self.readiness(plan, &window, earlier, is_needed).await? else {
-            return Ok(outcome);
-        };
-        let (why, kind) = match readiness {
-            Readiness::OutOfSight => {
-                self.say(&format!(
-                    "taken as ready: {window} ({name}): the beginning of its output is gone"
-                ))?;
-                outcome.ready = Some(true);
-                return Ok(outcome);
-            }
-            Readiness::Known(Success::Yes) => {
-                let is_over = plan.ready.is_none();
-                let done = if is_over { "succeeded" } else { "ready" };
-                self.say(&format!("{done} {window} ({name})"))?;
-                outcome.ready = Some(true);
-                return Ok(outcome);
-            }
-            Readiness::Known(Success::No(why)) => (why, Kind::Impossible),
-            Readiness::Known(Success::TimedOut) => {
-                let seconds = self.timeout.as_secs_f32();
-                (
-                    format!("was not ready after {seconds:.1} s"),
-                    Kind::TimedOut,
-                )
-            }
-        };
-        self.complain(&format!("{name} {why}"));
-        outcome.ready = Some(false);
-        outcome.why = Some(why);
-        outcome.kind = Some(kind);
+        if let Err(NotReady {
+            why,
+            hint,
+            has_timed_out,
+        }) = self.start(plan, is_needed, &mut outcome).await?
+        {
+            let cause = format!("{name} {why}");
+            complain(&cause, hint);
+            outcome.ready = outcome.window_id.is_some().then_some(false);
+            outcome.why = Some(why);
+            outcome.cause = Some(cause);
+            outcome.kind = Some(if has_timed_out {
+                Kind::TimedOut
+            } else {
+                Kind::Impossible
+            });
+        }
         Ok(outcome)
     }
 
-    /// Returns what is to be done for a task now. The tasks may have changed while others were waited
-    /// for.
-    async fn find_start(&self, plan: &TaskPlan) -> Result<Start, Failure> {
-        if plan.after.is_empty() {
-            return Ok(plan.start(&self.view));
-        }
-        let mut session = self.context.session("up").await?;
-        let view = ops::list(&mut session).await.or_fail("up")?;
-        Ok(plan.start(&view))
-    }
-
-    /// Waits until a task is ready; `None` where that does not matter. `earlier` is its run if that was
-    /// not started now.
-    async fn readiness(
+    /// Starts a task now, and waits until it is ready if that matters. The tasks may have changed while
+    /// others were waited for.
+    async fn start(
         &self,
         plan: &TaskPlan,
-        window: &str,
-        earlier: Option<u32>,
         is_needed: bool,
-    ) -> Result<Option<Readiness>, Failure> {
+        outcome: &mut Outcome,
+    ) -> Result<Result<(), NotReady>, Failure> {
         let mut session = self.context.given("up")?;
-        let readiness = match &plan.ready {
-            Some(text) if is_needed || self.waits_for_all => {
-                ops::wait_until_ready(&mut session, window, text, earlier, self.deadline).await
-            }
-            None if is_needed => ops::wait_for_success(&mut session, window, self.deadline)
-                .await
-                .map(Readiness::Known),
-            Some(_) | None => return Ok(None),
+        let seen = plan.after.is_empty().then_some(&self.view);
+        let started = match ops::start_one(&mut session, plan, seen).await {
+            Ok(started) => started,
+            Err(why) => return Ok(Err(why)),
         };
-        match readiness {
-            Err(error) if error.kind() == ErrorKind::Missing => {
-                let gone = Success::No("has disappeared".to_owned());
-                Ok(Some(Readiness::Known(gone)))
-            }
-            readiness => readiness.or_fail("up").map(Some),
+        let (done, state) = match started {
+            Started::Now(_) => ("started", State::Started),
+            Started::Before { .. } => ("runs already:", State::Running),
+        };
+        let task = format!("{} ({})", started.window(), plan.name);
+        self.say(&format!("{done} {task}"))?;
+        outcome.state = state;
+        outcome.window_id = Some(started.window().to_owned());
+        if !(is_needed || self.waits_for_all && plan.ready.is_some()) {
+            return Ok(Ok(()));
         }
+        let wait = ops::wait_until_ready(&mut session, plan, &started, self.deadline, self.timeout);
+        let line = match wait.await {
+            Ok(Readiness::Printed) => format!("ready {task}"),
+            Ok(Readiness::Succeeded) => format!("succeeded {task}"),
+            Ok(Readiness::OutOfSight) => {
+                format!("taken as ready: {task}: the beginning of its output is gone")
+            }
+            Err(why) => return Ok(Err(why)),
+        };
+        self.say(&line)?;
+        outcome.ready = Some(true);
+        Ok(Ok(()))
     }
 
     /// Waits until it is known whether a task is ready.
@@ -253,10 +235,11 @@ impl Bring<'_> {
         }
         output::line(line)
     }
+}
 
-    fn complain(&self, why: &str) {
-        output::complain(&Failure::new(Kind::Impossible, "up", why));
-    }
+fn complain(why: &str, hint: Option<String>) {
+    let failure = Failure::new(Kind::Impossible, "up", why).with_optional_hint(hint);
+    output::complain(&failure);
 }
 
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {

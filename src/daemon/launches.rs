@@ -4,7 +4,7 @@ use super::Options;
 use super::session_link::SessionLink;
 use crate::clock;
 use crate::model::environment::WithheldVariables;
-use crate::model::{SessionId, Task, TaskRestarts, WindowId};
+use crate::model::{Replaces, SessionId, Task, TaskRestarts, WindowId};
 use crate::paths::Paths;
 use crate::session::{DueRestart, RestartEnd};
 use crate::tmux::{
@@ -107,6 +107,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
         owner,
         started,
         if_absent,
+        but_for,
         restarts,
         will_wait: _,
     } = request;
@@ -119,7 +120,11 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
         cwd,
         owner,
         started,
-        only_if_absent: if_absent,
+        replaces: match (if_absent, but_for) {
+            (false, _) => Replaces::Any,
+            (true, None) => Replaces::Ended,
+            (true, Some(pid)) => Replaces::EndedOr(pid),
+        },
         restarts: restarts.as_ref().map(TaskRestarts::from),
     }
 }

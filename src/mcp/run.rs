@@ -6,6 +6,7 @@ use super::answer::{Answer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within_time};
 use super::wait::{Wait, check_texts};
+use crate::model::Replaces;
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
 use crate::wire::{ConditionFields, ReplacedRun, WaitRequest};
 
@@ -66,7 +67,11 @@ pub(super) async fn start(
         is_env_clean: false,
         env: arguments.env.into_iter().collect(),
         command: vec![OsString::from(arguments.command)],
-        only_if_absent: arguments.only_if_absent,
+        replaces: if arguments.only_if_absent {
+            Replaces::Ended
+        } else {
+            Replaces::Any
+        },
         owner: call.caller.owner.clone(),
         wait,
         restart: None,

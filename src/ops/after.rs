@@ -8,7 +8,8 @@ use super::error::OpsError;
 use super::list::find_listed;
 use super::session::Session;
 use super::wait::{find_to_wait, wait};
-use crate::wire::{NextRestart, OutcomeName, TaskFields, WaitRequest, WaitResult};
+use crate::restarts::{AfterEnd, after_end, gave_up};
+use crate::wire::{NextRestart, OutcomeName, TaskFields, WaitRequest};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 pub(super) const RESTARTING: Duration = Duration::from_millis(50);
@@ -61,7 +62,7 @@ pub(crate) async fn wait_for_success(
                     }
                     // Another run has begun meanwhile.
                     None if !listed.task.dead => {}
-                    None => return Ok(Success::No(ending(&result))),
+                    None => return Ok(Success::No(ended_as(&listed.task))),
                 }
             }
             OutcomeName::Disappeared => {
@@ -82,20 +83,55 @@ pub(crate) async fn wait_for_success(
     }
 }
 
-/// Returns how a waited-for run ended, in words that follow its task's name.
-pub(super) fn ending(result: &WaitResult) -> String {
-    words(result.exit_signal.as_deref(), result.exit_code)
-}
-
 /// Returns how a task's run ended, in words that follow its name.
 pub(super) fn ended_as(task: &TaskFields) -> String {
-    words(task.exit_signal.as_deref(), task.exit_code)
-}
-
-fn words(signal: Option<&str>, code: Option<i32>) -> String {
-    match (signal, code) {
+    let how = match (&task.exit_signal, task.exit_code) {
         (Some(signal), _) => format!("was killed by {signal}"),
         (None, Some(code)) => format!("exited with code {code}"),
         (None, None) => "exited with unknown code".to_owned(),
+    };
+    match task.to_task().ok().as_ref().and_then(after_end) {
+        Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
+        // One that is prevented is not announced.
+        Some(AfterEnd::Restart(_)) | None => how,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::RestartFields;
+
+    #[test]
+    fn an_end_is_described_with_the_restarts_before_it() {
+        let task = |code, signal: Option<&str>, used| TaskFields {
+            window_id: "@1".to_owned(),
+            dead: true,
+            pane_state_known: true,
+            exit_code: code,
+            exit_signal: signal.map(str::to_owned),
+            restarts: Some(RestartFields {
+                limit: 2,
+                backoff_ms: 1,
+                used,
+                token: "t".to_owned(),
+            }),
+            ..TaskFields::default()
+        };
+        for (task, expected) in [
+            (task(Some(0), None, 2), "exited with code 0"),
+            (task(Some(3), None, 1), "exited with code 3"),
+            (
+                task(Some(127), None, 2),
+                "exited with code 127; gave up after 2 restarts",
+            ),
+            (
+                task(None, Some("SIGKILL"), 2),
+                "was killed by SIGKILL; gave up after 2 restarts",
+            ),
+            (task(None, None, 2), "exited with unknown code"),
+        ] {
+            assert_eq!(ended_as(&task), expected);
+        }
     }
 }

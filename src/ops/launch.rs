@@ -5,6 +5,7 @@ use super::error::OpsError;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
+use crate::model::Replaces;
 use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, PreparedLaunch};
 use crate::wire::{LaunchedRun, Request, Response, RestartFields, RunRequest};
 
@@ -198,7 +199,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         cwd,
         owner,
         started,
-        only_if_absent,
+        replaces,
         restarts,
     } = plan.clone();
     RunRequest {
@@ -210,7 +211,11 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         cwd,
         owner,
         started,
-        if_absent: only_if_absent,
+        if_absent: replaces != Replaces::Any,
+        but_for: match replaces {
+            Replaces::EndedOr(pid) => Some(pid),
+            Replaces::Any | Replaces::Ended => None,
+        },
         restarts: restarts.as_ref().map(RestartFields::from),
         will_wait,
     }

@@ -70,7 +70,7 @@ pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use up::{
-    Readiness, Start, TaskPlan, plan_tasks, start_one, wait_until_ready, windows_down,
+    NotReady, Readiness, Started, TaskPlan, plan_tasks, start_one, wait_until_ready, windows_down,
 };
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 

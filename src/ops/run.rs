@@ -13,8 +13,8 @@ use super::succession::{OlderDaemon, replace_older};
 use crate::client::Client;
 use crate::clock;
 use crate::config;
-use crate::model::RestartPolicy;
 use crate::model::environment::{WithheldVariables, is_shell_name};
+use crate::model::{Replaces, RestartPolicy};
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -31,8 +31,8 @@ pub(crate) struct RunOptions {
     pub(crate) env: Vec<(String, String)>,
     /// One word is a shell line, several are a program and its arguments.
     pub(crate) command: Vec<OsString>,
-    /// Whether to fail if a run is alive.
-    pub(crate) only_if_absent: bool,
+    /// Which run it may replace.
+    pub(crate) replaces: Replaces,
     /// The owner of the run; `None` for a person at a terminal.
     pub(crate) owner: Option<String>,
     /// Whether the caller will wait for the run.
@@ -111,7 +111,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         gate: gate.as_ref().map(|gate| gate.path().to_owned()),
         root: session.project.clone(),
         started: clock::now().wall,
-        only_if_absent: options.only_if_absent,
+        replaces: options.replaces,
         restarts: options.restart.map(|policy| LaunchRestarts {
             policy,
             kept: session.paths.kept_environments(),

@@ -118,7 +118,6 @@ impl Session {
     }
 
     /// Returns the same session for a request beside others.
-    #[cfg(feature = "panel")]
     pub(crate) fn for_request(&self) -> Self {
         Self {
             name: self.name.clone(),

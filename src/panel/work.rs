@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::effect::{Effect, Report};
-use crate::model::{text, with_causes};
+use crate::model::{Replaces, text, with_causes};
 use crate::ops::{self, Attachment, Caller, LaunchWait, OpsError, RunOptions, Session};
 
 /// How long daemon and tmux may take to answer.
@@ -102,7 +102,7 @@ async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
         is_env_clean: false,
         env: Vec::new(),
         command: Vec::new(),
-        only_if_absent: false,
+        replaces: Replaces::Any,
         owner: None,
         wait: LaunchWait::No,
         restart: None,

@@ -119,6 +119,13 @@ pub(crate) fn restart_of(task: &Task) -> Option<Restart> {
     }
 }
 
+/// Returns in words that a task is not restarted again: `gave up after 2 restarts`.
+#[must_use]
+pub(crate) fn gave_up(used: u32) -> String {
+    let plural = if used == 1 { "" } else { "s" };
+    format!("gave up after {used} restart{plural}")
+}
+
 /// Returns the pause before a restart: doubled by each one before it.
 fn pause(backoff: Duration, used: u32) -> Duration {
     let longest = LONGEST_BACKOFF.max(backoff);

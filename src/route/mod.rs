@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text};
-use crate::restarts::{AfterEnd, after_end, restart_of};
+use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 
 /// The first line of every message to the agent.
 pub(crate) const HEADER: &str = "[tmux-task notification]";
@@ -174,8 +174,7 @@ fn ending(task: &Task) -> String {
     match after_end(task) {
         None => how,
         Some(AfterEnd::Restart(restart)) => format!("{how}; {}", restart.words(restart.after)),
-        Some(AfterEnd::GaveUp(1)) => format!("{how}; gave up after 1 restart"),
-        Some(AfterEnd::GaveUp(n)) => format!("{how}; gave up after {n} restarts"),
+        Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
     }
 }
 

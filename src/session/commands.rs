@@ -28,7 +28,10 @@ impl Session {
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
         }
-        self.keep_replaced(&request.name, !request.if_absent);
+        self.keep_replaced(
+            &request.name,
+            !request.if_absent || request.but_for.is_some(),
+        );
         self.jobs
             .push_command(Command::Launch(ask, Box::new(request)));
     }

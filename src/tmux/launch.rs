@@ -14,7 +14,7 @@ use super::recorded::RecordedCommand;
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
-use crate::model::{Millis, RestartPolicy, SessionId, TaskRestarts};
+use crate::model::{Millis, Replaces, RestartPolicy, SessionId, TaskRestarts};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
@@ -44,8 +44,8 @@ pub(crate) struct Launch {
     pub root: Option<PathBuf>,
     /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
-    /// Whether to fail if a run is alive, instead of replacing it.
-    pub only_if_absent: bool,
+    /// Which run it may replace. It fails if there is another one.
+    pub replaces: Replaces,
     /// When to run it again by itself; `None` for never.
     pub restarts: Option<LaunchRestarts>,
 }
@@ -134,7 +134,7 @@ impl Launch {
             cwd: cwd.to_owned(),
             owner: self.owner.clone(),
             started: self.started,
-            only_if_absent: self.only_if_absent,
+            replaces: self.replaces,
             restarts,
         };
         Ok(PreparedLaunch { plan, file, kept })

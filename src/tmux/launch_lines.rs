@@ -15,7 +15,7 @@ use super::restart_option::set_restarts;
 use super::rows::{IS_BARE, STAND_IN};
 use super::server::Server;
 use super::task_environment::PREFIX;
-use crate::model::{PaneId, SessionLife, WindowId};
+use crate::model::{PaneId, Replaces, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -42,6 +42,8 @@ struct Slot {
     life: SessionLife,
     window: WindowId,
     pane: PaneId,
+    /// The process that tmux has started in it.
+    pid: Option<u32>,
     run: u32,
     is_dead: bool,
     /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
@@ -113,7 +115,7 @@ impl<'a> LaunchLines<'a> {
         }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named, has_hook).await?,
-            [slot] if self.plan.only_if_absent && !slot.is_dead => {
+            [slot] if !slot.is_dead && !self.plan.replaces.may_end(slot.pid) => {
                 return Err(LaunchError::Running {
                     name: self.plan.name.clone(),
                     window: slot.window,
@@ -158,7 +160,7 @@ impl<'a> LaunchLines<'a> {
         let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-             #{{window_id}} #{{pane_id}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
+             #{{window_id}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
              +{named} #{{@tmux_task_run}} #{{{MARK}}}"
         )
     }
@@ -461,10 +463,13 @@ impl<'a> LaunchLines<'a> {
             self.plan.name,
             are_attached(&slot.attached)
         );
-        let condition = if self.plan.only_if_absent {
-            format!("#{{&&:#{{pane_dead}},{is_same}}}")
-        } else {
-            is_same
+        let condition = match self.plan.replaces {
+            Replaces::Any => is_same,
+            Replaces::Ended => format!("#{{&&:#{{pane_dead}},{is_same}}}"),
+            Replaces::EndedOr(pid) => {
+                let may_end = format!("#{{||:#{{pane_dead}},#{{==:#{{pane_pid}},{pid}}}}}");
+                format!("#{{&&:{may_end},{is_same}}}")
+            }
         };
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)
@@ -670,7 +675,7 @@ fn read_rows(text: &str) -> Vec<Row<'_>> {
 }
 
 fn read_row(line: &str) -> Option<Row<'_>> {
-    let mut fields = line.splitn(12, ' ');
+    let mut fields = line.splitn(13, ' ');
     let life = SessionLife {
         server_pid: fields.next()?.parse().ok()?,
         server_started: fields.next()?.parse().ok()?,
@@ -679,6 +684,7 @@ fn read_row(line: &str) -> Option<Row<'_>> {
     };
     let window = fields.next()?.parse().ok()?;
     let pane = fields.next()?.parse().ok()?;
+    let pid = fields.next()?.parse().ok();
     let is_dead = fields.next()? == "1";
     let attached = fields.next()?.to_owned();
     let is_task = fields.next()? == "1";
@@ -689,6 +695,7 @@ fn read_row(line: &str) -> Option<Row<'_>> {
         life,
         window,
         pane,
+        pid,
         run,
         is_dead,
         attached,
@@ -719,8 +726,8 @@ mod tests {
     #[test]
     fn the_lowest_pane_is_the_slot() {
         let rows = read_rows(
-            "1 2 $0 3 @1 %7 0 +a,b+ 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 1 +a,b+ 1 +@1+@4+ 3 m\n\
-             1 2 $0 3 @4 %5 0 +a,b+ 0 +@1+@4+  \nrubbish",
+            "1 2 $0 3 @1 %7 11 0 +a,b+ 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 12 1 +a,b+ 1 +@1+@4+ 3 m\n\
+             1 2 $0 3 @4 %5 13 0 +a,b+ 0 +@1+@4+  \nrubbish",
         );
         let list: Vec<_> = rows
             .iter()

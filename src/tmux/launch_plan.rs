@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::TmuxError;
-use crate::model::{Millis, PaneId, SessionLife, TaskRestarts, WindowId};
+use crate::model::{Millis, PaneId, Replaces, SessionLife, TaskRestarts, WindowId};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
@@ -29,8 +29,8 @@ pub(crate) struct LaunchPlan {
     pub owner: Option<String>,
     /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
-    /// Whether to fail if a run is alive, instead of replacing it.
-    pub only_if_absent: bool,
+    /// Which run it may replace. It fails if there is another one.
+    pub replaces: Replaces,
     /// When it is run again by itself; `None` for never.
     pub restarts: Option<TaskRestarts>,
 }

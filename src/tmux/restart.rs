@@ -16,7 +16,7 @@ use super::respawn::{
 use super::restart_option::RESTART;
 use super::task_environment::{PREFIX, TaskEnvironment};
 use crate::model::environment::WithheldVariables;
-use crate::model::{Millis, Task, TaskRestarts, text};
+use crate::model::{Millis, Replaces, Task, TaskRestarts, text};
 use crate::protocol::{Command, Frame};
 
 /// A task to run again.
@@ -183,7 +183,7 @@ fn plan(
             .ok()?,
         owner: task.owner.clone(),
         started: *now,
-        only_if_absent: false,
+        replaces: Replaces::Any,
         restarts: Some(TaskRestarts {
             used: *number,
             ..restarts.clone()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::model::environment::WithheldVariables;
-use crate::model::{Millis, PaneId, SessionId, WindowId};
+use crate::model::{Millis, PaneId, Replaces, SessionId, WindowId};
 use crate::protocol::rows::{Look, WindowRow};
 use crate::protocol::{Command, Notice, control_line};
 
@@ -91,7 +91,7 @@ impl Private {
             gate: None,
             root: Some("/pro#{ject".into()),
             started: 1_700_000_000_123,
-            only_if_absent: false,
+            replaces: Replaces::Any,
             restarts: None,
         }
     }

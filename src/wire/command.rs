@@ -31,6 +31,9 @@ pub struct RunRequest {
     /// Whether to refuse the request if a run is alive.
     #[serde(default)]
     pub if_absent: bool,
+    /// With `ifAbsent`: the process id of a live run that may be replaced all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub but_for: Option<u32>,
     /// When it is run again by itself. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<RestartFields>,

@@ -191,6 +191,122 @@ fn a_task_whose_first_output_is_gone_is_taken_as_ready_if_it_ran_before() {
 }
 
 #[test]
+fn of_two_at_the_same_time_one_starts_each_task() {
+    let world = World::new();
+    let accepts = world.gate("accepts");
+    world.run("mine", "exec sleep 1000");
+    write(
+        &world,
+        &format!(
+            "[tasks.db]\ncommand = '''{}; echo accepts; exec sleep 1000'''\nready = 'accepts'\n\
+             [tasks.api]\ncommand = 'exec sleep 1000'\nafter = 'db'\n\
+             [tasks.web]\ncommand = 'exec sleep 1000'\n",
+            accepts.wait()
+        ),
+    );
+    let mut both = [world.start(["up", "--wait"]), world.start(["up", "--wait"])];
+    for up in &mut both {
+        let mut begun = without_ids(&format!("{}\n{}", up.line(), up.line()));
+        begun.sort_by_key(|line| !line.contains("(db)"));
+        assert!(
+            begun[0].contains("(db)") && begun[1].contains("(web)"),
+            "{begun:?}"
+        );
+    }
+    accepts.open();
+    for mut up in both {
+        assert_eq!(up.wait(), 0);
+    }
+    assert_eq!(
+        runs(&world),
+        named(&[("api", 1), ("db", 1), ("mine", 1), ("web", 1)])
+    );
+    world.finish();
+}
+
+#[test]
+fn a_task_that_cannot_be_started_does_not_keep_others_from_it() {
+    let world = World::new();
+    let builds = world.gate("builds");
+    world.run("mine", "exec sleep 1000");
+    for _ in 0..2 {
+        world.new_window("twice", "exec sleep 1000");
+    }
+    let gone = world.project().join("gone");
+    fs::create_dir(&gone).unwrap();
+    write(
+        &world,
+        &format!(
+            "[tasks.twice]\ncommand = 'exec sleep 2000'\n\
+             [tasks.late]\ncommand = 'exec sleep 1000'\nafter = 'twice'\n\
+             [tasks.build]\ncommand = '''{}'''\n\
+             [tasks.there]\ncommand = 'exec sleep 1000'\ncwd = 'gone'\nafter = 'build'\n\
+             [tasks.api]\ncommand = 'exec sleep 1000'\nafter = 'build'\n",
+            builds.wait()
+        ),
+    );
+    let mut up = world.start(["up"]);
+    assert_eq!(without_ids(&up.line()), ["started (build)"]);
+    fs::remove_dir(&gone).unwrap();
+    builds.open();
+    assert_eq!(without_ids(&up.line()), ["succeeded (build)"]);
+    assert_eq!(without_ids(&up.line()), ["started (api)"]);
+    assert_eq!(up.wait(), 5);
+
+    // The same as one object, and each cause.
+    fs::create_dir(&gone).unwrap();
+    builds.open();
+    let up = world.task(["up", "--json"]);
+    assert_eq!(up.code, 5, "{up}");
+    let result: Value = serde_json::from_str(&up.out).unwrap();
+    let tasks = result["tasks"].as_array().unwrap().iter();
+    let tasks: Vec<(&str, &str, bool)> = tasks
+        .map(|task| {
+            let word = |key: &str| task[key].as_str().unwrap();
+            (word("windowName"), word("state"), task["why"].is_null())
+        })
+        .collect();
+    assert_eq!(
+        tasks,
+        [
+            ("twice", "notStarted", false),
+            ("late", "notStarted", false),
+            ("build", "started", true),
+            ("there", "started", true),
+            ("api", "running", true),
+        ]
+    );
+    let why = "twice could not be started: two windows are named `twice`: ";
+    for line in ["up: ", "up: late was not started: "] {
+        assert!(up.err.contains(&format!("tmux-task: {line}{why}")), "{up}");
+    }
+    world.finish();
+}
+
+#[test]
+fn the_reason_says_what_was_missing() {
+    let world = World::new();
+    write(
+        &world,
+        "[tasks.once]\ncommand = 'echo DOWN'\nready = 'UP'\n\
+         [tasks.loops]\ncommand = 'exit 7'\nready = 'UP'\n\
+         restart = 'on-failure:2'\nbackoff = '1ms'\n",
+    );
+    let up = world.task(["up", "--wait"]);
+    assert_eq!(up.code, 5, "{up}");
+    let mut lines: Vec<&str> = up.err.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "tmux-task: up: loops exited with code 7; gave up after 2 restarts",
+            "tmux-task: up: once exited with code 0 without printing `UP`",
+        ]
+    );
+    world.finish();
+}
+
+#[test]
 fn what_starts_after_a_failure_is_not_started() {
     let world = World::new();
     write(
@@ -206,9 +322,16 @@ fn what_starts_after_a_failure_is_not_started() {
         up.err,
         "tmux-task: up: build exited with code 3\n\
          tmux-task: up: api was not started: build exited with code 3\n\
-         tmux-task: up: web was not started: api was not started\n",
+         tmux-task: up: web was not started: build exited with code 3\n",
     );
-    assert_eq!(runs(&world), named(&[("build", 1), ("docs", 1)]));
+    // The cause is in the result too.
+    let up = world.task(["up", "--json"]);
+    let result: Value = serde_json::from_str(&up.out).unwrap();
+    let tasks = result["tasks"].as_array().unwrap().iter();
+    let why: Vec<Option<&str>> = tasks.map(|task| task["why"].as_str()).collect();
+    let cause = Some("build exited with code 3");
+    assert_eq!(why, [Some("exited with code 3"), cause, cause, None]);
+    assert_eq!(runs(&world), named(&[("build", 2), ("docs", 1)]));
     world.finish();
 }
 

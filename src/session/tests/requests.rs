@@ -36,6 +36,7 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
         owner: None,
         started: 0,
         if_absent: false,
+        but_for: None,
         restarts: None,
         will_wait: true,
     }));

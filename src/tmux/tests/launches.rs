@@ -118,12 +118,26 @@ async fn a_client_that_is_attached_launches_too() {
     assert_eq!((second.window, second.pane), (first.window, first.pane));
 
     let mut absent = private.task("keep", "api", &["true"]);
-    absent.only_if_absent = true;
+    absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().await.unwrap();
     let refused = launch_in(&mut connection, session, prepared.plan()).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.plan()).await;
     assert_eq!(found.unwrap(), None);
+    // A live run is replaced if it is the one that is meant, and kept otherwise.
+    let pid = private.asks(&["display-message", "-p", "-t", "api", "#{pane_pid}"]);
+    let pid: u32 = pid.parse().unwrap();
+    for (meant, expected) in [(pid + 1, None), (pid, Some(3)), (pid, None)] {
+        let mut task = private.task("keep", "api", &["exec sleep 1000"]);
+        task.replaces = Replaces::EndedOr(meant);
+        let prepared = task.prepare().await.unwrap();
+        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        match expected {
+            Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
+            None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
+        }
+        prepared.hand_over();
+    }
     let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.plan().clone();
