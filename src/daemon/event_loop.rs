@@ -85,7 +85,7 @@ enum Asker {
 
 /// Everything that wakes the event loop, and so everything that can make the daemon do something.
 enum Wake {
-    Asked(Ask),
+    Asked(Box<Ask>),
     /// The link reports a change or the outcome of a job.
     Reported(Report),
     /// The store has written something, or the disk has refused it.
@@ -174,7 +174,7 @@ impl EventLoop {
             // stop request is remembered.
             let wake = tokio::select! {
                 () = stopping.asked() => Wake::Stop,
-                Some(ask) = asked.recv() => Wake::Asked(ask),
+                Some(ask) = asked.recv() => Wake::Asked(Box::new(ask)),
                 report = self.link.report() => Wake::Reported(report),
                 stored = self.recorder.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
@@ -204,7 +204,7 @@ impl EventLoop {
                     EndpointOwner::Ours => self.on_deadline(),
                     EndpointOwner::Theirs => return,
                 },
-                Wake::Asked(ask) => self.on_ask(ask),
+                Wake::Asked(ask) => self.on_ask(*ask),
             }
         }
     }
