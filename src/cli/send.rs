@@ -17,7 +17,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     let enter = !args.no_enter;
     let input = if args.secret {
         // Read first, because it may take time.
-        TypedInput::Secret(SecretText(read_secret()?))
+        TypedInput::Secret(SecretText(secret_of(&read_stdin()?)?))
     } else if args.key.is_empty() {
         TypedInput::Text(args.text.join(" "))
     } else {
@@ -32,15 +32,42 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     ops::send(&mut session, request).await.or_fail("send")
 }
 
-/// Reads standard input to its end, without the final line end.
-fn read_secret() -> Result<String, Failure> {
-    let mut secret = String::new();
+fn read_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
     io::stdin()
         .lock()
-        .read_to_string(&mut secret)
+        .read_to_string(&mut text)
         .map_err(|error| Failure::of(Kind::Failed, "send", &error))?;
-    let bare = secret.strip_suffix('\n').unwrap_or(&secret);
-    let bare = bare.strip_suffix('\r').unwrap_or(bare).len();
-    secret.truncate(bare);
-    Ok(secret)
+    Ok(text)
+}
+
+/// Returns what was read, without the final line end. A line end alone is an intended empty line;
+/// nothing at all is usually a command that failed in front of the pipe.
+fn secret_of(text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        let failure = Failure::new(Kind::Usage, "send", "there is no secret on standard input");
+        return Err(failure.with_hint("a line end alone sends an empty line"));
+    }
+    let bare = text.strip_suffix('\n').unwrap_or(text);
+    Ok(bare.strip_suffix('\r').unwrap_or(bare).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_a_line_and_nothing_is_not_an_empty_one() {
+        for (text, expected) in [
+            ("", None),
+            ("\n", Some("")),
+            ("\r\n", Some("")),
+            ("hunter2", Some("hunter2")),
+            ("hunter2\n", Some("hunter2")),
+            ("two\nlines\n\n", Some("two\nlines\n")),
+        ] {
+            assert_eq!(secret_of(text).ok().as_deref(), expected, "{text:?}");
+        }
+        assert_eq!(secret_of("").unwrap_err().kind, Kind::Usage);
+    }
 }
