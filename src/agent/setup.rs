@@ -1,9 +1,10 @@
 //! Installs adapters: which files go where, and which commands of the client make it use them. The
 //! adapters' files are part of the program.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -25,6 +26,9 @@ pub(crate) enum SetupError {
         #[source]
         source: io::Error,
     },
+    /// The client is not installed.
+    #[error("no program `{}` on PATH, so nothing was written", .0.display())]
+    NoProgram(PathBuf),
     /// The client's program does not start.
     #[error("could not start `{}`", .program.display())]
     Spawn {
@@ -43,6 +47,12 @@ pub(crate) enum SetupError {
         reply: String,
     },
 }
+
+/// Where programs are looked for without `PATH`.
+const USUAL_PATH: &str = "/bin:/usr/bin";
+
+/// In a file's mode: some user may execute it.
+const EXECUTABLE: u32 = 0o111;
 
 /// A file of an adapter: its path below the adapter's folder, and its contents.
 type AdapterFile = (&'static str, &'static str);
@@ -110,6 +120,19 @@ pub(crate) struct Setup {
     owns_folder: bool,
     install: Vec<Vec<OsString>>,
     remove: Vec<Vec<OsString>>,
+    /// The folders in which programs are looked for.
+    programs: Vec<PathBuf>,
+}
+
+/// What removing an adapter did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Removal {
+    /// Whether there was an adapter.
+    pub(crate) was_installed: bool,
+    /// The client's commands that were run, as a shell would read them.
+    pub(crate) run: Vec<String>,
+    /// Those that were not run, because the client is gone.
+    pub(crate) not_run: Vec<String>,
 }
 
 impl Setup {
@@ -121,6 +144,8 @@ impl Setup {
     pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, SetupError> {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let adapters = adapters_folder(env).ok_or(SetupError::NoHome)?;
+        let path = env("PATH").unwrap_or_else(|| USUAL_PATH.into());
+        let programs = std::env::split_paths(&path).collect();
         Ok(match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");
@@ -135,6 +160,7 @@ impl Setup {
                     install: with_folder("install"),
                     remove: with_folder("remove"),
                     folder,
+                    programs,
                 }
             }
             AgentClient::Claude => {
@@ -150,6 +176,7 @@ impl Setup {
                         words(&["claude", "plugin", "marketplace", "remove", "tmux-task"]),
                     ],
                     folder,
+                    programs,
                 }
             }
             AgentClient::Codex => {
@@ -168,6 +195,7 @@ impl Setup {
                     owns_folder: true,
                     install: vec![add],
                     remove: vec![words(&["codex", "mcp", "remove", "tmux-task"])],
+                    programs,
                 }
             }
             AgentClient::Opencode => Self {
@@ -176,6 +204,7 @@ impl Setup {
                 owns_folder: false,
                 install: Vec::new(),
                 remove: Vec::new(),
+                programs,
             },
         })
     }
@@ -191,18 +220,17 @@ impl Setup {
         self.install.iter().map(|words| shown(words)).collect()
     }
 
-    /// Returns the commands of the client that remove the adapter, as a shell would read them.
-    pub(crate) fn remove_commands(&self) -> Vec<String> {
-        self.remove.iter().map(|words| shown(words)).collect()
-    }
-
     /// Writes the files and runs the client's commands. An adapter that is installed already is
-    /// brought up to date.
+    /// brought up to date. Without the client, nothing is written.
     ///
     /// # Errors
     ///
-    /// When a file cannot be written or a command fails.
+    /// When the client is not installed, a file cannot be written or a command fails.
     pub(crate) fn install(&self) -> Result<(), SetupError> {
+        let mut programs = self.install.iter().filter_map(|words| words.first());
+        if let Some(missing) = programs.find(|program| !self.is_on_path(program)) {
+            return Err(SetupError::NoProgram(missing.into()));
+        }
         for (name, contents) in self.files {
             let path = self.folder.join(name);
             let folder = path.parent().unwrap_or(&self.folder);
@@ -213,17 +241,31 @@ impl Setup {
         self.install.iter().try_for_each(|words| run(words))
     }
 
-    /// Runs the client's commands and removes the files. Returns whether there were any; without
-    /// any, no command runs.
+    /// Runs the client's commands, if the client is still there, and removes the files. Without files,
+    /// no command runs.
     ///
     /// # Errors
     ///
     /// When a file cannot be removed or a command fails.
-    pub(crate) fn remove(&self) -> Result<bool, SetupError> {
+    pub(crate) fn remove(&self) -> Result<Removal, SetupError> {
         if !self.paths().iter().any(|path| path.exists()) {
-            return Ok(false);
+            return Ok(Removal::default());
         }
-        self.remove.iter().try_for_each(|words| run(words))?;
+        let mut removal = Removal {
+            was_installed: true,
+            ..Removal::default()
+        };
+        for words in &self.remove {
+            if words
+                .first()
+                .is_some_and(|program| self.is_on_path(program))
+            {
+                run(words)?;
+                removal.run.push(shown(words));
+            } else {
+                removal.not_run.push(shown(words));
+            }
+        }
         for path in self.paths() {
             match fs::remove_file(&path) {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -241,7 +283,15 @@ impl Setup {
                 }
             }
         }
-        Ok(true)
+        Ok(removal)
+    }
+
+    /// Whether the program can be started by its name.
+    fn is_on_path(&self, program: &OsStr) -> bool {
+        self.programs.iter().any(|folder| {
+            let found = fs::metadata(folder.join(program));
+            found.is_ok_and(|found| found.is_file() && found.permissions().mode() & EXECUTABLE != 0)
+        })
     }
 }
 
@@ -317,10 +367,41 @@ mod tests {
                 assert!(setup.paths().iter().all(|path| path.exists()));
             }
             for is_there in [true, false] {
-                assert_eq!(setup.remove().unwrap(), is_there);
+                assert_eq!(setup.remove().unwrap().was_installed, is_there);
                 assert!(!setup.paths().iter().any(|path| path.exists()));
             }
             assert_eq!(setup.folder.exists(), !setup.owns_folder);
+        }
+    }
+
+    #[test]
+    fn without_the_client_nothing_is_written_and_all_is_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let bin = home.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        for (client, name, n_commands) in [
+            (AgentClient::Pi, "pi", 1),
+            (AgentClient::Claude, "claude", 2),
+            (AgentClient::Codex, "codex", 1),
+        ] {
+            let mut setup = setup(client, home.path());
+            setup.programs = vec![home.path().join("no such folder"), bin.clone()];
+            let program = bin.join(name);
+            // A file of this name that cannot be executed is not the client.
+            fs::write(&program, "#!/bin/sh\n").unwrap();
+            let error = setup.install().unwrap_err();
+            assert!(matches!(error, SetupError::NoProgram(_)), "{error}");
+            assert!(!setup.folder.exists());
+
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            setup.install = Vec::new();
+            setup.install().unwrap();
+            fs::remove_file(&program).unwrap();
+            let removal = setup.remove().unwrap();
+            assert!(removal.was_installed);
+            assert_eq!(removal.run, [""; 0]);
+            assert_eq!(removal.not_run.len(), n_commands);
+            assert!(!setup.folder.exists());
         }
     }
 

@@ -17,11 +17,11 @@ const MAX_CHARS: usize = 4096;
 
 pub(super) fn run(args: &Init) -> Result<(), Failure> {
     let client = match args.client {
-        InitClient::Bash => return set_up_program(args, UserProgram::Bash, "bash"),
-        InitClient::Fish => return set_up_program(args, UserProgram::Fish, "fish"),
+        InitClient::Bash => return set_up_program(args, UserProgram::Bash),
+        InitClient::Fish => return set_up_program(args, UserProgram::Fish),
         #[cfg(feature = "panel")]
-        InitClient::Tmux => return set_up_program(args, UserProgram::Tmux, "tmux"),
-        InitClient::Zsh => return set_up_program(args, UserProgram::Zsh, "zsh"),
+        InitClient::Tmux => return set_up_program(args, UserProgram::Tmux),
+        InitClient::Zsh => return set_up_program(args, UserProgram::Zsh),
         InitClient::Pi => AgentClient::Pi,
         InitClient::Claude => AgentClient::Claude,
         InitClient::Codex => AgentClient::Codex,
@@ -35,10 +35,20 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
         ("wrote", "ran", setup.install_commands())
     } else if !args.remove {
         ("would write", "would run", setup.install_commands())
-    } else if setup.remove().map_err(failure)? {
-        ("removed", "ran", setup.remove_commands())
     } else {
-        (NOTHING, "", Vec::new())
+        let removed = setup.remove().map_err(failure)?;
+        for command in removed.not_run {
+            output::note(&format!(
+                "tmux-task: {WHAT}: `{}` is not on PATH, so this was not run: {command}",
+                client.name()
+            ));
+        }
+        let verb = if removed.was_installed {
+            "removed"
+        } else {
+            NOTHING
+        };
+        (verb, "ran", removed.run)
     };
     let files = paths.map(|path| format!("{file_verb} {path}"));
     let commands = commands
@@ -56,7 +66,7 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
 }
 
 /// Shows what would be added to a file of the program, adds it or removes it.
-fn set_up_program(args: &Init, program: UserProgram, name: &str) -> Result<(), Failure> {
+fn set_up_program(args: &Init, program: UserProgram) -> Result<(), Failure> {
     let setup = ShellSetup::of(program, &lookup).map_err(shell_failure)?;
     let path = text::one_line(setup.path.as_os_str().as_encoded_bytes(), MAX_CHARS);
     if args.write {
@@ -86,7 +96,8 @@ fn set_up_program(args: &Init, program: UserProgram, name: &str) -> Result<(), F
         output::line(&format!("would add to {path}:"))?;
         output::text(&setup.block)?;
         output::note(&format!(
-            "hint: `tmux-task init {name} --write` does it, --remove takes it away"
+            "hint: `tmux-task init {} --write` does it, --remove takes it away",
+            program.name()
         ));
     }
     Ok(())
@@ -96,6 +107,12 @@ fn shell_failure(error: ShellSetupError) -> Failure {
     let hint = match &error {
         ShellSetupError::Damaged(_) => Some("remove these lines by hand".to_owned()),
         ShellSetupError::NotOurs(_) => Some("move it away, or delete it".to_owned()),
+        ShellSetupError::Dangling { .. } => {
+            Some("make the file, or mount the volume that it is on".to_owned())
+        }
+        ShellSetupError::Protected(path) => {
+            Some(format!("`chmod u+w {}` allows it", path.display()))
+        }
         ShellSetupError::NoHome | ShellSetupError::File { .. } => None,
     };
     Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)
@@ -103,7 +120,9 @@ fn shell_failure(error: ShellSetupError) -> Failure {
 
 fn failure(error: SetupError) -> Failure {
     let hint = match &error {
-        SetupError::Spawn { .. } => Some("install the client first, and put it on PATH".to_owned()),
+        SetupError::NoProgram(_) | SetupError::Spawn { .. } => {
+            Some("install the client first, and put it on PATH".to_owned())
+        }
         SetupError::NoHome | SetupError::File { .. } | SetupError::Command { .. } => None,
     };
     Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)

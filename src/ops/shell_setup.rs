@@ -8,9 +8,15 @@ use std::path::{Path, PathBuf};
 
 use crate::paths::{Env, folder_of};
 
-/// The lines around what is added to a file of the user.
-const BEGIN: &str = "# >>> tmux-task: `tmux-task init --remove` removes this >>>";
+/// The line before what is added to a file of the user, as earlier versions wrote it: it names no command
+/// that removes the lines.
+const OLD_BEGIN: &str = "# >>> tmux-task: `tmux-task init --remove` removes this >>>";
+
+/// The line behind it.
 const END: &str = "# <<< tmux-task <<<";
+
+/// In a file's mode: its owner may write to it.
+const OWNER_WRITES: u32 = 0o200;
 
 const BASH: &str = r#"if [[ $- == *i* ]] && command -v tmux-task >/dev/null; then
   eval "$(tmux-task completions bash)"
@@ -37,6 +43,25 @@ pub(crate) enum UserProgram {
     Zsh,
 }
 
+impl UserProgram {
+    /// Returns its name, as `init` takes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Fish => "fish",
+            #[cfg(feature = "panel")]
+            Self::Tmux => "tmux",
+            Self::Zsh => "zsh",
+        }
+    }
+
+    /// Returns the line before what is added.
+    fn begin(self) -> String {
+        let name = self.name();
+        format!("# >>> tmux-task: `tmux-task init {name} --remove` removes this >>>")
+    }
+}
+
 /// Why a shell was not set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShellSetupError {
@@ -53,8 +78,19 @@ pub(crate) enum ShellSetupError {
         source: io::Error,
     },
     /// The end of what was added is missing.
-    #[error("{} has the line `{BEGIN}` without `{END}` after it", .0.display())]
+    #[error("{} has a line `# >>> tmux-task: ...` without `{END}` after it", .0.display())]
     Damaged(PathBuf),
+    /// The file is a link whose target does not exist, perhaps not at the moment.
+    #[error("{} is a link to {}, which does not exist", .path.display(), .target.display())]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// What it names.
+        target: PathBuf,
+    },
+    /// The owner of the file has removed its write permission.
+    #[error("{} is write-protected", .0.display())]
+    Protected(PathBuf),
     /// The file that would be written belongs to the user.
     #[error("{} exists, and was not written by tmux-task", .0.display())]
     NotOurs(PathBuf),
@@ -67,6 +103,8 @@ pub(crate) struct ShellSetup {
     pub(crate) path: PathBuf,
     /// The text, with the lines that mark it as ours.
     pub(crate) block: String,
+    /// The first of these lines.
+    begin: String,
     /// Whether the file is ours alone.
     is_ours: bool,
 }
@@ -103,9 +141,11 @@ impl ShellSetup {
                 (config.join("fish/completions/tmux-task.fish"), FISH, true)
             }
         };
+        let begin = shell.begin();
         Ok(Self {
             path,
-            block: format!("{BEGIN}\n{text}\n{END}\n"),
+            block: format!("{begin}\n{text}\n{END}\n"),
+            begin,
             is_ours,
         })
     }
@@ -146,6 +186,7 @@ impl ShellSetup {
         }
         let is_link = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink());
         if after.is_empty() && !is_link {
+            self.check_writable(&self.path)?;
             fs::remove_file(&self.path).map_err(|source| self.failed(source))?;
         } else {
             self.write(&after)?;
@@ -156,23 +197,50 @@ impl ShellSetup {
     fn read(&self) -> Result<Option<Vec<u8>>, ShellSetupError> {
         match fs::read(&self.path) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(&self.path) {
+                // What it leads to may be on a volume that is not mounted now.
+                Ok(target) => Err(ShellSetupError::Dangling {
+                    path: self.path.clone(),
+                    target,
+                }),
+                Err(_) => Ok(None),
+            },
             Err(source) => Err(self.failed(source)),
+        }
+    }
+
+    /// Checks that an editor could write to the file, if there is one: it is replaced, which only its
+    /// folder must allow.
+    fn check_writable(&self, path: &Path) -> Result<(), ShellSetupError> {
+        match fs::metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(self.failed(source)),
+            // The superuser may open it nevertheless.
+            Ok(found) if found.permissions().mode() & OWNER_WRITES == 0 => {
+                Err(ShellSetupError::Protected(self.path.clone()))
+            }
+            Ok(_) => match OpenOptions::new().append(true).open(path) {
+                Ok(_) => Ok(()),
+                Err(source) => Err(self.failed(source)),
+            },
         }
     }
 
     /// Returns what is before our text and what is behind it; without our text, everything and nothing.
     fn without_block(&self, text: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ShellSetupError> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-        let find = |from: usize, marker: &str| {
-            let mut rest = lines.iter().skip(from);
-            let found = rest.position(|line| line.trim_ascii() == marker.as_bytes());
+        let find = |from: usize, markers: &[&str]| {
+            let is_marker = |line: &&[u8]| {
+                let line = line.trim_ascii();
+                markers.iter().any(|marker| line == marker.as_bytes())
+            };
+            let found = lines.iter().skip(from).position(is_marker);
             found.map(|at| from + at)
         };
-        let (before, behind) = match find(0, BEGIN) {
+        let (before, behind) = match find(0, &[&self.begin, OLD_BEGIN]) {
             None => (lines.concat(), Vec::new()),
             Some(begin) => {
-                let end = find(begin, END);
+                let end = find(begin, &[END]);
                 let end = end.ok_or_else(|| ShellSetupError::Damaged(self.path.clone()))?;
                 (lines[..begin].concat(), lines[end + 1..].concat())
             }
@@ -186,6 +254,7 @@ impl ShellSetup {
     /// Replaces the file at once, with its permissions; where a link leads, what it leads to.
     fn write(&self, text: &[u8]) -> Result<(), ShellSetupError> {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        self.check_writable(&path)?;
         replace(&path, text).map_err(|source| self.failed(source))
     }
 
@@ -268,19 +337,75 @@ mod tests {
     fn an_older_text_is_replaced_where_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let setup = setup(UserProgram::Zsh, dir.path());
-        let old = format!("a\n{BEGIN}\nold\n{END}\nb");
-        fs::write(&setup.path, old).unwrap();
-        assert!(setup.install().unwrap());
-        let text = fs::read_to_string(&setup.path).unwrap();
-        assert_eq!(text, format!("a\n{}b", setup.block));
-        fs::write(&setup.path, format!("a\n{BEGIN}\nb\n")).unwrap();
+        let begin = &setup.begin;
+        for begin in [begin, OLD_BEGIN] {
+            let old = format!("a\n{begin}\nold\n{END}\nb");
+            fs::write(&setup.path, &old).unwrap();
+            assert!(setup.install().unwrap());
+            let text = fs::read_to_string(&setup.path).unwrap();
+            assert_eq!(text, format!("a\n{}b", setup.block));
+            fs::write(&setup.path, old).unwrap();
+            assert!(setup.remove().unwrap());
+            assert_eq!(fs::read_to_string(&setup.path).unwrap(), "a\nb");
+        }
+        fs::write(&setup.path, format!("a\n{begin}\nb\n")).unwrap();
         for result in [setup.install(), setup.remove()] {
             assert!(matches!(result, Err(ShellSetupError::Damaged(_))));
         }
         assert_eq!(
             fs::read_to_string(&setup.path).unwrap(),
-            format!("a\n{BEGIN}\nb\n")
+            format!("a\n{begin}\nb\n")
         );
+    }
+
+    #[test]
+    fn a_link_to_nothing_stays_and_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(UserProgram::Zsh, dir.path());
+        let target = dir.path().join("volume/zshrc");
+        std::os::unix::fs::symlink(&target, &setup.path).unwrap();
+        for result in [setup.install(), setup.remove()] {
+            let error = result.unwrap_err().to_string();
+            let (path, target) = (setup.path.display(), target.display());
+            let expected = format!("{path} is a link to {target}, which does not exist");
+            assert_eq!(error, expected);
+        }
+        assert_eq!(fs::read_link(&setup.path).unwrap(), target);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_write_protected_file_is_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(UserProgram::Bash, dir.path());
+        let protect = |mode| fs::set_permissions(&setup.path, fs::Permissions::from_mode(mode));
+        for text in ["alias x=y\n", ""] {
+            for mode in [0o444, 0o400] {
+                fs::write(&setup.path, text).unwrap();
+                protect(mode).unwrap();
+                assert!(matches!(
+                    setup.install(),
+                    Err(ShellSetupError::Protected(_))
+                ));
+                assert_eq!(fs::read_to_string(&setup.path).unwrap(), text);
+                protect(0o644).unwrap();
+                assert!(setup.install().unwrap());
+                protect(mode).unwrap();
+                assert!(matches!(setup.remove(), Err(ShellSetupError::Protected(_))));
+                let with_block = format!("{text}{}", setup.block);
+                assert_eq!(fs::read_to_string(&setup.path).unwrap(), with_block);
+                protect(0o644).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_lines_name_the_command_that_removes_them() {
+        for program in [UserProgram::Bash, UserProgram::Fish, UserProgram::Zsh] {
+            let block = setup(program, Path::new("/h")).block;
+            let command = format!("`tmux-task init {} --remove`", program.name());
+            assert!(block.contains(&command), "{block}");
+        }
     }
 
     #[test]

@@ -485,8 +485,20 @@ fn a_client_that_is_missing_is_named() {
     world.set("PATH", "/nowhere");
     let output = world.task(["init", "pi", "--write"]);
     assert_eq!(output.code, 1);
-    assert!(output.err.contains("could not start `pi`"), "{output}");
-    assert!(output.err.contains("put it on PATH"), "{output}");
+    assert!(output.err.contains("no program `pi` on PATH"), "{output}");
+    assert!(output.err.contains("and put it on PATH"), "{output}");
+    let folder = world.path("xdg/tmux-task/adapters/pi");
+    assert!(!folder.exists());
+    // Its files are removed also if the client was removed before.
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("index.ts"), "").unwrap();
+    let output = world.task(["init", "pi", "--remove"]);
+    assert!(output.ok().contains("removed "), "{output}");
+    assert!(
+        output.err.contains("this was not run: pi remove "),
+        "{output}"
+    );
+    assert!(!folder.exists());
 }
 
 // --- opencode
