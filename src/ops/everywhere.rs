@@ -43,26 +43,25 @@ pub(crate) struct Everywhere {
 pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere, OpsError> {
     let session = Session::named(choice)?;
     let here = session.server.socket().display().to_string();
-    let mut sessions = Vec::new();
+    let mut supervised = Vec::new();
     let mut silent = Vec::new();
     for socket in session.paths.sockets() {
         match tokio::time::timeout(PATIENCE, ask(&socket)).await {
-            Ok(Some((server, view))) => sessions.push(ListedElsewhere {
-                is_here: server == here,
-                server,
-                view,
-            }),
+            Ok(Some(answer)) => supervised.push(answer),
             // It has left its socket behind, or leaves now.
             Ok(None) => {}
             Err(_) => silent.push(socket),
         }
     }
-    for found in task_sessions(&session.server).await? {
-        let is_known =
-            |known: &ListedElsewhere| known.is_here && known.view.session_name == found.name;
-        if sessions.iter().any(is_known) {
-            continue;
-        }
+    let of_here = supervised.iter_mut().filter(|one| one.server == here);
+    let others = without_daemon(of_here, task_sessions(&session.server).await?);
+    let listed = |Supervised { server, view, .. }| ListedElsewhere {
+        is_here: server == here,
+        server,
+        view,
+    };
+    let mut sessions: Vec<_> = supervised.into_iter().map(listed).collect();
+    for found in others {
         let choice = SessionChoice {
             session: Some(found.name.clone()),
             server: choice.server.clone(),
@@ -85,6 +84,36 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
         place(one).cmp(&place(other))
     });
     Ok(Everywhere { sessions, silent })
+}
+
+/// The answer of a daemon.
+#[derive(Debug)]
+struct Supervised {
+    /// The daemon's pid.
+    daemon: u32,
+    /// The server's socket.
+    server: String,
+    /// Its tasks. The session may have another name by now.
+    view: LsView,
+}
+
+/// Gives the sessions of a server's daemons their present names, and returns the sessions without a
+/// daemon. A session has the pid of its daemon, whatever it is called.
+fn without_daemon<'a>(
+    supervised: impl Iterator<Item = &'a mut Supervised>,
+    mut sessions: Vec<ListedSession>,
+) -> Vec<ListedSession> {
+    let mut of_unmarked = Vec::new();
+    for one in supervised {
+        let is_its = |found: &ListedSession| found.daemon == Some(one.daemon);
+        match sessions.iter().position(is_its) {
+            Some(place) => one.view.session_name = sessions.remove(place).name,
+            None => of_unmarked.push(&one.view.session_name),
+        }
+    }
+    // A daemon that has just started may not have marked its session yet.
+    sessions.retain(|found| !of_unmarked.contains(&&found.name));
+    sessions
 }
 
 /// Returns the task sessions of a tmux server, with and without a daemon.
@@ -127,7 +156,7 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, OpsError> 
 }
 
 /// Returns a daemon's server and tasks; `None` when no daemon listens.
-async fn ask(socket: &Path) -> Option<(String, LsView)> {
+async fn ask(socket: &Path) -> Option<Supervised> {
     let mut daemon = Client::connect(socket).await.ok()?;
     let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
         return None;
@@ -135,5 +164,82 @@ async fn ask(socket: &Path) -> Option<(String, LsView)> {
     let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
         return None;
     };
-    Some((status.server.clone(), view))
+    Some(Supervised {
+        daemon: status.pid,
+        server: status.server.clone(),
+        view,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SessionId;
+
+    fn session(name: &str, daemon: Option<u32>) -> ListedSession {
+        ListedSession {
+            id: SessionId(1),
+            created: 0,
+            daemon,
+            supervised_as: None,
+            name: name.to_owned(),
+            has_record: false,
+            root: Some("/".to_owned()),
+            title: None,
+        }
+    }
+
+    fn answer(name: &str, daemon: u32) -> Supervised {
+        Supervised {
+            daemon,
+            server: String::new(),
+            view: LsView {
+                session_name: name.to_owned(),
+                exists: true,
+                supervised: true,
+                captured_at: 0,
+                tasks: Vec::new(),
+            },
+        }
+    }
+
+    /// The names of the supervised sessions, and of the others.
+    fn names(mut daemons: Vec<Supervised>, sessions: Vec<ListedSession>) -> [Vec<String>; 2] {
+        let others = without_daemon(daemons.iter_mut(), sessions);
+        [
+            daemons
+                .into_iter()
+                .map(|one| one.view.session_name)
+                .collect(),
+            others.into_iter().map(|found| found.name).collect(),
+        ]
+    }
+
+    #[test]
+    fn a_session_is_listed_once_by_its_present_name() {
+        assert_eq!(
+            names(
+                vec![answer("shop", 7), answer("web", 8)],
+                vec![
+                    session("web", Some(8)),
+                    session("store", Some(7)),
+                    session("x", None)
+                ],
+            ),
+            [vec!["store", "web"], vec!["x"]]
+        );
+        // Another session has got the old name meanwhile.
+        assert_eq!(
+            names(
+                vec![answer("shop", 7)],
+                vec![session("shop", None), session("store", Some(7))],
+            ),
+            [["store"], ["shop"]]
+        );
+        // The mark is of a daemon that was killed.
+        assert_eq!(
+            names(vec![answer("shop", 7)], vec![session("shop", Some(6))]),
+            [vec!["shop"], vec![]]
+        );
+    }
 }

@@ -73,6 +73,12 @@ pub(crate) fn n_daemons(world: &World) -> usize {
 fn both_names_are_one_task_session() {
     let world = renamed();
     let daemon = daemon_by(&world, "work");
+    let all = world.task(["ls", "--all"]);
+    let sessions_of_all = all.ok().lines().filter(|line| line.ends_with(')'));
+    assert_eq!(
+        sessions_of_all.collect::<Vec<_>>(),
+        [format!("{NEW} (1 task)")]
+    );
     assert_eq!(daemon_by(&world, NEW), daemon);
     for (name, task) in [("work", "old"), (NEW, "new")] {
         let run = by(&world, name, &["run", task, "--", "exec sleep 1000"]);
