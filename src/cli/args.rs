@@ -646,7 +646,7 @@ pub(crate) struct Logs {
     /// The stored output of an earlier run
     #[arg(long, value_name = "N", conflicts_with = "raw")]
     pub(crate) run: Option<u32>,
-    /// List the ended runs whose output is stored, the last one last; -n N the last N
+    /// List the ended runs whose output is stored, the last one last; -n N the last N of each task
     #[arg(long, conflicts_with_all = ["follow", "since", "run", "raw"])]
     pub(crate) runs: bool,
     /// Keep escape sequences, as the task wrote them or tmux has them

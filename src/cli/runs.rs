@@ -16,7 +16,7 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
     let session = context.session("logs").await?;
     let mut runs = ops::stored_runs(&session, &args.names).or_fail("logs")?;
     if let Some(most) = args.lines {
-        runs.drain(..runs.len().saturating_sub(most));
+        runs = ops::last_of_each(runs, &args.names, most);
     }
     if args.json.json {
         return output::json(&runs.iter().map(run_json).collect::<Vec<_>>());
