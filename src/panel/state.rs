@@ -415,17 +415,19 @@ impl State {
                 self.filter.clear();
                 self.list_again();
             }
-            KeyCode::Char('?') => {
-                let height = usize::from(self.layout().body().height);
-                let lines = help::lines().into_iter().map(Line::from).collect();
-                let view = LogView::new("keys".to_owned(), lines, height);
-                let of = Subject::Help;
-                self.mode = Mode::View { of, view };
-            }
+            KeyCode::Char('?') => self.show_help(),
             KeyCode::Char('p') => self.on_prune_key(),
             key => return self.on_task_key(key),
         }
         Vec::new()
+    }
+
+    fn show_help(&mut self) {
+        let height = usize::from(self.layout().body().height);
+        let lines = help::lines().into_iter().map(Line::from).collect();
+        let view = LogView::new("keys".to_owned(), lines, height);
+        let of = Subject::Help;
+        self.mode = Mode::View { of, view };
     }
 
     fn on_prune_key(&mut self) {
@@ -656,6 +658,7 @@ impl State {
             reason = "the other keys mean nothing"
         )]
         match key.code {
+            KeyCode::Char('?') if *of != Subject::Help => self.show_help(),
             KeyCode::Char('q' | '?') | KeyCode::Esc => self.mode = Mode::List,
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => view.go(Move::Down),
             KeyCode::Up | KeyCode::Char('k') => view.go(Move::Up),

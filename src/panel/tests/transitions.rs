@@ -318,6 +318,21 @@ fn the_explanation_is_shown_when_it_comes() {
 }
 
 #[test]
+fn the_help_is_shown_from_every_view_and_q_closes_it() {
+    for key in ["e", "l", ""] {
+        let mut state = state_with((80, 24), mixed());
+        press(&mut state, key);
+        press(&mut state, "?");
+        assert!(
+            matches!(&state.mode, Mode::View { of, .. } if *of == Subject::Help),
+            "{key}"
+        );
+        assert!(press(&mut state, "q").is_empty(), "{key}");
+        assert!(matches!(state.mode, Mode::List), "{key}");
+    }
+}
+
+#[test]
 fn every_key_of_the_help_does_something_at_every_size() {
     for size in SIZES {
         let mut state = state_with(size, mixed());
