@@ -38,16 +38,17 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     )
     .for_owner(args.owner);
     if args.consume.consumer.is_some() {
-        consume::follow(context, &session, args.consume, filter, format).await
-    } else if args.follow {
-        follow(context, &session, args.after, filter, format).await
+        return consume::follow(context, &session, args.consume, filter, format).await;
+    }
+    let last = Last {
+        n_records: args.lines.unwrap_or(usize::MAX),
+        since: args.since.map(earliest),
+    };
+    if args.follow {
+        follow(context, &session, args.after, filter, &last, format).await
     } else {
         // It is on the disk.
         context.limit.lift();
-        let last = Last {
-            n_records: args.lines.unwrap_or(usize::MAX),
-            since: args.since.map(earliest),
-        };
         print_kept(&session, args.after.as_ref(), filter, &last, format)
     }
 }
@@ -90,10 +91,10 @@ struct Printed {
 
 impl Printed {
     /// Prints a record, or keeps it until it is known whether it is among the last ones.
-    fn add(&mut self, seq: Seq, text: String, out: &mut output::Results) -> Result<(), Failure> {
+    fn add(&mut self, seq: Seq, text: String, print: Print<'_>) -> Result<(), Failure> {
         if self.n_records == usize::MAX {
             self.first.get_or_insert(seq);
-            return out.line(&text);
+            return print(&text);
         }
         self.lines.push_back((seq, text));
         if self.lines.len() > self.n_records {
@@ -102,15 +103,14 @@ impl Printed {
         Ok(())
     }
 
-    /// Prints what was kept. Returns the first record that was printed.
-    fn end(self, out: &mut output::Results) -> Result<Option<Seq>, Failure> {
-        let first = self.first.or(self.lines.front().map(|(seq, _)| *seq));
-        for (_, text) in self.lines {
-            out.line(&text)?;
-        }
-        Ok(first)
+    /// Returns the first record, if there is one.
+    fn first(&self) -> Option<Seq> {
+        self.first.or(self.lines.front().map(|(seq, _)| *seq))
     }
 }
+
+/// Prints a line.
+type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
 /// How many bytes of the feed are read at first for each of the last records that are asked for.
 const BYTES_PER_RECORD: u64 = 2048;
@@ -132,13 +132,49 @@ fn print_kept(
         return Err(Failure::new(Kind::Missing, "feed", why)
             .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
     }
+    let mut out = output::Results::new();
+    let mut print = |text: &str| out.line(text);
+    let (first, read) = read_kept(&path, after, &filter, last, format, &mut print)?;
+    for (_, text) in &read.printed.lines {
+        out.line(text)?;
+    }
+    out.end()?;
+    let first = if last.is_all() {
+        first
+    } else {
+        read.before_first()
+    };
+    if let (true, Some(epoch)) = (read.has_printed, &read.epoch) {
+        // Who asks for the last records has not read those before.
+        let up_to = if last.is_all() {
+            read.last_follow_up
+        } else {
+            0
+        };
+        note_read(session, epoch, up_to);
+    }
+    if let Some(missing) = missing(&read.lost, first) {
+        output::note(&format!("tmux-task: feed: {missing}"));
+    }
+    Ok(())
+}
+
+/// Reads the files behind `after`, or as far back as the last records need. Prints each record that is
+/// known to be among those that are asked for. Returns also the record behind which it has read.
+fn read_kept<'a>(
+    path: &Path,
+    after: Option<&After>,
+    filter: &Filter,
+    last: &'a Last,
+    format: FeedFormat,
+    print: Print<'_>,
+) -> Result<(Seq, Read<'a>), Failure> {
     let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
     // Records that are kept no longer are missing only for those who ask for them.
-    let before_kept = feed::first_kept(&path).saturating_sub(1);
-    let mut out = output::Results::new();
+    let before_kept = feed::first_kept(path).saturating_sub(1);
     let mut read_from = |first| {
         let read = Read::new(last, filter.clone(), format);
-        read.all(&path, first, after, &mut out)
+        read.all(path, first, after, print)
     };
     let (first, read) = match after {
         Some(after) => (after.seq, read_from(after.seq)?),
@@ -148,7 +184,7 @@ fn print_kept(
             let n_records = u64::try_from(last.n_records).unwrap_or(u64::MAX);
             let mut n_bytes = n_records.saturating_mul(BYTES_PER_RECORD).max(FIRST_STEP);
             loop {
-                let tail = feed::before_tail(&path, n_bytes).map_err(failed)?;
+                let tail = feed::before_tail(path, n_bytes).map_err(failed)?;
                 let first = tail.map_or(before_kept, |tail| tail.max(before_kept));
                 let read = read_from(first)?;
                 if first == before_kept || read.printed.lines.len() == last.n_records {
@@ -164,25 +200,7 @@ fn print_kept(
             .check(present, read.last_seq)
             .map_err(|why| Failure::new(Kind::Failed, "feed", why))?;
     }
-    let first = match read.printed.end(&mut out)? {
-        _ if last.is_all() => first,
-        Some(first) => first - 1,
-        None => read.last_seq,
-    };
-    out.end()?;
-    if let (true, Some(epoch)) = (read.has_printed, &read.epoch) {
-        // Who asks for the last records has not read those before.
-        let up_to = if last.is_all() {
-            read.last_follow_up
-        } else {
-            0
-        };
-        note_read(session, epoch, up_to);
-    }
-    if let Some(missing) = missing(&read.lost, first) {
-        output::note(&format!("tmux-task: feed: {missing}"));
-    }
-    Ok(())
+    Ok((first, read))
 }
 
 /// What was read of the files.
@@ -227,7 +245,7 @@ impl<'a> Read<'a> {
         path: &Path,
         first: Seq,
         after: Option<&After>,
-        out: &mut output::Results,
+        print: Print<'_>,
     ) -> Result<Self, Failure> {
         let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
         let asked = after.and_then(|after| after.epoch.as_ref());
@@ -251,7 +269,7 @@ impl<'a> Read<'a> {
                     self.last_follow_up = frame.seq;
                 }
                 if let Some(text) = text {
-                    self.printed.add(frame.seq, text, out)?;
+                    self.printed.add(frame.seq, text, print)?;
                     self.has_printed = true;
                 }
             }
@@ -259,6 +277,12 @@ impl<'a> Read<'a> {
         self.last_seq = lines.end().last_seq;
         self.lost.extend(sequence.end_at(self.last_seq));
         Ok(self)
+    }
+
+    /// Returns the record before the first one that is asked for; the last one if there is none.
+    fn before_first(&self) -> Seq {
+        let first = self.printed.first();
+        first.map_or(self.last_seq, |first| first.saturating_sub(1))
     }
 
     /// Returns how a line of the feed is printed; `None` if it is not asked for.
@@ -273,7 +297,11 @@ impl<'a> Read<'a> {
                 .filter
                 .wants_unknown()
                 .then(|| unknown(record, self.format))
-                .flatten(),
+                .flatten()
+                .filter(|_| {
+                    let time = record.fields["time"].as_str();
+                    !time.is_some_and(|time| self.last.is_before(time))
+                }),
             Line::Damaged => None,
         }
     }
@@ -295,13 +323,19 @@ async fn follow(
     session: &Session,
     after: Option<After>,
     filter: Filter,
+    last: &Last,
     format: FeedFormat,
 ) -> Result<(), Failure> {
     let daemon = session.daemon_or_start().await.or_fail("feed")?;
     let mut client = daemon.ok_or_else(|| session.no_daemon()).or_fail("feed")?;
     // Also while records arrive without a pause.
     let mut interrupts = context::interrupts("feed")?;
-    let start = after.map_or(ReaderStart::Now, ReaderStart::After);
+    let start = if last.is_all() {
+        after.map_or(ReaderStart::Now, ReaderStart::After)
+    } else {
+        // The daemon sends the same records, and then the new ones without a gap.
+        ReaderStart::After(before_last(session, after, &filter, last, format)?)
+    };
     let mut line = Some(client.subscribe(start, filter).await.or_fail("feed")?);
     context.limit.lift();
     while let Some(text) = line {
@@ -314,4 +348,28 @@ async fn follow(
         };
     }
     Ok(())
+}
+
+/// Returns the position before the last records that are asked for.
+fn before_last(
+    session: &Session,
+    after: Option<After>,
+    filter: &Filter,
+    last: &Last,
+    format: FeedFormat,
+) -> Result<After, Failure> {
+    let path = session.paths.feed();
+    if !feed::has_files(&path) {
+        let beginning = After {
+            epoch: None,
+            seq: 0,
+        };
+        return Ok(after.unwrap_or(beginning));
+    }
+    let mut ignore = |_: &str| Ok(());
+    let (_, read) = read_kept(&path, after.as_ref(), filter, last, format, &mut ignore)?;
+    Ok(After {
+        seq: read.before_first(),
+        epoch: read.epoch,
+    })
 }

@@ -149,6 +149,11 @@ fn a_feed_that_is_too_large_loses_its_oldest_records_and_readers_get_one_gap() {
     assert_eq!(until_live(&reader), whole);
     let reader = world.start(["feed", "--follow", "--after", &from]);
     assert_eq!(until_live(&reader), each(first + 1, last));
+    // The last ones, and then what is new.
+    let reader = world.start(["feed", "--follow", "-n", "2"]);
+    assert_eq!(until_live(&reader), each(last - 1, last));
+    let reader = world.start(["feed", "--follow", "--since", "1h"]);
+    assert_eq!(until_live(&reader), each(first, last));
     // A new consumer begins with the first record that ever was.
     let mut harness = consume(&world, "pi", &[]);
     assert_eq!(until_live(&harness), whole);
