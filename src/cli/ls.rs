@@ -20,7 +20,16 @@ const COLUMN: usize = 48;
 /// The minimum width of these two on a narrow terminal.
 const NARROW: usize = 8;
 
-/// The columns of the usual duration, of the command and of the last line.
+/// The minimum width of a name there.
+const NARROW_NAME: usize = 12;
+
+/// The columns.
+const ID: usize = 0;
+const NAME: usize = 1;
+const STATE: usize = 2;
+const CODE: usize = 3;
+const RUN: usize = 4;
+const AGE: usize = 5;
 const USUALLY: usize = 6;
 const COMMAND: usize = 7;
 const LAST_LINE: usize = 8;
@@ -31,8 +40,8 @@ const COLUMNS: usize = 9;
 /// From this width of a terminal on usual durations are shown, if any are known.
 const WITH_USUALLY: usize = 80;
 
-/// The column of the state.
-const STATE: usize = 2;
+/// The columns that are left out on a narrow terminal, the first one first.
+const DISPENSABLE: [usize; 7] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, CODE];
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -97,10 +106,8 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.push(format!(
-            "{} ({n} {tasks}{server}{daemon})",
-            view.session_name
-        ));
+        let heading = format!("{} ({n} {tasks}{server}{daemon})", view.session_name);
+        lines.push(fitted(&heading, style.columns.unwrap_or(usize::MAX)));
         if n > 0 {
             lines.extend(table(view, now, style));
         }
@@ -168,7 +175,7 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let line = |row: &[String; COLUMNS], colour: Option<&str>| {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            if column == USUALLY && width == 0 {
+            if width == 0 {
                 continue;
             }
             let cell = fitted(cell, width);
@@ -185,22 +192,39 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     rows.map(|(row, colour)| line(row, colour)).collect()
 }
 
-/// Narrows the command and the last line until the table fits, the command first.
+/// Narrows the command, the last line and the name until the table fits. If that is not enough, it leaves
+/// out columns, whose width is 0 then, one after the other.
 fn fit(widths: &mut [usize; COLUMNS], columns: usize) {
-    let n_shown = COLUMNS - usize::from(widths[USUALLY] == 0);
-    let all = widths.iter().sum::<usize>() + GAP * (n_shown - 1);
+    for n_left_out in 0..=DISPENSABLE.len() {
+        let mut left = *widths;
+        for column in &DISPENSABLE[..n_left_out] {
+            left[*column] = 0;
+        }
+        if narrow(&mut left, columns) || n_left_out == DISPENSABLE.len() {
+            *widths = left;
+            return;
+        }
+    }
+}
+
+/// Returns whether the columns fit in the end.
+fn narrow(widths: &mut [usize; COLUMNS], columns: usize) -> bool {
+    let n_shown = widths.iter().filter(|width| **width > 0).count();
+    let all = widths.iter().sum::<usize>() + GAP * n_shown.saturating_sub(1);
     let mut over = all.saturating_sub(columns);
-    let third = columns / 3;
+    let third = (columns / 3).max(NARROW);
     for (column, least) in [
         (COMMAND, third),
         (LAST_LINE, third),
         (COMMAND, NARROW),
         (LAST_LINE, NARROW),
+        (NAME, NARROW_NAME),
     ] {
-        let cut = over.min(widths[column].saturating_sub(least.max(NARROW)));
+        let cut = over.min(widths[column].saturating_sub(least));
         widths[column] -= cut;
         over -= cut;
     }
+    over == 0
 }
 
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
@@ -330,7 +354,7 @@ mod tests {
         }
         assert_eq!(
             row(style(Some(40))),
-            "@1  api   exited  2     1    0s   cargo t…  test re…"
+            "api   exited  2     0s   test result: F…"
         );
         let coloured = row(Style {
             is_coloured: true,
@@ -342,6 +366,60 @@ mod tests {
             "{coloured}"
         );
         assert!(coloured.ends_with("39.39s"));
+    }
+
+    #[test]
+    fn names_are_cut_and_columns_left_out_until_every_row_fits() {
+        let task = |name: &str, signal: Option<&str>| TaskFields {
+            window_id: "@12".into(),
+            window_name: name.into(),
+            pane_state_known: true,
+            dead: signal.is_some(),
+            exit_signal: signal.map(Into::into),
+            run: Some(12),
+            current_command: Some("cargo test --workspace".into()),
+            started_at: Some(0),
+            output_preview: "listening on 日本語 0.0.0.0:8080".into(),
+            ..TaskFields::default()
+        };
+        let listed = |task| LsTask::new(task, None, None).with_usual(Some(75_000));
+        let view = LsView {
+            session_name: "s".into(),
+            exists: true,
+            supervised: true,
+            captured_at: 0,
+            tasks: vec![
+                listed(task("integration-tests-postgres", Some("SIGTERM"))),
+                listed(task("日本語日本語日本語日本語", None)),
+                listed(task("a", Some("SIGINT"))),
+            ],
+        };
+        for columns in 21..=130 {
+            for row in table(&view, 5_000_000, style(Some(columns))) {
+                assert!(columns_of(&row) <= columns, "{columns}: {row}");
+            }
+        }
+        let at = |columns| table(&view, 5_000_000, style(Some(columns)));
+        assert_eq!(
+            at(60),
+            [
+                "ID   NAME          STATE    CODE     AGE  COMMAND   LAST LI…",
+                "@12  integration…  killed   SIGTERM  1h   cargo t…  listeni…",
+                "@12  日本語日本…   running  -        1h   cargo t…  listeni…",
+                "@12  a             killed   SIGINT   1h   cargo t…  listeni…",
+            ]
+        );
+        assert_eq!(
+            at(40),
+            [
+                "NAME          STATE    CODE     LAST LI…",
+                "integration…  killed   SIGTERM  listeni…",
+                "日本語日本…   running  -        listeni…",
+                "a             killed   SIGINT   listeni…",
+            ]
+        );
+        // There is room for whole names before a column is left out.
+        assert!(at(90)[1].starts_with("@12  integration-tests-postgres  "));
     }
 
     #[test]
