@@ -460,17 +460,17 @@ pub(crate) enum DaemonCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Feed {
-    /// Stream new records, from now unless --after or --consumer gives a position
+    /// Stream new records, from now unless --after, --lines, --since or --consumer says where it starts
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Start after this record, SEQ or EPOCH:SEQ; 0 is before the first
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<After>,
-    /// Only the last N records of those that the other options select
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "follow")]
+    /// Only the last N records of those that the other options select; with --follow, new ones follow
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "consumer")]
     pub(crate) lines: Option<usize>,
-    /// Only records that are not older than this, like 90s, 10m or 2h
-    #[arg(long, value_name = "D", value_parser = parse_duration, conflicts_with = "follow")]
+    /// Only records that are not older than this, like 90s, 10m or 2h; with --follow, new ones follow
+    #[arg(long, value_name = "D", value_parser = parse_duration, conflicts_with = "consumer")]
     pub(crate) since: Option<Duration>,
     #[command(flatten)]
     pub(crate) consume: Consume,
@@ -856,7 +856,7 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = parse_any_duration(text)?;
     if duration.is_zero() {
-        return Err(not_a_duration(text));
+        return Err(format!("`{text}` must be more than zero"));
     }
     Ok(duration)
 }

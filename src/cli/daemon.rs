@@ -292,10 +292,14 @@ fn kept(status: &DaemonStatus) -> String {
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
     let session = context.session("daemon stop").await?;
-    if !ops::stop_daemon(&session, cleanup)
-        .await
-        .or_fail("daemon stop")?
-    {
+    let stopped = match ops::stop_daemon(&session, cleanup).await {
+        // That it can be started is no help here.
+        Err(error @ ops::OpsError::NoDaemon(_)) => {
+            return Err(Failure::of(Kind::Missing, "daemon stop", &error));
+        }
+        stopped => stopped.or_fail("daemon stop")?,
+    };
+    if !stopped {
         return Ok(());
     }
     let deadline = Instant::now() + STOPPED_WITHIN;

@@ -42,6 +42,7 @@ mod task_names;
 mod time_limit;
 mod until;
 mod up;
+mod usage;
 mod wait;
 
 use std::ffi::OsString;
@@ -50,7 +51,6 @@ use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 
 use args::{Cli, Command, Restart, Run};
 use context::Context;
@@ -70,11 +70,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match completions::answer(&args) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
-        Err(error) => return usage(&error),
+        Err(error) => return usage_error(&error, &args),
     }
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage_error(&error, &args),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -168,35 +168,10 @@ where
 }
 
 /// clap's help is printed unchanged; its errors become one line and a hint, like all others.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return output::help(&error.render().to_string());
     }
-    let text = error.render().to_string();
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.next().unwrap_or_default();
-    let mut why = first.strip_prefix("error: ").unwrap_or(first).to_owned();
-    let mut hint = "see `tmux-task --help`".to_owned();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // The rest is the whole help.
-        let failure = Failure::new(Kind::Usage, "usage", "a command is missing").with_hint(hint);
-        output::complain(&failure);
-        return ExitCode::from(Kind::Usage.code());
-    }
-    for line in lines {
-        if let Some(tip) = line.strip_prefix("tip: ") {
-            tip.clone_into(&mut hint);
-        } else if let Some(usage) = line.strip_prefix("Usage: ") {
-            if hint.starts_with("see") {
-                hint = format!("usage: {usage}");
-            }
-        } else if line.starts_with('<') || line.starts_with("--") {
-            // The missing arguments are on separate lines.
-            why.push(' ');
-            why.push_str(line);
-        }
-    }
-    let failure = Failure::new(Kind::Usage, "usage", why).with_hint(hint);
-    output::complain(&failure);
+    output::complain(&usage::failure(error, args));
     ExitCode::from(Kind::Usage.code())
 }

@@ -86,7 +86,15 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     }
     let mut session = context.given("run")?;
     if is_again {
-        options = ops::run_again(&mut session, options).await.or_fail("run")?;
+        let name = options.name.clone();
+        let found = ops::run_again(&mut session, options).await.or_fail("run");
+        options = found.map_err(|failure| {
+            if failure.kind == Kind::Missing && name.parse::<WindowId>().is_err() {
+                failure.with_hint(format!("`tmux-task run {name} -- COMMAND` starts it"))
+            } else {
+                failure
+            }
+        })?;
     }
     let report = if json.json {
         Report::Json

@@ -117,6 +117,15 @@ fn a_task_that_is_not_there_is_missed() {
             );
         }
     }
+    world.task(["run", "web"]).fails(
+        3,
+        "tmux-task: run: no task `web` in session `work`\n\
+         hint: `tmux-task run web -- COMMAND` starts it",
+    );
+    // To start a daemon is no help for one who wants to stop it.
+    world.task(["daemon", "stop"]).ok();
+    let why = "tmux-task: daemon stop: no daemon runs for session `work`";
+    world.task(["daemon", "stop"]).fails(3, why);
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! Errors of the command line: what clap reports becomes one line and a hint, like all other errors.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, Command, CommandFactory};
+
+use super::args::Cli;
+use super::failure::{Failure, Kind};
+
+/// Commands whose words are any text, also text that begins with a hyphen.
+const TAKE_TEXT: [&str; 2] = ["send", "search"];
+
+/// Returns the failure for an error in these arguments, the program's name first.
+pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
+    let path = command_of(args);
+    let help = format!("see `{} --help`", path.join(" "));
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // The rest is the whole help.
+        return Failure::new(Kind::Usage, "usage", "a command is missing").with_hint(help);
+    }
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let mut why = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+    let (mut tip, mut usage) = (None, None);
+    for line in lines {
+        if let Some(line) = line.strip_prefix("tip: ") {
+            if line.starts_with("to pass") && !takes_text(&path) {
+                // A name or a number does not begin with a hyphen, and the usage that follows has no
+                // options.
+                break;
+            }
+            tip.get_or_insert_with(|| line.to_owned());
+        } else if let Some(line) = line.strip_prefix("Usage: ") {
+            usage = Some(format!("usage: {line}"));
+        } else if let Some(values) = line.strip_prefix("[possible values: ") {
+            why.push_str("; possible values: ");
+            why.push_str(values.trim_end_matches(']'));
+        } else if line.starts_with('<') || line.starts_with("--") {
+            // The missing arguments are on separate lines.
+            why.push(' ');
+            why.push_str(line);
+        }
+    }
+    let hint = without_separator(error, &path).or(tip).or(usage);
+    Failure::new(Kind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
+}
+
+fn takes_text(path: &[String]) -> bool {
+    path.last()
+        .is_some_and(|name| TAKE_TEXT.contains(&name.as_str()))
+}
+
+/// Returns what to do about the command of a task that is not separated from its name.
+fn without_separator(error: &clap::Error, path: &[String]) -> Option<String> {
+    let is_run = path.last().is_some_and(|name| name == "run");
+    if !is_run || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if !word.starts_with('-') => {
+            Some("the command follows `--`: `tmux-task run NAME -- COMMAND`".to_owned())
+        }
+        Some(_) | None => None,
+    }
+}
+
+/// Returns the names of the program and of the command that these arguments are for.
+fn command_of(args: &[OsString]) -> Vec<String> {
+    let root = Cli::command();
+    let mut path = vec![root.get_name().to_owned()];
+    let mut command = &root;
+    let mut words = args.iter().skip(1).filter_map(|word| word.to_str());
+    while let Some(word) = words.next() {
+        if let Some(found) = command.find_subcommand(word) {
+            path.push(found.get_name().to_owned());
+            command = found;
+        } else if word.starts_with('-') {
+            if takes_value(&root, word) {
+                words.next();
+            }
+        } else {
+            break;
+        }
+    }
+    path
+}
+
+/// Whether the word is one of the options of every command, whose value follows.
+fn takes_value(root: &Command, word: &str) -> bool {
+    let is_it = |option: &&Arg| {
+        let short = option.get_short().map(|short| format!("-{short}"));
+        let long = option.get_long().map(|long| format!("--{long}"));
+        short.as_deref() == Some(word) || long.as_deref() == Some(word)
+    };
+    let found = root.get_arguments().find(is_it);
+    found.is_some_and(|option| matches!(option.get_action(), ArgAction::Set))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn an_error_has_what_may_be_given_and_points_to_its_command() {
+        let cases = [
+            (
+                "completions nu",
+                "invalid value 'nu' for '<SHELL>'; possible values: bash, fish, zsh",
+                "see `tmux-task completions --help`",
+            ),
+            (
+                "feed --kind x",
+                "invalid value 'x' for '--kind <K>'; possible values: event, notice, followUp",
+                "see `tmux-task feed --help`",
+            ),
+            (
+                "-s run -L x feed --kind notic",
+                "invalid value 'notic' for '--kind <K>'; possible values: event, notice, followUp",
+                "a similar value exists: 'notice'",
+            ),
+            (
+                "daemon --interval 0",
+                "invalid value '0' for '--interval <D>': `0` must be more than zero",
+                "see `tmux-task daemon --help`",
+            ),
+            (
+                "up --timeout 0s",
+                "invalid value '0s' for '--timeout <D>': `0s` must be more than zero",
+                "see `tmux-task up --help`",
+            ),
+            (
+                "run x --restart on-failure --backoff -1s",
+                "unexpected argument '-1' found",
+                "see `tmux-task run --help`",
+            ),
+            (
+                "logs x -n -1",
+                "unexpected argument '-1' found",
+                "see `tmux-task logs --help`",
+            ),
+            (
+                "logs x --tail 3",
+                "unexpected argument '--tail' found",
+                "see `tmux-task logs --help`",
+            ),
+            (
+                "send x --force",
+                "unexpected argument '--force' found",
+                "to pass '--force' as a value, use '-- --force'",
+            ),
+            (
+                "run tests cargo test",
+                "unexpected argument 'cargo' found",
+                "the command follows `--`: `tmux-task run NAME -- COMMAND`",
+            ),
+            (
+                "consumer",
+                "a command is missing",
+                "see `tmux-task consumer --help`",
+            ),
+            ("", "a command is missing", "see `tmux-task --help`"),
+        ];
+        let shown = |line: &str| {
+            let args = std::iter::once("tmux-task").chain(line.split_whitespace());
+            let args: Vec<OsString> = args.map(OsString::from).collect();
+            let error = Cli::try_parse_from(&args).unwrap_err();
+            failure(&error, &args).to_string()
+        };
+        let expected = cases.map(|(_, why, hint)| format!("tmux-task: usage: {why}\nhint: {hint}"));
+        assert_eq!(cases.map(|(line, _, _)| shown(line)), expected);
+    }
+}
