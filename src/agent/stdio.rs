@@ -221,7 +221,12 @@ impl Lanes {
         session.settle().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
-        for consumer in ops::list_consumers(&session).await?.consumers {
+        let listed = match ops::list_consumers(&session).await {
+            // No daemon has run yet: nothing is pending.
+            Err(OpsError::NoFeed(_)) => return Ok(Vec::new()),
+            listed => listed?,
+        };
+        for consumer in listed.consumers {
             if consumer.lag > 0 && consumer.reader.is_none() && consumer.name.starts_with(&prefix) {
                 cursors.insert(consumer.name, consumer.cursor);
             }

@@ -203,6 +203,18 @@ fn only_conversations_with_pending_messages_of_their_own_are_adopted() {
 }
 
 #[test]
+fn an_adapter_that_adopts_serves_before_the_first_task_of_the_project() {
+    let world = World::new();
+    let mut adapter = adapter(&world, &["opencode", "--adopt"]);
+    adapter.records_until(|line| line["kind"] == "hello");
+    adapter.write("{\"follow\":\"one\"}\n");
+    until_following(&adapter, "one");
+    run_to_end(&world, "opencode:one", "first");
+    let told = message(&adapter);
+    assert!(content(&told).contains("(first) exited"), "{told}");
+}
+
+#[test]
 fn an_adapter_that_takes_over_ends_the_one_before() {
     let world = World::new();
     world.daemon();
