@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
-use super::output;
-use crate::ops::{self, Success};
+use super::{output, wait};
+use crate::ops::{self, Success, WaitNews};
 
 /// Waits until all these tasks have succeeded. `what` is the command, `task` the one that starts then.
 ///
@@ -27,6 +27,10 @@ pub(super) async fn wait_for(
         let why = format!("task `{task}` cannot start after itself");
         return Err(Failure::new(Kind::Usage, what, why));
     }
+    let mut session = context.given(what)?;
+    for name in names {
+        ops::find(&mut session, name).await.or_fail(what)?;
+    }
     let listed = names.join(", ");
     output::note(&format!("tmux-task: {what}: {task} waits for {listed}"));
     context.limit.wait(timeout);
@@ -35,7 +39,8 @@ pub(super) async fn wait_for(
         .iter()
         .map(|name| async move {
             let mut session = context.given(what)?;
-            let success = ops::wait_for_success(&mut session, name, deadline).await;
+            let report = |news: WaitNews<'_>| news_of(what, name, &news);
+            let success = ops::wait_for_success(&mut session, name, deadline, &report).await;
             Ok::<_, Failure>((name, success.or_fail(what)?))
         })
         .collect();
@@ -53,11 +58,23 @@ pub(super) async fn wait_for(
                 let why = format!("{not_started}: {name} {why}");
                 return Err(Failure::new(Kind::Impossible, what, why));
             }
-            (name, Success::TimedOut) => {
+            (name, Success::TimedOut(asks)) => {
                 let seconds = timeout.unwrap_or_default().as_secs_f32();
-                let why = format!("{not_started}: {name} has not ended after {seconds:.1} s");
+                let asks = asks.map(|question| format!(": it asks for input: {question}"));
+                let asks = asks.unwrap_or_default();
+                let why = format!("{not_started}: {name} has not ended after {seconds:.1} s{asks}");
                 return Err(Failure::new(Kind::TimedOut, what, why));
             }
         }
+    }
+}
+
+/// Reports what happens to a task that another one starts after. `what` is the command.
+pub(super) fn news_of(what: &str, name: &str, news: &WaitNews<'_>) {
+    match news {
+        WaitNews::Asks(result) => output::complain(&wait::asks_meanwhile(what, name, result)),
+        WaitNews::DaemonEnded => output::note(&format!(
+            "tmux-task: {what}: the daemon ended; the wait for {name} goes on with another one"
+        )),
     }
 }

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::args::{Down, Up};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
-use super::{kill, output};
-use crate::ops::{self, Caller, NotReady, Readiness, Started, TaskPlan};
+use super::{after, kill, output};
+use crate::ops::{self, Caller, NotReady, Readiness, Started, TaskPlan, WaitNews};
 use crate::wire::LsView;
 
 /// What is known of a task, for those that start after it.
@@ -37,7 +37,9 @@ struct Outcome {
     ready: Option<bool>,
     /// Why it was not started, or is not ready.
     why: Option<String>,
-    /// The same with the name of the task that failed, which may be one before it.
+    /// The prompt that it waited at when the time was over.
+    waiting_for: Option<String>,
+    /// `why` with the name of the task that failed, which may be one before it.
     #[serde(skip)]
     cause: Option<String>,
     #[serde(skip)]
@@ -52,6 +54,7 @@ impl Outcome {
             state: State::NotStarted,
             ready: None,
             why: None,
+            waiting_for: None,
             cause: None,
             kind: None,
         }
@@ -162,12 +165,14 @@ impl Bring<'_> {
             why,
             hint,
             has_timed_out,
+            asks,
         }) = self.start(plan, is_needed, &mut outcome).await?
         {
             let cause = format!("{name} {why}");
             complain(&cause, hint);
             outcome.ready = outcome.window_id.is_some().then_some(false);
             outcome.why = Some(why);
+            outcome.waiting_for = asks;
             outcome.cause = Some(cause);
             outcome.kind = Some(if has_timed_out {
                 Kind::TimedOut
@@ -188,9 +193,10 @@ impl Bring<'_> {
     ) -> Result<Result<(), NotReady>, Failure> {
         let mut session = self.context.given("up")?;
         let seen = plan.after.is_empty().then_some(&self.view);
-        let started = match ops::start_one(&mut session, plan, seen).await {
+        let will_wait = is_needed || self.waits_for_all && plan.ready.is_some();
+        let started = match ops::start_one(&mut session, plan, seen, will_wait).await {
             Ok(started) => started,
-            Err(why) => return Ok(Err(why)),
+            Err(error) => return Ok(Err(NotReady::not_started(&error))),
         };
         let (done, state) = match started {
             Started::Now(_) => ("started", State::Started),
@@ -200,10 +206,18 @@ impl Bring<'_> {
         self.say(&format!("{done} {task}"))?;
         outcome.state = state;
         outcome.window_id = Some(started.window().to_owned());
-        if !(is_needed || self.waits_for_all && plan.ready.is_some()) {
+        if !will_wait {
             return Ok(Ok(()));
         }
-        let wait = ops::wait_until_ready(&mut session, plan, &started, self.deadline, self.timeout);
+        let report = |news: WaitNews<'_>| after::news_of("up", &plan.name, &news);
+        let wait = ops::wait_until_ready(
+            &mut session,
+            plan,
+            started,
+            self.deadline,
+            self.timeout,
+            &report,
+        );
         let line = match wait.await {
             Ok(Readiness::Printed) => format!("ready {task}"),
             Ok(Readiness::Succeeded) => format!("succeeded {task}"),

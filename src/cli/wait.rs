@@ -197,6 +197,21 @@ pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> F
         Some(prompt) => format!("the task asks for input: {prompt}"),
         None => "the task asks for input".to_owned(),
     };
+    let hint = format!("{}; {then}", how_to_answer(name, result));
+    Failure::new(Kind::Asked, what, why).with_hint(hint)
+}
+
+/// Reports a prompt of a task that is waited for on behalf of another one; the wait goes on.
+pub(super) fn asks_meanwhile(what: &str, name: &str, result: &WaitResult) -> Failure {
+    let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
+        Some(prompt) => format!("{name} asks for input: {prompt}"),
+        None => format!("{name} asks for input"),
+    };
+    Failure::new(Kind::Asked, what, why).with_hint(how_to_answer(name, result))
+}
+
+/// Returns the command that answers a prompt.
+fn how_to_answer(name: &str, result: &WaitResult) -> String {
     let answer = match (result.secret, result.prompt_kind) {
         (Some(true), _) => "--secret",
         (
@@ -220,8 +235,7 @@ pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> F
             ),
         ) => "TEXT",
     };
-    Failure::new(Kind::Asked, what, why)
-        .with_hint(format!("`tmux-task send {name} {answer}` answers; {then}"))
+    format!("`tmux-task send {name} {answer}` answers")
 }
 
 /// Returns the kind of failure of a wait; `None` when it succeeded.

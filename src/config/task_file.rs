@@ -16,7 +16,7 @@ use super::parse::{line_of, parse_as, quotable};
 use super::value::text;
 use super::{ConfigError, parse_duration};
 use crate::files;
-use crate::model::RestartPolicy;
+use crate::model::{RestartPolicy, TASK_NAME_RULE, is_task_name};
 use crate::restarts;
 
 /// The file's usual name, in the project's folder.
@@ -30,7 +30,7 @@ pub(crate) struct TaskEntry {
     /// One word is a shell line, several are a program and its arguments.
     pub(crate) command: Vec<String>,
     /// Where it runs.
-    pub(crate) cwd: PathBuf,
+    pub(crate) cwd: TaskFolder,
     /// Additional variables.
     pub(crate) env: Vec<(String, String)>,
     /// When it is run again by itself.
@@ -40,6 +40,41 @@ pub(crate) struct TaskEntry {
     /// The text of its output that says that it is ready. Without one, it is ready when it has ended
     /// with code 0.
     pub(crate) ready: Option<String>,
+}
+
+/// Where a task of the file runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaskFolder {
+    path: PathBuf,
+    /// The file and the line that say so.
+    file: PathBuf,
+    line: u32,
+}
+
+impl TaskFolder {
+    /// Returns its absolute path without links.
+    ///
+    /// # Errors
+    ///
+    /// When it does not exist or is not a directory. `task` is for the error.
+    pub(crate) fn resolve(&self, task: &str) -> Result<PathBuf, ConfigError> {
+        let invalid = |why: &str| ConfigError::Invalid {
+            path: self.file.clone(),
+            line: self.line,
+            problem: format!("`tasks.{}.cwd`: {why}", quotable(task)),
+        };
+        let shown = self.path.to_string_lossy();
+        let shown = quotable(&shown);
+        match self.path.canonicalize() {
+            Ok(path) if path.is_dir() => Ok(path),
+            Ok(_) => Err(invalid(&format!("`{shown}` is not a directory"))),
+            Err(error) => {
+                let is_home = self.path.iter().any(|part| part == "~");
+                let note = if is_home { "; `~` is not expanded" } else { "" };
+                Err(invalid(&format!("cannot run in `{shown}`: {error}{note}")))
+            }
+        }
+    }
 }
 
 /// Returns the tasks of the file, each after those that it starts after; otherwise in the file's order.
@@ -88,24 +123,14 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
                 return Err(invalid(after.span(), problem));
             }
         }
-        let Fields {
-            command,
-            restart,
-            backoff,
-            ready,
-            ..
-        } = fields.get_ref();
-        let problem = if command.0.iter().all(|word| word.trim().is_empty()) {
-            "command` must not be empty"
-        } else if ready.as_ref().is_some_and(String::is_empty) {
-            "ready` must not be empty: an empty text matches everything"
-        } else if restart.is_none() && backoff.is_some() {
-            "backoff` needs `restart`"
-        } else {
-            continue;
-        };
-        let problem = format!("`tasks.{shown}.{problem}");
-        return Err(invalid(fields.span(), problem));
+        if !is_task_name(name) {
+            let problem =
+                format!("`tasks.{shown}`: `{shown}` is not a task name: {TASK_NAME_RULE}");
+            return Err(invalid(fields.span(), problem));
+        }
+        if let Some((span, problem)) = problem_of(fields.get_ref()) {
+            return Err(invalid(span, format!("`tasks.{shown}.{problem}")));
+        }
     }
     let order = in_order(&file.tasks).map_err(|circle| {
         let names = quotable(&circle.names);
@@ -113,31 +138,94 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
         invalid(circle.span, problem)
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    Ok(order
-        .into_iter()
-        .map(|(name, fields)| entry(name, fields, folder))
-        .collect())
+    let entry_of = |(name, spanned): (&str, &Spanned<Fields>)| {
+        let fields = spanned.get_ref();
+        let given = fields.cwd.as_ref();
+        let span = given.map_or(spanned.span(), Spanned::span);
+        let cwd = TaskFolder {
+            path: folder.join(given.map_or("", |cwd| cwd.get_ref())),
+            file: path.to_owned(),
+            line: line_of(text.as_bytes(), span.start),
+        };
+        entry(name, fields, cwd)
+    };
+    Ok(order.into_iter().map(entry_of).collect())
 }
 
-fn entry(name: &str, fields: &Fields, folder: &Path) -> TaskEntry {
+/// Returns the first value that no task can have, and what is wrong with it, from its key on.
+fn problem_of(fields: &Fields) -> Option<(Range<usize>, String)> {
+    let Fields {
+        command,
+        cwd,
+        env,
+        restart,
+        backoff,
+        ready,
+        after: _,
+    } = fields;
+    let has_nul = |text: &str| text.contains('\0');
+    let words = &command.get_ref().0;
+    let problem = |span, problem: &str| Some((span, problem.to_owned()));
+    if words.iter().all(|word| word.trim().is_empty()) {
+        return problem(command.span(), "command` must not be empty");
+    }
+    if words.iter().any(|word| has_nul(word)) {
+        return problem(command.span(), "command` must not contain a NUL");
+    }
+    if let Some(cwd) = cwd.as_ref().filter(|cwd| has_nul(cwd.get_ref())) {
+        return problem(cwd.span(), "cwd` must not contain a NUL");
+    }
+    for (name, value) in env {
+        let shown = quotable(name);
+        let is_bad = |c: char| c == '=' || c.is_whitespace() || c.is_control();
+        if name.is_empty() || name.contains(is_bad) {
+            let why = format!("env`: `{shown}` cannot be the name of a variable");
+            return Some((value.span(), why));
+        }
+        if has_nul(value.get_ref()) {
+            return Some((value.span(), format!("env.{shown}` must not contain a NUL")));
+        }
+    }
+    if let Some(ready) = ready {
+        let text = ready.get_ref();
+        if text.is_empty() {
+            let why = "ready` must not be empty: an empty text matches everything";
+            return problem(ready.span(), why);
+        }
+        if text.chars().any(char::is_control) {
+            let why = "ready` must not contain a line break or another control character: it is \
+                       searched in single lines of the output";
+            return problem(ready.span(), why);
+        }
+    }
+    if let (None, Some(backoff)) = (restart, backoff) {
+        return problem(backoff.span(), "backoff` needs `restart`");
+    }
+    None
+}
+
+fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
     let variables = fields.env.iter();
     TaskEntry {
         name: name.to_owned(),
-        command: fields.command.0.clone(),
-        cwd: folder.join(fields.cwd.as_deref().unwrap_or(Path::new(""))),
+        command: fields.command.get_ref().0.clone(),
+        cwd,
         env: variables
-            .map(|(name, value)| (name.clone(), value.clone()))
+            .map(|(name, value)| (name.clone(), value.get_ref().clone()))
             .collect(),
         restart: fields.restart.map(|limit| RestartPolicy {
             limit,
-            backoff: fields.backoff.unwrap_or(restarts::DEFAULT_BACKOFF),
+            backoff: fields
+                .backoff
+                .as_ref()
+                .map_or(restarts::DEFAULT_BACKOFF, |backoff| *backoff.get_ref()),
         }),
         after: fields
             .after
             .iter()
             .map(|name| name.get_ref().clone())
             .collect(),
-        ready: fields.ready.clone(),
+        ready: fields.ready.as_ref().map(|text| text.get_ref().clone()),
     }
 }
 
@@ -150,7 +238,9 @@ struct Circle {
 }
 
 /// Returns the tasks, each after those that it starts after.
-fn in_order(tasks: &BTreeMap<String, Spanned<Fields>>) -> Result<Vec<(&str, &Fields)>, Circle> {
+fn in_order(
+    tasks: &BTreeMap<String, Spanned<Fields>>,
+) -> Result<Vec<(&str, &Spanned<Fields>)>, Circle> {
     let mut left: Vec<(&str, &Spanned<Fields>)> = tasks
         .iter()
         .map(|(name, fields)| (name.as_str(), fields))
@@ -172,7 +262,7 @@ fn in_order(tasks: &BTreeMap<String, Spanned<Fields>>) -> Result<Vec<(&str, &Fie
         };
         let (name, fields) = left.remove(next);
         placed.insert(name);
-        order.push((name, fields.get_ref()));
+        order.push((name, fields));
     }
     Ok(order)
 }
@@ -210,19 +300,19 @@ struct TaskFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 struct Fields {
-    command: Command,
+    command: Spanned<Command>,
     #[serde(default)]
-    cwd: Option<PathBuf>,
+    cwd: Option<Spanned<String>>,
     #[serde(default)]
-    env: BTreeMap<String, String>,
+    env: BTreeMap<String, Spanned<String>>,
     #[serde(default, deserialize_with = "restart")]
     restart: Option<u32>,
     #[serde(default, deserialize_with = "backoff")]
-    backoff: Option<Duration>,
+    backoff: Option<Spanned<Duration>>,
     #[serde(default, deserialize_with = "after")]
     after: Vec<Spanned<String>>,
     #[serde(default)]
-    ready: Option<String>,
+    ready: Option<Spanned<String>>,
 }
 
 fn restart<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
@@ -234,13 +324,26 @@ fn restart<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> 
     .map(Some)
 }
 
-fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Spanned<Duration>>, D::Error> {
+    let given = Spanned::<Backoff>::deserialize(from)?;
+    Ok(Some(Spanned::new(given.span(), given.into_inner().0)))
+}
+
+struct Backoff(Duration);
+
+impl<'de> Deserialize<'de> for Backoff {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        pause(from).map(Self)
+    }
+}
+
+fn pause<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let parse = |text: &str| {
         let duration = parse_duration(text);
         let duration = duration.ok_or_else(|| format!("`{}` is not a duration", quotable(text)))?;
         restarts::check_backoff(duration)
     };
-    text(from, "a duration such as \"500ms\" or \"2s\"", parse).map(Some)
+    text(from, "a duration such as \"500ms\" or \"2s\"", parse)
 }
 
 fn after<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Spanned<String>>, D::Error> {
@@ -333,6 +436,39 @@ mod tests {
         assert_eq!(error, format!("/p/t.toml:{expected}"));
     }
 
+    fn folder(path: &str, line: u32) -> TaskFolder {
+        TaskFolder {
+            path: path.into(),
+            file: "/p/t.toml".into(),
+            line,
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_an_error_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.toml");
+        std::fs::write(&file, "").unwrap();
+        let problem = |cwd: &str| {
+            let text = format!("[tasks.a]\ncommand = 'x'\ncwd = '{cwd}'\n");
+            let tasks = parse_tasks(&file, &text).unwrap();
+            tasks[0].cwd.resolve("a").map_err(|error| error.to_string())
+        };
+        assert_eq!(problem("."), Ok(dir.path().canonicalize().unwrap()));
+        let (file, dir) = (file.display(), dir.path().display());
+        let missing = "No such file or directory (os error 2)";
+        for (cwd, why) in [
+            ("t.toml", format!("`{dir}/t.toml` is not a directory")),
+            ("nope", format!("cannot run in `{dir}/nope`: {missing}")),
+            (
+                "~/a",
+                format!("cannot run in `{dir}/~/a`: {missing}; `~` is not expanded"),
+            ),
+        ] {
+            assert_eq!(problem(cwd), Err(format!("{file}:3: `tasks.a.cwd`: {why}")));
+        }
+    }
+
     #[test]
     fn every_key_is_read() {
         let text = r#"
@@ -354,7 +490,7 @@ mod tests {
             TaskEntry {
                 name: "db".to_owned(),
                 command: vec!["docker compose up db".to_owned()],
-                cwd: "/p".into(),
+                cwd: folder("/p/", 10),
                 env: vec![("A".to_owned(), "1".to_owned())],
                 restart: None,
                 after: Vec::new(),
@@ -366,7 +502,7 @@ mod tests {
             TaskEntry {
                 name: "api".to_owned(),
                 command: vec!["npm".to_owned(), "start".to_owned()],
-                cwd: "/p/web".into(),
+                cwd: folder("/p/web", 4),
                 env: Vec::new(),
                 restart: Some(RestartPolicy {
                     limit: 3,
@@ -435,7 +571,7 @@ mod tests {
         );
         check_error(
             "[tasks.a]\ncommand = ' '\n",
-            "1: `tasks.a.command` must not be empty",
+            "2: `tasks.a.command` must not be empty",
         );
         check_error(
             "[tasks.a]\ncommand = 'x'\nrestart = 'always'\n",
@@ -443,11 +579,37 @@ mod tests {
         );
         check_error(
             "[tasks.a]\ncommand = 'x'\nbackoff = '1s'\n",
-            "1: `tasks.a.backoff` needs `restart`",
+            "3: `tasks.a.backoff` needs `restart`",
         );
         check_error(
             "[tasks.a]\ncommand = 'x'\nready = ''\n",
-            "1: `tasks.a.ready` must not be empty: an empty text matches everything",
+            "3: `tasks.a.ready` must not be empty: an empty text matches everything",
+        );
+        check_error(
+            "[tasks.a]\ncommand = 'x'\n[tasks.'a b']\ncommand = 'x'\n",
+            "3: `tasks.a b`: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
+             letter or digit",
+        );
+        for name in ["A=B", "B C", ""] {
+            check_error(
+                &format!("[tasks.a]\ncommand = 'x'\n[tasks.a.env]\nA = '1'\n'{name}' = '1'\n"),
+                &format!("5: `tasks.a.env`: `{name}` cannot be the name of a variable"),
+            );
+        }
+        for (key, line, text) in [
+            ("command", 2, "command = [\"a\", \"b\\u0000\"]"),
+            ("cwd", 3, "command = 'x'\ncwd = \"\\u0000\""),
+            ("env.A", 3, "command = 'x'\nenv.A = \"\\u0000\""),
+        ] {
+            check_error(
+                &format!("[tasks.a]\n{text}\n"),
+                &format!("{line}: `tasks.a.{key}` must not contain a NUL"),
+            );
+        }
+        check_error(
+            "[tasks.a]\ncommand = 'x'\nready = \"a\\nb\"\n",
+            "3: `tasks.a.ready` must not contain a line break or another control character: it is \
+             searched in single lines of the output",
         );
         check_error(
             "[tasks.a]\ncommand = 'x'\nafter = ['b']\n",

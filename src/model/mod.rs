@@ -19,6 +19,7 @@ mod restarts;
 mod snapshot;
 mod task;
 mod task_board;
+mod task_name;
 #[cfg(test)]
 pub(crate) mod test_notation;
 pub mod text;
@@ -38,4 +39,5 @@ pub use restarts::{RestartPolicy, TaskRestarts};
 pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
 pub use task::{CursorPosition, Exit, Life, Screen, Signal, Task};
 pub use task_board::{BoardTask, TaskBoard};
+pub use task_name::{TASK_NAME_RULE, is_task_name};
 pub use tty::{Foreground, ReadCall, TtyEvidence, TtyUse};

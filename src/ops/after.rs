@@ -1,18 +1,14 @@
 //! Waits until a task has succeeded, for tasks that start after it.
 
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::error::OpsError;
 use super::list::find_listed;
+use super::patient_wait::{PatientWait, WaitNews};
 use super::session::Session;
-use super::wait::{find_to_wait, wait};
+use super::wait::find_to_wait;
 use crate::restarts::{AfterEnd, after_end, gave_up};
-use crate::wire::{NextRestart, OutcomeName, TaskFields, WaitRequest};
-
-/// How long a restart that is due may take until its run is there. Asked again, it says so.
-pub(super) const RESTARTING: Duration = Duration::from_millis(50);
+use crate::wire::{ConditionFields, OutcomeName, TaskFields, WaitRequest, WaitResult};
 
 /// How the wait for a task's success ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,44 +17,36 @@ pub(crate) enum Success {
     Yes,
     /// It has failed or is gone: what happened, in words that follow its name.
     No(String),
-    /// The time was over before.
-    TimedOut,
+    /// The time was over before. If the task asked for input then: the question.
+    TimedOut(Option<String>),
 }
 
 /// Waits until the task's present run has ended with code 0, or has failed and no restart follows. A
-/// run that replaces it is waited for instead.
+/// run that replaces it is waited for instead. `report` is called for what happens meanwhile.
 pub(crate) async fn wait_for_success(
     session: &mut Session,
     name: &str,
     deadline: Option<Instant>,
+    report: &dyn Fn(WaitNews<'_>),
 ) -> Result<Success, OpsError> {
+    let mut patience = PatientWait::new(deadline, report);
     loop {
-        let (mut daemon, window) = find_to_wait(session, name).await?;
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let request = WaitRequest {
-            window,
-            timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            through_prompts: true,
-            tail: Some(0),
-            ..WaitRequest::default()
+        let result = match wait_for_end(session, name, &mut patience).await {
+            Ok(result) => result,
+            Err(error) if patience.goes_on_after(&error) => continue,
+            Err(error) => return Err(error),
         };
-        let result = wait(&mut daemon, request, || {}).await?;
         match result.outcome {
-            OutcomeName::Timeout => return Ok(Success::TimedOut),
+            OutcomeName::Timeout => return Ok(Success::TimedOut(patience.asks)),
             OutcomeName::Respawned => {}
             OutcomeName::Exited if result.exit_code == Some(0) => return Ok(Success::Yes),
             OutcomeName::Exited => {
                 let listed = find_listed(session, name).await?;
                 match listed.next_restart {
-                    Some(NextRestart { in_ms, .. }) => {
-                        let pause = Duration::from_millis(in_ms).max(RESTARTING);
-                        let left = deadline.map_or(pause, |deadline| {
-                            deadline.saturating_duration_since(Instant::now())
-                        });
-                        if left.is_zero() {
-                            return Ok(Success::TimedOut);
+                    Some(restart) => {
+                        if !patience.sleep_until(restart).await {
+                            return Ok(Success::TimedOut(None));
                         }
-                        sleep(pause.min(left)).await;
                     }
                     // Another run has begun meanwhile.
                     None if !listed.task.dead => {}
@@ -81,6 +69,20 @@ pub(crate) async fn wait_for_success(
             }
         }
     }
+}
+
+async fn wait_for_end(
+    session: &mut Session,
+    name: &str,
+    patience: &mut PatientWait<'_>,
+) -> Result<WaitResult, OpsError> {
+    let (mut daemon, window) = find_to_wait(session, name).await?;
+    let request = WaitRequest {
+        window,
+        conditions: vec![ConditionFields::Exit],
+        ..WaitRequest::default()
+    };
+    patience.wait(&mut daemon, request, || {}).await
 }
 
 /// Returns how a task's run ended, in words that follow its name.

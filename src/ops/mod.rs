@@ -22,9 +22,11 @@ mod kill;
 mod launch;
 mod list;
 mod logs;
+mod patient_wait;
 mod pending;
 #[cfg(feature = "panel")]
 mod preview;
+mod readiness;
 mod run;
 mod search;
 mod send;
@@ -57,9 +59,11 @@ pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
+pub(crate) use patient_wait::WaitNews;
 pub(crate) use pending::owners_with_pending_follow_ups;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
+pub(crate) use readiness::{NotReady, Readiness, wait_until_ready};
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
@@ -69,9 +73,7 @@ pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folde
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
-pub(crate) use up::{
-    NotReady, Readiness, Started, TaskPlan, plan_tasks, start_one, wait_until_ready, windows_down,
-};
+pub(crate) use up::{Started, TaskPlan, plan_tasks, start_one, windows_down};
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 
 use std::ffi::OsString;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::error::TmuxError;
-use crate::model::{Millis, PaneId, Replaces, SessionLife, TaskRestarts, WindowId};
+use crate::model::{
+    Millis, PaneId, Replaces, SessionLife, TASK_NAME_RULE, TaskRestarts, WindowId, is_task_name,
+};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
@@ -63,9 +65,7 @@ pub(crate) struct NewRun {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {
     /// The name is not valid for a task.
-    #[error(
-        "`{0}` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
-    )]
+    #[error("`{0}` is not a task name: {TASK_NAME_RULE}")]
     Name(String),
     /// tmux would change the session's name, or not find it again.
     #[error("`{0}` is not a session name: it may not be empty or contain `.` or `:`")]
@@ -167,14 +167,7 @@ impl LaunchError {
 ///
 /// When it is not; the error contains the rule.
 pub(crate) fn check_name(name: &str) -> Result<(), LaunchError> {
-    let first = name
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphanumeric());
-    let rest = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    if first && rest && name.len() <= 40 {
+    if is_task_name(name) {
         Ok(())
     } else {
         let shown = crate::model::text::one_line(name.as_bytes(), 60);

@@ -89,7 +89,7 @@ fn a_task_waits_for_the_restarts_of_the_one_before_it() {
         .fails(
             5,
             "tmux-task: run: api waits for build\n\
-             tmux-task: run: api was not started: build exited with code 4",
+             tmux-task: run: api was not started: build exited with code 4; gave up after 1 restart",
         );
     world.finish();
 }
@@ -122,5 +122,51 @@ fn a_task_waits_no_longer_than_its_time() {
     let refused = world.task(["run", "api", "--timeout", "1s", "--", "true"]);
     assert_eq!(refused.code, 2, "{refused}");
     assert_eq!(names(&world), ["build"]);
+    world.finish();
+}
+
+#[test]
+fn a_question_of_the_task_before_is_reported_and_the_wait_goes_on() {
+    let world = World::new();
+    world.run("build", "read -p 'Proceed? [y/N] ' x; test \"$x\" = y");
+    let mut waits = world.start(["run", "api", "--after", "build", "--", "exit 0"]);
+    waits.complaint();
+    assert_eq!(
+        waits.complaint(),
+        "tmux-task: run: build asks for input: Proceed? [y/N]"
+    );
+    assert_eq!(
+        waits.complaint(),
+        "hint: `tmux-task send build TEXT` answers"
+    );
+    let after = ["run", "late", "--after", "build", "--timeout", "1s"];
+    let late = world.task([&after[..], &["--", "true"]].concat());
+    assert_eq!(late.code, 4, "{late}");
+    assert!(
+        late.err.ends_with(
+            "late was not started: build has not ended after 1.0 s: it asks for input: \
+             Proceed? [y/N]\n"
+        ),
+        "{late}"
+    );
+    world.task(["send", "build", "y"]).ok();
+    assert!(waits.line().starts_with("session="));
+    assert_eq!(waits.wait(), 0);
+    world.finish();
+}
+
+#[test]
+fn a_task_before_that_does_not_exist_is_not_said_to_be_waited_for() {
+    let world = World::new();
+    world.run("build", "sleep 1000");
+    let run = [
+        "run", "api", "--after", "build", "--after", "nosuch", "--", "true",
+    ];
+    let missing = world.task(run);
+    assert_eq!(missing.code, 3, "{missing}");
+    assert!(
+        missing.err.starts_with("tmux-task: run: no task `nosuch`"),
+        "{missing}"
+    );
     world.finish();
 }

@@ -284,6 +284,122 @@ fn a_task_that_cannot_be_started_does_not_keep_others_from_it() {
 }
 
 #[test]
+fn a_question_is_reported_once_and_the_wait_goes_on() {
+    let world = World::new();
+    write(
+        &world,
+        "[tasks.db]\nready = 'accepts'\n\
+         command = '''read -p 'Proceed? [y/N] ' x; echo \"$x\"; read -p 'Sure? [y/N] ' x; \
+         echo \"$x\"; echo accepts; exec sleep 1000'''\n\
+         [tasks.api]\ncommand = 'exec sleep 1000'\nafter = 'db'\n",
+    );
+    let mut up = world.start(["up"]);
+    let hint = "hint: `tmux-task send db TEXT` answers";
+    for question in ["Proceed? [y/N]", "Sure? [y/N]"] {
+        assert_eq!(
+            up.complaint(),
+            format!("tmux-task: up: db asks for input: {question}")
+        );
+        assert_eq!(up.complaint(), hint);
+        if question.starts_with("Proceed") {
+            let timed = world.task(["up", "--json", "--timeout", "1s"]);
+            assert_eq!(timed.code, 4, "{timed}");
+            let question = "db asks for input: Proceed? [y/N]\n";
+            assert_eq!(timed.err.matches(question).count(), 1, "{timed}");
+            assert!(
+                timed.err.contains(
+                    "up: db was not ready after 1.0 s: it asks for input: Proceed? [y/N]"
+                ),
+                "{timed}"
+            );
+            let result: Value = serde_json::from_str(&timed.out).unwrap();
+            assert_eq!(
+                result["tasks"][0]["waitingFor"], "Proceed? [y/N]",
+                "{timed}"
+            );
+        }
+        world.task(["send", "db", "y"]).ok();
+    }
+    let lines = ["started (db)", "ready (db)", "started (api)"];
+    for line in lines {
+        assert_eq!(without_ids(&up.line()), [line]);
+    }
+    assert_eq!(up.wait(), 0);
+    world.finish();
+}
+
+#[test]
+fn a_daemon_that_ends_does_not_end_it() {
+    let world = World::new();
+    let (accepts, migrates) = (world.gate("accepts"), world.gate("migrates"));
+    write(
+        &world,
+        &format!(
+            "[tasks.db]\ncommand = '''{}; echo accepts; exec sleep 1000'''\nready = 'accepts'\n\
+             [tasks.migrate]\ncommand = '''{}'''\n\
+             [tasks.api]\ncommand = 'exec sleep 1000'\nafter = ['db', 'migrate']\n",
+            accepts.wait(),
+            migrates.wait()
+        ),
+    );
+    let mut up = world.start(["up"]);
+    for _ in 0..2 {
+        up.line();
+    }
+    let has_waits = || {
+        // There may be no daemon yet.
+        let status = world.task(["daemon", "status", "--json"]);
+        let status: Value = serde_json::from_str(&status.out).unwrap_or_default();
+        status["waits"] == 2
+    };
+    for stop in [true, false] {
+        world.until_true("the waits begin", has_waits);
+        if stop {
+            world.task(["daemon", "stop"]).ok();
+        } else {
+            world.kill_daemon();
+        }
+        let mut notes = [up.complaint(), up.complaint()];
+        notes.sort();
+        assert_eq!(
+            notes,
+            ["db", "migrate"].map(|name| format!(
+                "tmux-task: up: the daemon ended; the wait for {name} goes on with another one"
+            ))
+        );
+    }
+    world.until_true("the waits begin", has_waits);
+    accepts.open();
+    assert_eq!(without_ids(&up.line()), ["ready (db)"]);
+    migrates.open();
+    assert_eq!(without_ids(&up.line()), ["succeeded (migrate)"]);
+    assert_eq!(without_ids(&up.line()), ["started (api)"]);
+    assert_eq!(up.wait(), 0);
+    world.finish();
+}
+
+#[test]
+fn a_text_that_is_cleared_from_the_screen_at_once_is_found() {
+    let world = World::new();
+    // Also if the session has to be created first.
+    for (name, restart) in [("first", ""), ("next", "restart = 'on-failure'\n")] {
+        write(
+            &world,
+            &format!(
+                "[tasks.{name}]\nready = 'UP'\n{restart}\
+                 command = '''echo UP; printf '\\033[H\\033[2J\\033[3J'; exec sleep 1000'''\n"
+            ),
+        );
+        let up = world.task(["up", "--wait", "--timeout", "20s"]);
+        assert_eq!(
+            without_ids(up.ok()),
+            [format!("started ({name})"), format!("ready ({name})")]
+        );
+    }
+    world.finish();
+}
+
+#[test]
 fn the_reason_says_what_was_missing() {
     let world = World::new();
     write(
@@ -377,9 +493,14 @@ fn a_wrong_file_starts_nothing() {
     let world = World::new();
     let file = world.project().join("tmux-task.toml");
     let file = file.display();
-    world
-        .task(["up"])
-        .fails(1, &format!("tmux-task: up: {file}: no such file"));
+    world.task(["up"]).fails(
+        1,
+        &format!(
+            "tmux-task: up: {file}: no such file\n\
+             hint: it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; \
+             without FILE it is looked for in the enclosing git work tree, else in this directory"
+        ),
+    );
     for (text, line, why) in [
         (
             "[tasks.a]\ncommand = 'x'\nafer = []\n",
@@ -404,10 +525,23 @@ fn a_wrong_file_starts_nothing() {
                 .fails(1, &format!("tmux-task: {command}: {file}:{line}: {why}"));
         }
     }
-    write(
-        &world,
-        "[tasks.a]\ncommand = 'true'\n[tasks.'b c']\ncommand = 'true'\n",
-    );
-    assert_eq!(world.task(["up"]).code, 2);
+    for (text, line, key) in [
+        (
+            "[tasks.a]\ncommand = 'true'\n[tasks.'b c']\ncommand = 'true'\n",
+            3,
+            "tasks.b c",
+        ),
+        (
+            "[tasks.a]\ncommand = 'true'\ncwd = 'nope'\n",
+            3,
+            "tasks.a.cwd",
+        ),
+    ] {
+        write(&world, text);
+        let wrong = world.task(["up"]);
+        assert_eq!(wrong.code, 1, "{wrong}");
+        let place = format!("tmux-task: up: {file}:{line}: `{key}`: ");
+        assert!(wrong.err.starts_with(&place), "{wrong}");
+    }
     assert_eq!(world.task(["ls"]).code, 3);
 }

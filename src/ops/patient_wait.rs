@@ -1,0 +1,146 @@
+//! Waits that go on while the task asks for input, and when the daemon ends.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::error::OpsError;
+use super::wait::wait;
+use crate::client::{Client, ClientError};
+use crate::wire::{ConditionFields, NextRestart, OutcomeName, WaitRequest, WaitResult};
+
+/// How long a restart that is due may take until its run is there. Asked again, it says so.
+const RESTARTING: Duration = Duration::from_millis(50);
+
+/// How many daemons may end during a wait before it fails.
+const DAEMONS: usize = 3;
+
+/// What is reported while a task is waited for.
+#[derive(Debug)]
+pub(crate) enum WaitNews<'a> {
+    /// It asks for input. Each question is reported once.
+    Asks(&'a WaitResult),
+    /// The daemon has ended. The wait goes on with the next one.
+    DaemonEnded,
+}
+
+/// A wait that goes on while the task asks for input, and when the daemon ends.
+pub(super) struct PatientWait<'a> {
+    deadline: Option<Instant>,
+    report: &'a dyn Fn(WaitNews<'_>),
+    /// The last question that was reported.
+    reported: Option<String>,
+    /// The question that the task waits at.
+    pub(super) asks: Option<String>,
+    daemons_lost: usize,
+}
+
+impl<'a> PatientWait<'a> {
+    pub(super) fn new(deadline: Option<Instant>, report: &'a dyn Fn(WaitNews<'_>)) -> Self {
+        Self {
+            deadline,
+            report,
+            reported: None,
+            asks: None,
+            daemons_lost: 0,
+        }
+    }
+
+    /// Waits for the conditions of the request. `begun` is called when the wait has begun, if the request
+    /// asks for that.
+    ///
+    /// A wait for a text also ends with [`OutcomeName::Input`] when the task asks for input, and
+    /// with [`OutcomeName::Changed`] when it may have got its answer: what was written until the next
+    /// wait begins has to be read.
+    pub(super) async fn wait(
+        &mut self,
+        daemon: &mut Client,
+        request: WaitRequest,
+        begun: impl FnOnce(),
+    ) -> Result<WaitResult, OpsError> {
+        let is_text = |condition: &ConditionFields| matches!(condition, ConditionFields::Text(_));
+        let is_for_text = request.conditions.iter().any(is_text);
+        let mut begun = Some(begun);
+        loop {
+            // An answer makes the terminal show something.
+            let news = match self.asks {
+                Some(_) => ConditionFields::Change,
+                None => ConditionFields::Input,
+            };
+            let mut conditions = request.conditions.clone();
+            conditions.push(news);
+            let asked = WaitRequest {
+                conditions,
+                timeout_ms: self
+                    .left()
+                    .map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+                through_prompts: true,
+                tail: Some(0),
+                says_when_it_begins: request.says_when_it_begins && begun.is_some(),
+                ..request.clone()
+            };
+            let begin = begun.take();
+            let begin = || {
+                if let Some(begun) = begin {
+                    begun();
+                }
+            };
+            let result = wait(daemon, asked, begin).await?;
+            match result.outcome {
+                OutcomeName::Input => {
+                    if self.reported != result.line {
+                        (self.report)(WaitNews::Asks(&result));
+                    }
+                    self.reported.clone_from(&result.line);
+                    self.asks = Some(result.line.clone().unwrap_or_default());
+                }
+                OutcomeName::Changed => self.asks = None,
+                OutcomeName::Timeout => return Ok(result),
+                OutcomeName::Matched
+                | OutcomeName::Exited
+                | OutcomeName::Bell
+                | OutcomeName::Idle
+                | OutcomeName::Signalled
+                | OutcomeName::Died
+                | OutcomeName::Respawned
+                | OutcomeName::Disappeared
+                | OutcomeName::Stopped
+                | OutcomeName::AnchorLost => {
+                    self.asks = None;
+                    return Ok(result);
+                }
+            }
+            if is_for_text {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Whether the wait goes on after this error: the daemon has ended, and there will be another one.
+    pub(super) fn goes_on_after(&mut self, error: &OpsError) -> bool {
+        let has_ended = matches!(error, OpsError::Client(ClientError::Left));
+        if !has_ended || self.daemons_lost >= DAEMONS {
+            return false;
+        }
+        self.daemons_lost += 1;
+        self.asks = None;
+        (self.report)(WaitNews::DaemonEnded);
+        true
+    }
+
+    /// Waits until a restart is due. Returns whether there was time for it.
+    pub(super) async fn sleep_until(&self, restart: NextRestart) -> bool {
+        let pause = Duration::from_millis(restart.in_ms).max(RESTARTING);
+        let left = self.left().unwrap_or(pause);
+        if left.is_zero() {
+            return false;
+        }
+        sleep(pause.min(left)).await;
+        true
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+}
