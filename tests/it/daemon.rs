@@ -210,8 +210,7 @@ fn stop_stops_the_daemon_and_not_the_tasks() {
     );
     world.task(["daemon", "stop"]).fails(
         3,
-        "tmux-task: daemon stop: no daemon runs for session `work`\n\
-         hint: start one with `tmux-task daemon --detach`",
+        "tmux-task: daemon stop: no daemon runs for session `work`",
     );
 }
 
