@@ -38,6 +38,19 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "menu",
     ),
     ("printed", "bash", "echo 'Enter your name'; read x", "text"),
+    // The shell's commands come from a pipe or a file.
+    (
+        "piped",
+        "bash",
+        "echo \"read -p 'Go on? [y/N] ' x < /dev/tty\" | bash",
+        "confirm",
+    ),
+    (
+        "fed",
+        "sh",
+        "echo 'printf \"Install? [y/N] \"; read x < /dev/tty' > inst; sh < inst",
+        "confirm",
+    ),
     // Without a word.
     ("cat", "cat", "cat", "text"),
     // Only after it has been seen at something else, and still without a word.
