@@ -22,9 +22,10 @@ const SHELLS: &[&str] = &[
 const SHELL_HOSTS: &[&str] = &["busybox"];
 
 const INTERPRETERS: &[&str] = &[
-    "R", "bc", "bpython", "bun", "dc", "deno", "erl", "ghci", "guile", "iex", "ipython", "irb",
-    "jshell", "julia", "lua", "luajit", "node", "ocaml", "octave", "php", "pry", "python",
-    "racket", "ruby", "sbcl", "scala", "utop",
+    "R", "bc", "bpython", "bun", "csi", "dc", "deno", "ecl", "erl", "expect", "gforth", "ghci",
+    "gosh", "gsi", "guile", "iex", "ipython", "irb", "janet", "jshell", "julia", "lua", "luajit",
+    "node", "ocaml", "octave", "php", "pry", "pypy", "python", "racket", "ruby", "sbcl", "scala",
+    "scheme", "tclsh", "utop", "wish",
 ];
 
 const CLIENTS: &[&str] = &[

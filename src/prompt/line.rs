@@ -44,6 +44,7 @@ patterns! {
     KEY = concat!(
         r"\b(?:press|hit|strike|tap|push)\b(?:\s+(?:the|a|an|any))*\s*[\[<(\x22'`]*",
         r"(?:enter|return|any key|key|space(?: ?bar)?|any other key)\b[^.:;]{0,8}",
+        r"|\btype\s+<(?:ret|return|enter|cr)>",
     );
     /// A key that decides something: `Press y to accept the licence`, `any other key to go on`. A
     /// program at work also names the keys that end it or skip a step.
@@ -169,6 +170,15 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     None
 }
 
+/// Returns what a line asks for whose answer is begun, by the program or by typing:
+/// `Branch: main`.
+pub(super) fn asks_before_answer(text: &str) -> Option<Ask> {
+    let ends = text.char_indices().filter(|(_, c)| c.is_whitespace());
+    ends.map(|(end, _)| &text[..end])
+        .filter(|before| before.ends_with([':', '?', ']', ')', '：', '？']))
+        .find_map(asks)
+}
+
 /// Whether a line asks for input on the next line: `paste the token below`.
 pub(super) fn is_request(text: &str) -> bool {
     const DISTANCE: usize = 100;
@@ -238,6 +248,12 @@ fn is_invitation(text: &str) -> bool {
 /// Whether a line names a key that decides something.
 pub(super) fn is_decision(text: &str) -> bool {
     DECISION.is_match(&plain(text))
+}
+
+/// Whether a line begins by asking to choose: `Select a type, press q to quit`.
+pub(super) fn asks_to_choose(text: &str) -> bool {
+    let (verb, rest) = split_word(after_please(from_first_word(text)));
+    is_one_of(verb, &["select", "choose", "pick"]) && rest.starts_with(' ')
 }
 
 fn is_key(text: &str) -> bool {
@@ -429,6 +445,10 @@ mod tests {
             ("Press Enter to continue", Key),
             ("Press any key to continue . . .", Key),
             ("Hit RETURN:", Key),
+            (
+                "--Type <RET> for more, q to quit, c to continue without paging--",
+                Key,
+            ),
             ("Press y to accept the licence", Key),
             ("Press q to quit, any other key to go on", Key),
             ("[sudo] password for me:", Password),
@@ -447,6 +467,22 @@ mod tests {
             ("entry point: (index.js)", Text),
         ] {
             check(text, Some(kind));
+        }
+    }
+
+    #[test]
+    fn a_question_is_known_before_its_answer() {
+        use PromptKind::{Confirm, Text};
+        for (text, kind) in [
+            ("Branch to deploy: main", Some(Text)),
+            ("IPv4 address: 10.0.0.1", Some(Text)),
+            ("Enable compression? [y/n]: n", Some(Confirm)),
+            ("2026-01-01 10:00:00 user: alice", None),
+            ("remote: done", None),
+            ("main", None),
+        ] {
+            let kind_found = asks_before_answer(text).map(|ask| ask.kind);
+            assert_eq!(kind_found, kind, "{text:?}");
         }
     }
 

@@ -268,6 +268,12 @@ impl Evaluation<'_> {
     /// A program polls for keys. Editors and pagers are recognised by name, whatever they show.
     fn by_name(&self, terminal: &TtyEvidence) -> Judgement {
         let by_text = self.by_text(Some(false), terminal.may_relay);
+        if by_text.found.is_none()
+            && !by_text.is_settled
+            && let Some(judgement) = self.in_line_editor(terminal)
+        {
+            return judgement;
+        }
         let kind = kind_of_program(&terminal.programs)
             .filter(|_| self.screen.alternate == Some(true) && !terminal.may_relay);
         match kind {
@@ -281,6 +287,26 @@ impl Evaluation<'_> {
             }
             Some(_) | None => by_text,
         }
+    }
+
+    /// A script of a shell takes keys only in the shell's line editor, as in `read -e -i main`, where
+    /// the cursor may be behind an answer.
+    fn in_line_editor(&self, terminal: &TtyEvidence) -> Option<Judgement> {
+        let CursorContext::Behind(row) = self.context else {
+            return None;
+        };
+        if terminal.may_relay || !shell_prompts::are_shells(&terminal.programs) {
+            return None;
+        }
+        let line = self.screen.rows[row].as_str();
+        let ask = line::asks_before_answer(line)
+            .filter(|ask| !ask.secret && !shell_prompts::is_idle_prompt(line))?;
+        let kind = self.kind_in_context(row, ask.kind);
+        let judgement = self.waits(Some(row), kind, false, "an answer is being typed");
+        Some(judgement.with_match(|found| {
+            found.is_question = false;
+            found.still_for = KEYS_STILL;
+        }))
     }
 
     /// By the text, where the terminal does not decide. `canonical` is whether the terminal is in

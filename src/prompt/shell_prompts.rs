@@ -52,6 +52,14 @@ pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
         })
 }
 
+/// Whether all of these programs are shells.
+pub(super) fn are_shells(programs: &[String]) -> bool {
+    !programs.is_empty()
+        && programs
+            .iter()
+            .all(|program| command_reader(program) == Some(CommandReader::Shell))
+}
+
 /// Whether the last rows name the keys that a program accepts while it works.
 pub(super) fn has_hints(screen: &Screen) -> bool {
     static HINT: LazyLock<Regex> = LazyLock::new(|| {
@@ -65,7 +73,9 @@ pub(super) fn has_hints(screen: &Screen) -> bool {
     });
     let rows = screen.rows.iter().rev().filter(|row| !is_blank(row));
     let mut rows = rows.take(HINT_ROWS);
-    rows.any(|row| HINT.is_match(&plain(row)) && !line::is_decision(row))
+    rows.any(|row| {
+        HINT.is_match(&plain(row)) && !line::is_decision(row) && !line::asks_to_choose(row)
+    })
 }
 
 #[cfg(test)]
@@ -134,6 +144,7 @@ mod tests {
             "Press any key to continue",
             "Press q to quit, any other key to go on",
             "Press 'y' to accept the licence",
+            "Select a type to create a new label, press 'L' to load script file, 'Q' quits.",
             "Go on? [y/N]",
         ] {
             assert!(!hints(row), "{row}");

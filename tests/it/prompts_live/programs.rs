@@ -51,6 +51,12 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "echo 'printf \"Install? [y/N] \"; read x < /dev/tty' > inst; sh < inst",
         "confirm",
     ),
+    (
+        "edited",
+        "bash",
+        "read -e -i main -p 'Branch to deploy: ' x",
+        "text",
+    ),
     // Without a word.
     ("cat", "cat", "cat", "text"),
     // Only after it has been seen at something else, and still without a word.
@@ -102,6 +108,7 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
     ("fzf", "fzf", "seq 100 | fzf", "menu"),
     ("npm", "npm", "mkdir n && cd n && npm init", "text"),
     ("gdb", "gdb", "gdb -q", "debugger"),
+    ("gdb-page", "gdb", "gdb -q -ex 'help all'", "key"),
     (
         "aptlike",
         "bash",
@@ -187,6 +194,7 @@ const WORKING: &[(&str, &str, &str)] = &[
     ("shell", "bash", "echo 'Continue? [y/N]'; exec bash --norc"),
     ("plain-sh", "sh", "exec sh"),
     ("repl", "python3", "exec python3 -q"),
+    ("tcl", "tclsh", "exec tclsh"),
     (
         "answered",
         "bash",
