@@ -341,7 +341,7 @@ pub(crate) struct FollowRun {
     #[arg(long, requires = "wait")]
     pub(crate) through_prompts: bool,
     /// With --wait: how many of the last lines of a failed run to print on stderr
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "wait")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, requires = "wait")]
     pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
     #[arg(long, value_name = "PATTERN", group = "waits")]
@@ -467,7 +467,7 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<After>,
     /// Only the last N records of those that the other options select; with --follow, new ones follow
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "consumer")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_records, conflicts_with = "consumer")]
     pub(crate) lines: Option<usize>,
     /// Only records that are not older than this, like 90s, 10m or 2h; with --follow, new ones follow
     #[arg(long, value_name = "D", value_parser = parse_duration, conflicts_with = "consumer")]
@@ -635,7 +635,7 @@ pub(crate) struct Logs {
     #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
     pub(crate) names: Vec<String>,
     /// Only the last N lines
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_lines)]
     pub(crate) lines: Option<usize>,
     /// Follow new output until the run ends
     #[arg(short, long, conflicts_with_all = ["json", "run"])]
@@ -644,7 +644,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
     pub(crate) since: Option<String>,
     /// The stored output of an earlier run
-    #[arg(long, value_name = "N", conflicts_with = "raw")]
+    #[arg(long, value_name = "N", value_parser = parse_run, conflicts_with = "raw")]
     pub(crate) run: Option<u32>,
     /// List the ended runs whose output is stored, the last one last; -n N the last N of each task
     #[arg(long, conflicts_with_all = ["follow", "since", "run", "raw"])]
@@ -843,6 +843,21 @@ fn parse_key(text: &str) -> Result<String, String> {
     } else {
         Err("tmux has no such key; keys are called Enter, Escape, Up, C-c, M-x, F1".to_owned())
     }
+}
+
+fn parse_lines(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number of lines, like 20"))
+}
+
+fn parse_records(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number of records, like 20"))
+}
+
+fn parse_run(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not the number of a run, like 3"))
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
 
 use super::args::Cli;
 use super::failure::{Failure, Kind};
@@ -13,6 +13,9 @@ const TAKE_TEXT: [&str; 2] = ["send", "search"];
 
 /// Returns the failure for an error in these arguments, the program's name first.
 pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
+    if let Some((error, args)) = of_negative_value(error, args) {
+        return failure(&error, &args);
+    }
     let path = command_of(args);
     let help = format!("see `{} --help`", path.join(" "));
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -45,6 +48,36 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     }
     let hint = without_separator(error, &path).or(tip).or(usage);
     Failure::new(Kind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
+}
+
+/// Returns the error about a negative number after an option, which clap takes for an unknown option:
+/// that of the same arguments with the number joined to the option.
+fn of_negative_value(
+    error: &clap::Error,
+    args: &[OsString],
+) -> Option<(clap::Error, Vec<OsString>)> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_number = unknown
+        .strip_prefix('-')?
+        .starts_with(|c: char| c.is_ascii_digit());
+    if error.kind() != ErrorKind::UnknownArgument || !is_number {
+        return None;
+    }
+    let is_it = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with(unknown));
+    let at = args.iter().position(is_it)?;
+    let option = at.checked_sub(1).and_then(|before| args[before].to_str())?;
+    if !option.starts_with('-') || option.contains('=') {
+        return None;
+    }
+    let joined = format!("{option}={}", args[at].to_str()?);
+    let mut args = args.to_vec();
+    args.splice(at - 1..=at, [OsString::from(joined)]);
+    match Cli::try_parse_from(&args) {
+        Err(error) if error.kind() == ErrorKind::ValueValidation => Some((error, args)),
+        Err(_) | Ok(_) => None,
+    }
 }
 
 fn takes_text(path: &[String]) -> bool {
@@ -133,12 +166,38 @@ mod tests {
             ),
             (
                 "run x --restart on-failure --backoff -1s",
-                "unexpected argument '-1' found",
+                "invalid value '-1s' for '--backoff <D>': `-1s` is not a duration like 500ms, 2s, \
+                 1.5m or 1h",
                 "see `tmux-task run --help`",
             ),
             (
                 "logs x -n -1",
-                "unexpected argument '-1' found",
+                "invalid value '-1' for '--lines <N>': `-1` is not a number of lines, like 20",
+                "see `tmux-task logs --help`",
+            ),
+            (
+                "logs x -n few",
+                "invalid value 'few' for '--lines <N>': `few` is not a number of lines, like 20",
+                "see `tmux-task logs --help`",
+            ),
+            (
+                "logs x --run -2",
+                "invalid value '-2' for '--run <N>': `-2` is not the number of a run, like 3",
+                "see `tmux-task logs --help`",
+            ),
+            (
+                "feed -n -5",
+                "invalid value '-5' for '--lines <N>': `-5` is not a number of records, like 20",
+                "see `tmux-task feed --help`",
+            ),
+            (
+                "run x --wait --tail -3 -- make",
+                "invalid value '-3' for '--tail <N>': `-3` is not a number of lines, like 20",
+                "see `tmux-task run --help`",
+            ),
+            (
+                "logs x -5",
+                "unexpected argument '-5' found",
                 "see `tmux-task logs --help`",
             ),
             (
