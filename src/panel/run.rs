@@ -88,6 +88,7 @@ pub(crate) async fn run<T>(
         }
         let (draws_at, previews_at) = (panel.draws_at(), panel.previews_at);
         let (is_changed, has_preview) = (panel.is_changed, panel.preview.is_some());
+        let message_until = panel.state.message_until();
         // Nothing is lost when one of these is dropped: all but the timers are kept.
         tokio::select! {
             ended = &mut stop => return Ok(Some(ended)),
@@ -103,6 +104,10 @@ pub(crate) async fn run<T>(
             _ = seconds.tick() => panel.on_second(),
             () = sleep_until(draws_at), if is_changed => {}
             () = sleep_until(previews_at), if has_preview => panel.begin_preview(),
+            () = at(message_until) => {
+                let effects = panel.state.on_message_over();
+                panel.begin(effects);
+            }
         }
         if panel.has_quit {
             return Ok(None);
@@ -160,7 +165,9 @@ impl Panel {
             self.state.now = clock::now().wall;
             self.screen.draw(&self.state)?;
             self.is_changed = false;
-            self.drawn_at = Some(Instant::now());
+            let now = Instant::now();
+            self.state.on_drawn(now.into_std());
+            self.drawn_at = Some(now);
         }
         Ok(())
     }
@@ -328,6 +335,14 @@ impl Panel {
                 .say(Err(format!("could not start tmux: {error}")));
         }
         Ok(())
+    }
+}
+
+/// Resolves at this instant; never without one.
+async fn at(instant: Option<std::time::Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant.into()).await,
+        None => pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The panel's state: keys, tasks and results go in, effects come out.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -29,6 +30,12 @@ const FOOTER_ROWS: usize = 3;
 /// The session of a panel that shows one.
 pub(super) const ONLY: SessionKey = SessionKey(0);
 
+/// How long the result of an action is shown, unless a key is pressed.
+const RESULT_FOR: Duration = Duration::from_secs(5);
+
+/// The same for an error: it says what to do.
+const ERROR_FOR: Duration = Duration::from_secs(15);
+
 /// Which sessions the panel shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -43,6 +50,8 @@ pub(crate) enum Scope {
 pub(super) struct Message {
     pub(super) text: String,
     pub(super) is_error: bool,
+    /// When it goes; `None` until it has been drawn.
+    until: Option<Instant>,
 }
 
 /// What a task's processes use.
@@ -308,7 +317,34 @@ impl State {
     pub(super) fn say(&mut self, result: Result<String, String>) {
         let is_error = result.is_err();
         let (Ok(text) | Err(text)) = result;
-        self.message = Some(Message { text, is_error });
+        self.message = Some(Message {
+            text,
+            is_error,
+            until: None,
+        });
+    }
+
+    /// A frame was drawn: the time of a message counts from its first one.
+    pub(super) fn on_drawn(&mut self, now: Instant) {
+        if let Some(message) = &mut self.message {
+            let shown_for = if message.is_error {
+                ERROR_FOR
+            } else {
+                RESULT_FOR
+            };
+            message.until.get_or_insert(now + shown_for);
+        }
+    }
+
+    /// When the message goes by itself.
+    pub(super) fn message_until(&self) -> Option<Instant> {
+        self.message.as_ref()?.until
+    }
+
+    /// The time of the message is over.
+    pub(super) fn on_message_over(&mut self) -> Vec<Effect> {
+        self.message = None;
+        self.settled()
     }
 
     // What the user does.

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::*;
@@ -408,6 +410,32 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     let mut low = State::new("work".to_owned(), (80, 10), NOW);
     assert_eq!(low.on_tasks(ONLY, true, true, tasks, &[]), []);
     assert_eq!(low.on_size((80, 24)), [preview(1)]);
+}
+
+#[test]
+fn a_message_goes_by_itself_and_an_error_later() {
+    let mut state = state_with((80, 24), mixed());
+    let now = Instant::now();
+    let mut shown_for = |said| {
+        state.on_report(Report::Said(said));
+        assert_eq!(state.message_until(), None);
+        state.on_drawn(now);
+        // Further frames do not prolong it.
+        state.on_drawn(now + Duration::from_secs(1));
+        let until = state.message_until().unwrap();
+        state.on_message_over();
+        assert_eq!(state.message, None);
+        assert_eq!(state.message_until(), None);
+        until - now
+    };
+    let result = shown_for(Ok("killed api".to_owned()));
+    let error = shown_for(Err("no task".to_owned()));
+    assert!(result < error);
+    // A later message has a time of its own.
+    state.on_report(Report::Said(Ok("killed api".to_owned())));
+    state.on_drawn(now);
+    state.on_report(Report::Said(Ok("killed web".to_owned())));
+    assert_eq!(state.message_until(), None);
 }
 
 #[test]
