@@ -249,6 +249,8 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         (false, _, _) => "-".to_owned(),
     };
     let restart = listed.next_restart.map(ops::restart_words);
+    let prevented = listed.cannot_restart.as_deref();
+    let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());
     let last = last.or_else(|| {
         task.output_preview

@@ -25,6 +25,8 @@ pub struct BoardTask {
     pub stalled_ms: Option<u64>,
     /// How long its run usually takes, in milliseconds, if it lives and that is known.
     pub usual_ms: Option<Millis>,
+    /// Why it is not run again, although it has failed and is to be restarted then.
+    pub cannot_restart: Option<String>,
 }
 
 impl BoardTask {
@@ -35,5 +37,6 @@ impl BoardTask {
             && self.waiting_for == other.waiting_for
             && self.stalled_ms.is_some() == other.stalled_ms.is_some()
             && self.usual_ms == other.usual_ms
+            && self.cannot_restart == other.cannot_restart
     }
 }

@@ -36,6 +36,9 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
     if let Some(restart) = explanation.next_restart {
         lines.push(line("restart", restart_words(restart)));
     }
+    if let Some(why) = &explanation.cannot_restart {
+        lines.push(line("restart", cannot_restart_words(why)));
+    }
     if let (Some(prompt), Some(kind)) = (&explanation.prompt, explanation.prompt_kind) {
         let secret = if explanation.secret == Some(true) {
             ", secret"
@@ -84,6 +87,11 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         }
     }
     lines
+}
+
+/// Says why a task that has failed is not run again.
+pub(crate) fn cannot_restart_words(why: &str) -> String {
+    format!("cannot be restarted: {why}")
 }
 
 /// Returns the restart that a task waits for, as a person reads it: `restarts in 4 s, 2 of 5`.

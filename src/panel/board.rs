@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::model::{Millis, age};
+use crate::ops;
 use crate::wire::{LsTask, TaskStateName};
 
 /// What a task is to the user, the most urgent first.
@@ -355,7 +356,7 @@ pub(super) fn progress_of(listed: &LsTask, now: Millis) -> Option<u64> {
     u64::try_from(passed.saturating_mul(100) / usual).ok()
 }
 
-/// Returns what a task asks, how it ended, or the last line of its output.
+/// Returns what a task asks, how it ended and why it cannot be run again, or the last line of its output.
 pub(super) fn last_line(listed: &LsTask) -> String {
     let task = &listed.task;
     if let Some(prompt) = &listed.waiting_for {
@@ -370,7 +371,9 @@ pub(super) fn last_line(listed: &LsTask) -> String {
         (None, Some(code)) => format!("exit {code}"),
         (None, None) => "exit code unknown".to_owned(),
     };
-    if last.is_empty() {
+    if let Some(why) = &listed.cannot_restart {
+        format!("{end}: {}", ops::cannot_restart_words(why))
+    } else if last.is_empty() {
         end
     } else {
         format!("{end}: {last}")
@@ -380,6 +383,22 @@ pub(super) fn last_line(listed: &LsTask) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::TaskFields;
+
+    #[test]
+    fn the_last_line_of_a_failed_task_says_why_it_is_not_run_again() {
+        let task = TaskFields {
+            dead: true,
+            exit_code: Some(7),
+            output_preview: "starting".to_owned(),
+            ..TaskFields::default()
+        };
+        let mut listed = LsTask::new(task, None, None);
+        assert_eq!(last_line(&listed), "exit 7: starting");
+        listed.cannot_restart = Some("its directory is gone".to_owned());
+        let expected = "exit 7: cannot be restarted: its directory is gone";
+        assert_eq!(last_line(&listed), expected);
+    }
 
     #[test]
     fn a_session_is_called_by_its_folder_unless_another_one_is_too() {

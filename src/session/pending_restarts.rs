@@ -25,21 +25,21 @@ struct Pending {
     state: State,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// It is due then.
     DueAt(Instant),
     /// The command is queued or runs, or its result has not been looked at.
     Starting,
-    /// It cannot be run again.
-    Impossible,
+    /// It cannot be run again, for this reason.
+    Impossible(String),
 }
 
 impl Pending {
     fn due_at(&self) -> Option<Instant> {
         match self.state {
             State::DueAt(at) => Some(at),
-            State::Starting | State::Impossible => None,
+            State::Starting | State::Impossible(_) => None,
         }
     }
 
@@ -75,10 +75,10 @@ impl PendingRestarts {
     /// Returns the restart of a task that waits for one.
     pub(super) fn next(&self, window: WindowId, now: Now) -> Option<NextRestart> {
         let pending = self.pending.get(&window)?;
-        let still = match pending.state {
+        let still = match &pending.state {
             State::DueAt(at) => at.saturating_duration_since(now.mono),
             State::Starting => Duration::ZERO,
-            State::Impossible => return None,
+            State::Impossible(_) => return None,
         };
         let Restart { number, limit, .. } = pending.restart;
         Some(NextRestart {
@@ -86,6 +86,14 @@ impl PendingRestarts {
             number,
             limit,
         })
+    }
+
+    /// Returns why a task whose run has failed cannot be run again.
+    pub(super) fn why_impossible(&self, window: WindowId) -> Option<String> {
+        match &self.pending.get(&window)?.state {
+            State::Impossible(why) => Some(why.clone()),
+            State::DueAt(_) | State::Starting => None,
+        }
     }
 
     /// Takes the windows whose restarts are due, with their numbers.
@@ -113,10 +121,10 @@ impl PendingRestarts {
         }
     }
 
-    /// Notes that a task cannot be run again.
-    pub(super) fn give_up(&mut self, window: WindowId) {
+    /// Notes that a task cannot be run again, and why.
+    pub(super) fn give_up(&mut self, window: WindowId, why: String) {
         if let Some(pending) = self.pending.get_mut(&window) {
-            pending.state = State::Impossible;
+            pending.state = State::Impossible(why);
         }
     }
 

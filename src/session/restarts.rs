@@ -70,10 +70,11 @@ impl Session {
                 self.order_then(LookOrder::of([window]), AfterLook::Superseded(window));
             }
             Ok(Outcome::Restarted(RestartEnd::Impossible(why))) => {
-                self.restarts.give_up(window);
                 let name = &task.name;
                 let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
                 self.notice(Level::Warning, text, now);
+                self.restarts.give_up(window, why);
+                self.publish_tasks(now);
                 if let Some(end) = self.announced.take(window) {
                     self.owe_end(end, now);
                 }

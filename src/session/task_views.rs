@@ -21,6 +21,7 @@ impl Session {
                 waiting_for: prompt.map(|prompt| prompt.text.clone()),
                 stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
                 usual_ms: self.usual.of(task),
+                cannot_restart: self.restarts.why_impossible(*window),
             };
             (*window, task)
         };
@@ -47,6 +48,7 @@ impl Session {
         let task_now = window.and_then(|window| self.engine.before()?.tasks.get(&window));
         LsTask {
             next_restart,
+            cannot_restart: window.and_then(|window| self.restarts.why_impossible(window)),
             usual_ms: task_now.and_then(|task| self.usual.of(task)),
             ..LsTask::new(task, waiting_for, stalled_ms)
         }
@@ -97,6 +99,7 @@ impl Session {
             explanation.quiet_ms = u64::try_from(quiet.as_millis()).ok();
         }
         explanation.next_restart = self.restarts.next(task.window, now);
+        explanation.cannot_restart = self.restarts.why_impossible(task.window);
         if engine.prompt_of(task.window).is_some() {
             explanation.state = ExplainedState::Waiting;
         } else if engine.stalled_for(task.window, now).is_some() {

@@ -64,7 +64,11 @@ impl TaskChanges {
 
 fn listed(task: &BoardTask) -> LsTask {
     let fields = TaskFields::from(&*task.task);
-    LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms).with_usual(task.usual_ms)
+    LsTask {
+        usual_ms: task.usual_ms,
+        cannot_restart: task.cannot_restart.clone(),
+        ..LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms)
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +84,7 @@ mod tests {
                 waiting_for: None,
                 stalled_ms: None,
                 usual_ms: None,
+                cannot_restart: None,
             };
             (task.window, board_task)
         });

@@ -48,6 +48,10 @@ pub struct Explanation {
     /// The restart that it waits for. Absent: it waits for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_restart: Option<NextRestart>,
+    /// Why it is not run again, although it has failed and `--restart` was given. Absent: there is no
+    /// such reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cannot_restart: Option<String>,
 }
 
 /// The state of a task.
@@ -136,6 +140,7 @@ impl Explanation {
             alternate_on: task.screen.alternate,
             terminal: terminal.map(TerminalFields::from),
             next_restart: None,
+            cannot_restart: None,
         }
     }
 }

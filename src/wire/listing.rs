@@ -30,6 +30,10 @@ pub struct LsTask {
     /// The restart that it waits for. Absent: it waits for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_restart: Option<NextRestart>,
+    /// Why it is not run again, although it has failed and `--restart` was given. Absent: there is no
+    /// such reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cannot_restart: Option<String>,
 }
 
 /// A restart of a task that has failed.
@@ -62,6 +66,7 @@ impl LsTask {
             waiting_for,
             stalled_ms,
             next_restart: None,
+            cannot_restart: None,
             usual_ms: None,
         }
     }

@@ -387,7 +387,16 @@ fn a_restart_that_is_impossible_wakes_the_agent() {
         "{}",
         show(&records)
     );
-    assert_eq!(listed(&world)["nextRestart"], Value::Null);
+    let listed = listed(&world);
+    assert_eq!(listed["nextRestart"], Value::Null);
+    let gone = folder.display();
+    let why = format!("`{gone}` is not a directory any more");
+    assert_eq!(listed["cannotRestart"], why);
+    let says = format!("cannot be restarted: {why}");
+    for command in [["ls", "--wide"].as_slice(), &["explain", "api"]] {
+        let output = world.task(command);
+        assert!(output.ok().contains(&says), "{output:?}");
+    }
 }
 
 /// A task fails and is to be restarted later. Its daemon is killed, `meanwhile` happens, and the next

@@ -46,6 +46,7 @@ fn explained(window: &str, secret: bool) -> Report {
         alternate_on: None,
         terminal: None,
         next_restart: None,
+        cannot_restart: None,
     };
     Report::Explained {
         task: task(window),
