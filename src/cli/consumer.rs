@@ -3,11 +3,28 @@
 use super::args::{Consumer, ConsumerCommand, Json};
 use super::context::Context;
 use super::failure::{Failure, OrFail};
+use super::table::{self, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
 use crate::model::Millis;
 use crate::ops;
 use crate::wire::{ConsumerList, ConsumerStatus};
+
+const COLUMNS: [&str; 7] = [
+    "NAME",
+    "CURSOR",
+    "LAG",
+    "HOLDS",
+    "AGE",
+    "LAST USED",
+    "READER",
+];
+
+/// On a narrow terminal, who is behind and who reads is shown longest.
+const NARROW: Narrowing<'_> = Narrowing {
+    cuts: &[(0, NARROW_NAME)],
+    dispensable: &[4, 1, 3, 5],
+};
 
 pub(super) async fn run(context: &Context, args: Consumer) -> Result<(), Failure> {
     match args.command {
@@ -22,7 +39,7 @@ async fn list(context: &Context, args: Json) -> Result<(), Failure> {
     if args.json {
         return output::json(&list);
     }
-    let table = table(&list, clock::now().wall);
+    let table = table_of(&list, clock::now().wall, output::terminal_columns());
     output::lines(table.iter().map(String::as_str))
 }
 
@@ -36,17 +53,8 @@ async fn remove(context: &Context, names: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(list: &ConsumerList, now: Millis) -> Vec<String> {
-    let header = [
-        "NAME",
-        "CURSOR",
-        "LAG",
-        "HOLDS",
-        "AGE",
-        "LAST USED",
-        "READER",
-    ]
-    .map(String::from);
+fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<String> {
+    let header = COLUMNS.map(String::from);
     let row = |consumer: &ConsumerStatus| {
         [
             consumer.name.clone(),
@@ -66,16 +74,7 @@ fn table(list: &ConsumerList, now: Millis) -> Vec<String> {
     let rows: Vec<_> = std::iter::once(header)
         .chain(list.consumers.iter().map(row))
         .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
-    let widths: [usize; 7] = std::array::from_fn(|column| width(column).unwrap_or_default());
-    let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:width$}  "))
-            .collect();
-        line.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    table::lines(&rows, columns, &NARROW)
 }
 
 /// Returns what `daemon status` says of a consumer.
@@ -123,11 +122,19 @@ mod tests {
             ],
         };
         assert_eq!(
-            table(&list, 65_000),
+            table_of(&list, 65_000, None),
             [
                 "NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER",
                 "pi        120     0    -          1m   5s ago     pid 4711",
                 "web-hook  3       117  117.0 MiB  1m   5s ago     -",
+            ]
+        );
+        assert_eq!(
+            table_of(&list, 65_000, Some(40)),
+            [
+                "NAME      LAG  LAST USED  READER",
+                "pi        0    5s ago     pid 4711",
+                "web-hook  117  5s ago     -",
             ]
         );
     }

@@ -6,22 +6,17 @@ use super::args::Ls;
 use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::output;
+use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 use crate::model::Millis;
 pub(super) use crate::model::age;
 use crate::model::took;
 use crate::ops::{self, Everywhere};
-use crate::terminal::{columns_of, fitted};
-use crate::wire::{LsTask, LsView};
+use crate::terminal::fitted;
+use crate::wire::{LsTask, LsView, TaskStateName};
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 48;
-
-/// The minimum width of these two on a narrow terminal.
-const NARROW: usize = 8;
-
-/// The minimum width of a name there.
-const NARROW_NAME: usize = 12;
 
 /// The columns.
 const ID: usize = 0;
@@ -34,6 +29,9 @@ const USUALLY: usize = 6;
 const COMMAND: usize = 7;
 const LAST_LINE: usize = 8;
 
+/// The state of a shell that runs and asks for nothing.
+const SHELL: &str = "shell";
+
 /// How many columns there are.
 const COLUMNS: usize = 9;
 
@@ -42,9 +40,6 @@ const WITH_USUALLY: usize = 80;
 
 /// The columns that are left out on a narrow terminal, the first one first.
 const DISPENSABLE: [usize; 7] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, CODE];
-
-/// The space between two columns.
-const GAP: usize = 2;
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.all {
@@ -64,7 +59,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.json.json {
         return output::json(&view);
     }
-    let table = table(&view, clock::now().wall, Style::of(args));
+    let table = table_of(&view, clock::now().wall, Style::of(args));
     output::lines(table.iter().map(String::as_str))
 }
 
@@ -109,7 +104,7 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
         let heading = format!("{} ({n} {tasks}{server}{daemon})", view.session_name);
         lines.push(fitted(&heading, style.columns.unwrap_or(usize::MAX)));
         if n > 0 {
-            lines.extend(table(view, now, style));
+            lines.extend(table_of(view, now, style));
         }
     }
     output::lines(lines.iter().map(String::as_str))
@@ -136,7 +131,7 @@ impl Style {
     }
 }
 
-fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
+fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let mut rows = vec![
         [
             "ID",
@@ -152,13 +147,7 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
         .map(String::from),
     ];
     rows.extend(view.tasks.iter().map(|task| row(task, now)));
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| columns_of(&row[column]))
-            .max()
-            .unwrap_or_default()
-    };
-    let mut widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let mut widths = table::widths(&rows);
     let is_usual_known = view.tasks.iter().any(|task| task.usual_ms.is_some());
     let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
     if !(is_usual_known && has_room) {
@@ -168,70 +157,45 @@ fn table(view: &LsView, now: Millis, style: Style) -> Vec<String> {
         widths[column] = widths[column].min(style.longest);
     }
     if let Some(columns) = style.columns {
-        fit(&mut widths, columns);
+        let third = (columns / 3).max(NARROW);
+        let narrowing = Narrowing {
+            cuts: &[
+                (COMMAND, third),
+                (LAST_LINE, third),
+                (COMMAND, NARROW),
+                (LAST_LINE, NARROW),
+                (NAME, NARROW_NAME),
+            ],
+            dispensable: &DISPENSABLE,
+        };
+        table::fit(&mut widths, columns, &narrowing);
     }
     let colours = std::iter::once(None).chain(view.tasks.iter().map(colour));
     let colours = colours.map(|colour| colour.filter(|_| style.is_coloured));
-    let line = |row: &[String; COLUMNS], colour: Option<&str>| {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            if width == 0 {
-                continue;
-            }
-            let cell = fitted(cell, width);
-            let pad = (width + GAP).saturating_sub(columns_of(&cell));
-            match colour.filter(|_| column == STATE) {
-                Some(colour) => line.push_str(&format!("\x1b[{colour}m{cell}\x1b[m")),
-                None => line.push_str(&cell),
-            }
-            line.extend(std::iter::repeat_n(' ', pad));
-        }
-        line.trim_end().to_owned()
-    };
     let rows = rows.iter().zip(colours);
-    rows.map(|(row, colour)| line(row, colour)).collect()
+    rows.map(|(row, colour)| table::line(row, &widths, colour.map(|colour| (STATE, colour))))
+        .collect()
 }
 
-/// Narrows the command, the last line and the name until the table fits. If that is not enough, it leaves
-/// out columns, whose width is 0 then, one after the other.
-fn fit(widths: &mut [usize; COLUMNS], columns: usize) {
-    for n_left_out in 0..=DISPENSABLE.len() {
-        let mut left = *widths;
-        for column in &DISPENSABLE[..n_left_out] {
-            left[*column] = 0;
-        }
-        if narrow(&mut left, columns) || n_left_out == DISPENSABLE.len() {
-            *widths = left;
-            return;
-        }
+/// Returns a task's state in one word: a shell that runs is called one.
+fn state(listed: &LsTask) -> &'static str {
+    let runs = matches!(
+        listed.state,
+        TaskStateName::Running | TaskStateName::Stalled
+    );
+    if runs && listed.task.shell {
+        SHELL
+    } else {
+        listed.state.as_str()
     }
-}
-
-/// Returns whether the columns fit in the end.
-fn narrow(widths: &mut [usize; COLUMNS], columns: usize) -> bool {
-    let n_shown = widths.iter().filter(|width| **width > 0).count();
-    let all = widths.iter().sum::<usize>() + GAP * n_shown.saturating_sub(1);
-    let mut over = all.saturating_sub(columns);
-    let third = (columns / 3).max(NARROW);
-    for (column, least) in [
-        (COMMAND, third),
-        (LAST_LINE, third),
-        (COMMAND, NARROW),
-        (LAST_LINE, NARROW),
-        (NAME, NARROW_NAME),
-    ] {
-        let cut = over.min(widths[column].saturating_sub(least));
-        widths[column] -= cut;
-        over -= cut;
-    }
-    over == 0
 }
 
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
 fn colour(listed: &LsTask) -> Option<&'static str> {
     let task = &listed.task;
     let has_failed = task.dead && (task.exit_signal.is_some() || task.exit_code != Some(0));
-    match listed.state.as_str() {
+    match state(listed) {
+        SHELL => Some("2"),
         "waiting" => Some("1;33"),
         _ if has_failed => Some("31"),
         "stalled" => Some("33"),
@@ -262,7 +226,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     [
         task.window_id.clone(),
         task.window_name.clone(),
-        listed.state.as_str().to_owned(),
+        state(listed).to_owned(),
         code,
         task.run
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),
@@ -299,6 +263,7 @@ pub(super) fn size(n_bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::columns_of;
     use crate::wire::TaskFields;
 
     #[test]
@@ -344,7 +309,7 @@ mod tests {
             captured_at: 0,
             tasks: vec![LsTask::new(task, None, None)],
         };
-        let row = |style| table(&view, 0, style).remove(1);
+        let row = |style| table_of(&view, 0, style).remove(1);
         assert_eq!(
             row(style(Some(100))),
             "@1  api   exited  2     1    0s   cargo test --workspace --all-f…  \
@@ -397,11 +362,11 @@ mod tests {
             ],
         };
         for columns in 21..=130 {
-            for row in table(&view, 5_000_000, style(Some(columns))) {
+            for row in table_of(&view, 5_000_000, style(Some(columns))) {
                 assert!(columns_of(&row) <= columns, "{columns}: {row}");
             }
         }
-        let at = |columns| table(&view, 5_000_000, style(Some(columns)));
+        let at = |columns| table_of(&view, 5_000_000, style(Some(columns)));
         assert_eq!(
             at(60),
             [
@@ -448,9 +413,9 @@ mod tests {
             "@1  build  running  -     3    30s  1m15s    make",
             "@1  serve  running  -     3    30s  -        make",
         ];
-        assert_eq!(table(&view, 30_000, style(None)), wide);
-        assert_eq!(table(&view, 30_000, style(Some(80))), wide);
-        let narrow = table(&view, 30_000, style(Some(79)));
+        assert_eq!(table_of(&view, 30_000, style(None)), wide);
+        assert_eq!(table_of(&view, 30_000, style(Some(80))), wide);
+        let narrow = table_of(&view, 30_000, style(Some(79)));
         assert_eq!(narrow[1], "@1  build  running  -     3    30s  make");
     }
 
@@ -467,6 +432,10 @@ mod tests {
             started_at: Some(0),
             output_preview: "one\nlast line\n\n".into(),
             ..TaskFields::default()
+        };
+        let shell = |id: &str, name: &str| TaskFields {
+            shell: true,
+            ..task(id, name, false, None, Some(1))
         };
         let view = LsView {
             session_name: "s".into(),
@@ -487,10 +456,12 @@ mod tests {
                     Some(60_000),
                 ),
                 LsTask::new(task("@5", "日本語 n", false, None, Some(1)), None, None),
+                LsTask::new(shell("@6", "sh"), None, None),
+                LsTask::new(shell("@7", "su"), Some("Password:".into()), None),
             ],
         };
         assert_eq!(
-            table(&view, 65_000, style(None)),
+            table_of(&view, 65_000, style(None)),
             [
                 "ID   NAME       STATE    CODE  RUN  AGE  COMMAND    LAST LINE",
                 "@1   api        running  -     1    1m   make test  last line",
@@ -498,6 +469,8 @@ mod tests {
                 "@3   lint       exited   2     -    1m   make test  last line",
                 "@4   tunnel     stalled  -     1    1m   make test  last line",
                 "@5   日本語 n   running  -     1    1m   make test  last line",
+                "@6   sh         shell    -     1    1m   make test  last line",
+                "@7   su         waiting  -     1    1m   make test  Password:",
             ]
         );
     }

@@ -38,6 +38,7 @@ mod search;
 mod send;
 mod set_environment;
 mod status;
+mod table;
 mod task_names;
 mod time_limit;
 mod until;

@@ -5,11 +5,36 @@ use serde_json::{Value, json};
 use super::args::{Logs, Stats};
 use super::context::Context;
 use super::failure::{Failure, OrFail};
+use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
 use crate::model::{Millis, took};
 use crate::ops::{self, RunInfo, TaskStats};
-use crate::terminal::columns_of;
+
+/// The columns of `logs --runs`.
+const RUNS: [&str; 6] = ["NAME", "RUN", "CODE", "ENDED", "TOOK", "COMMAND"];
+
+/// The command of a task's runs is mostly the same.
+const NARROW_RUNS: Narrowing<'_> = Narrowing {
+    cuts: &[(5, NARROW), (0, NARROW_NAME)],
+    dispensable: &[5, 4, 3],
+};
+
+/// The columns of `stats`.
+const STATS: [&str; 7] = [
+    "NAME",
+    "RUNS",
+    "FAILED",
+    "USUALLY",
+    "LONGEST",
+    "LAST CODE",
+    "ENDED",
+];
+
+const NARROW_STATS: Narrowing<'_> = Narrowing {
+    cuts: &[(0, NARROW_NAME)],
+    dispensable: &[4, 6, 3, 5],
+};
 
 /// Lists the stored runs of tasks.
 pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> {
@@ -22,7 +47,7 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
         return output::json(&runs.iter().map(run_json).collect::<Vec<_>>());
     }
     let now = clock::now().wall;
-    let mut rows = vec![["NAME", "RUN", "CODE", "ENDED", "TOOK", "COMMAND"].map(str::to_owned)];
+    let mut rows = vec![RUNS.map(str::to_owned)];
     rows.extend(runs.iter().map(|run| {
         [
             run.window_name.clone(),
@@ -33,7 +58,7 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
             run.current_command.clone().unwrap_or_else(unknown),
         ]
     }));
-    print(&rows)
+    print(&rows, &NARROW_RUNS)
 }
 
 /// Prints what the stored runs of each task have in common.
@@ -45,18 +70,7 @@ pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure
         return output::json(&stats.iter().map(stats_json).collect::<Vec<_>>());
     }
     let now = clock::now().wall;
-    let mut rows = vec![
-        [
-            "NAME",
-            "RUNS",
-            "FAILED",
-            "USUALLY",
-            "LONGEST",
-            "LAST CODE",
-            "ENDED",
-        ]
-        .map(str::to_owned),
-    ];
+    let mut rows = vec![STATS.map(str::to_owned)];
     rows.extend(stats.iter().map(|task| {
         [
             task.name.clone(),
@@ -68,7 +82,7 @@ pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure
             ago(task.last.ended_at, now),
         ]
     }));
-    print(&rows)
+    print(&rows, &NARROW_STATS)
 }
 
 fn run_json(run: &RunInfo) -> Value {
@@ -107,23 +121,93 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-/// Prints rows with their columns below each other.
-fn print<const N: usize>(rows: &[[String; N]]) -> Result<(), Failure> {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        let widths = rows.iter().map(|row| columns_of(&row[column]));
-        widths.max().unwrap_or_default()
-    });
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|row| {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
-                line.push_str(cell);
-                let pad = width.saturating_sub(columns_of(cell)) + 2;
-                line.extend(std::iter::repeat_n(' ', pad));
-            }
-            line.trim_end().to_owned()
-        })
-        .collect();
+/// Prints rows with their columns below each other, so that they fit the terminal.
+fn print<const N: usize>(rows: &[[String; N]], narrowing: &Narrowing<'_>) -> Result<(), Failure> {
+    let lines = table::lines(rows, output::terminal_columns(), narrowing);
     output::lines(lines.iter().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::columns_of;
+
+    #[track_caller]
+    fn check<const N: usize>(
+        rows: [[&str; N]; 2],
+        narrowing: &Narrowing<'_>,
+        expected: &[(usize, [&str; 2])],
+    ) {
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let at = |columns| table::lines(&rows, Some(columns), narrowing);
+        for columns in 33..=100 {
+            for line in at(columns) {
+                assert!(columns_of(&line) <= columns, "{columns}: {line}");
+            }
+        }
+        for (columns, lines) in expected {
+            assert_eq!(at(*columns), *lines);
+        }
+    }
+
+    #[test]
+    fn the_tables_of_runs_fit_the_terminal() {
+        let run = [
+            "integration-tests-postgres",
+            "12",
+            "SIGTERM",
+            "59m ago",
+            "1h12m",
+            "cargo test --workspace --all-features",
+        ];
+        check(
+            [RUNS, run],
+            &NARROW_RUNS,
+            &[
+                (
+                    60,
+                    [
+                        "NAME                  RUN  CODE     ENDED    TOOK   COMMAND",
+                        "integration-tests-p…  12   SIGTERM  59m ago  1h12m  cargo t…",
+                    ],
+                ),
+                (
+                    40,
+                    [
+                        "NAME               RUN  CODE     ENDED",
+                        "integration-test…  12   SIGTERM  59m ago",
+                    ],
+                ),
+            ],
+        );
+        let stats = [
+            "integration-tests-postgres",
+            "120",
+            "17",
+            "1m15s",
+            "1h12m",
+            "SIGTERM",
+            "59m ago",
+        ];
+        check(
+            [STATS, stats],
+            &NARROW_STATS,
+            &[
+                (
+                    60,
+                    [
+                        "NAME               RUNS  FAILED  USUALLY  LAST CODE  ENDED",
+                        "integration-test…  120   17      1m15s    SIGTERM    59m ago",
+                    ],
+                ),
+                (
+                    40,
+                    [
+                        "NAME             RUNS  FAILED  LAST CODE",
+                        "integration-te…  120   17      SIGTERM",
+                    ],
+                ),
+            ],
+        );
+    }
 }
