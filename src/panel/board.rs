@@ -20,15 +20,18 @@ pub(super) enum Group {
     Done,
     /// It runs.
     Running,
+    /// A shell that runs: a window that was opened without a command.
+    Shell,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Ask,
         Self::Failed,
         Self::Stalled,
         Self::Done,
         Self::Running,
+        Self::Shell,
     ];
 
     pub(super) fn of(listed: &LsTask) -> Self {
@@ -37,6 +40,7 @@ impl Group {
             TaskStateName::Killed => Self::Failed,
             TaskStateName::Exited if listed.task.exit_code == Some(0) => Self::Done,
             TaskStateName::Exited => Self::Failed,
+            TaskStateName::Running | TaskStateName::Stalled if listed.task.shell => Self::Shell,
             TaskStateName::Stalled => Self::Stalled,
             TaskStateName::Running => Self::Running,
         }
@@ -50,6 +54,7 @@ impl Group {
             Self::Stalled => "STALLED",
             Self::Done => "DONE",
             Self::Running => "RUNNING",
+            Self::Shell => "SHELL",
         }
     }
 
@@ -61,17 +66,20 @@ impl Group {
             Self::Stalled => "STAL",
             Self::Done => "DONE",
             Self::Running => "RUN",
+            Self::Shell => "SH",
         }
     }
 
-    /// The word after a number of its tasks.
-    pub(super) fn counted(self) -> &'static str {
+    /// The word after this number of its tasks.
+    pub(super) fn counted(self, n: usize) -> &'static str {
         match self {
             Self::Ask => "ask",
             Self::Failed => "failed",
             Self::Stalled => "stalled",
             Self::Done => "done",
             Self::Running => "running",
+            Self::Shell if n == 1 => "shell",
+            Self::Shell => "shells",
         }
     }
 }

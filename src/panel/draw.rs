@@ -56,7 +56,7 @@ fn title(buffer: &mut Buffer, area: Rect, state: &State) {
     let room = usize::from(area.width).saturating_sub(taken);
     for (at, (group, n)) in state.counts().iter().enumerate() {
         let gap = if at == 0 { "  " } else { " · " };
-        let count = format!("{gap}{n} {}", group.counted());
+        let count = format!("{gap}{n} {}", group.counted(*n));
         if columns_of(&text) + columns_of(&count) + 2 > room {
             // No number is cut: it would be another one.
             text.push_str(" …");
@@ -186,7 +186,7 @@ fn style_of(group: Group) -> Style {
         Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
         Group::Failed => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
         Group::Stalled => Style::new().fg(Color::Yellow),
-        Group::Done => FAINT,
+        Group::Done | Group::Shell => FAINT,
         Group::Running => Style::new().fg(Color::Green),
     }
 }

@@ -17,11 +17,17 @@ const MEDIUM: usize = 60;
 /// From this width on the command is shown.
 const WITH_COMMAND: usize = 80;
 
-/// From this width on names and commands may be long.
+/// From this width on names may be long.
 const WIDE: usize = 120;
+
+/// The width of a name that is whole where a list has room for it: the longest that a task can have.
+const WHOLE_NAME: usize = 40;
 
 /// The header of the sessions.
 const SESSION: &str = "SESSION";
+
+/// The header of the commands.
+const COMMAND: &str = "COMMAND";
 
 /// From this percentage of its usual duration on a run is late.
 const LATE: u64 = 150;
@@ -45,13 +51,21 @@ struct Columns {
 
 impl Columns {
     /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
-    /// where there is only one, and `longest_name` that of the widest name. `has_progress` says whether
-    /// a usual duration is known.
-    fn of(width: usize, longest_session: usize, longest_name: usize, has_progress: bool) -> Self {
+    /// where there is only one, `longest_name` that of the widest name and `longest_command` that of
+    /// the widest command. `has_progress` says whether a usual duration is known.
+    fn of(
+        width: usize,
+        longest_session: usize,
+        longest_name: usize,
+        longest_command: usize,
+        has_progress: bool,
+    ) -> Self {
         let is_medium = width >= MEDIUM;
         let most = match width {
-            WIDE.. => 30,
-            MEDIUM.. => 16,
+            // Names and sessions together have at most half of the width.
+            WIDE.. => (width / 4).min(WHOLE_NAME),
+            MEDIUM.. if longest_session > 0 => 16,
+            MEDIUM.. => (width / 5).max(16),
             // With sessions, the last line has about as much room as these two.
             _ if longest_session > 0 => 8,
             _ => 12,
@@ -82,7 +96,9 @@ impl Columns {
             .sum();
         let room = width.saturating_sub(taken + 1);
         if width >= WITH_COMMAND {
-            columns.command = (room * 2 / 5).min(50);
+            // One column more than it needs keeps it apart from the last line, which is text too.
+            let needed = longest_command.max(COMMAND.len()) + 1;
+            columns.command = needed.min(room * 2 / 5);
             columns.last = room - columns.command - GAP;
         } else {
             columns.last = room;
@@ -127,11 +143,14 @@ impl Columns {
 
 pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
     let visible = state.visible();
-    let name_of = |row: &Row| match row {
-        Row::Task(task) => Some(columns_of(&state.board.get(task)?.task.window_name)),
+    let listed = |row: &Row| match row {
+        Row::Task(task) => state.board.get(task),
         Row::Session(_) => None,
     };
-    let longest = visible.iter().filter_map(name_of).max().unwrap_or_default();
+    let longest = |of: fn(&LsTask) -> usize| {
+        let columns = visible.iter().filter_map(listed).map(of);
+        columns.max().unwrap_or_default()
+    };
     let longest_session = match state.scope {
         Scope::One => 0,
         Scope::All => {
@@ -140,15 +159,15 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
         }
     };
     let width = usize::from(layout.list.width);
-    let has_progress = |row: &Row| match row {
-        Row::Task(task) => state
-            .board
-            .get(task)
-            .is_some_and(|task| task.usual_ms.is_some()),
-        Row::Session(_) => false,
-    };
-    let has_progress = visible.iter().any(has_progress);
-    let columns = Columns::of(width, longest_session, longest, has_progress);
+    let mut tasks = visible.iter().filter_map(listed);
+    let has_progress = tasks.any(|task| task.usual_ms.is_some());
+    let columns = Columns::of(
+        width,
+        longest_session,
+        longest(|task| columns_of(&task.task.window_name)),
+        longest(|task| task.task.current_command.as_deref().map_or(0, columns_of)),
+        has_progress,
+    );
     if state.trouble.is_none() {
         let names = [
             "",
@@ -159,7 +178,7 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
             "PROG",
             "CPU",
             "MEM",
-            "COMMAND",
+            COMMAND,
             "LAST LINE",
         ];
         columns.draw(buffer, layout.header, names.map(|name| (name, FAINT)));
@@ -261,6 +280,8 @@ fn task(
     let group = Group::of(listed);
     let style = if is_selected {
         Style::new().add_modifier(Modifier::BOLD)
+    } else if group == Group::Shell {
+        FAINT
     } else {
         Style::new()
     };
@@ -284,7 +305,7 @@ fn task(
     };
     let last_style = match group {
         Group::Ask => style_of(group),
-        Group::Failed | Group::Stalled | Group::Done | Group::Running => style,
+        Group::Failed | Group::Stalled | Group::Done | Group::Running | Group::Shell => style,
     };
     columns.draw(
         buffer,

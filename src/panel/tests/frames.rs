@@ -203,6 +203,44 @@ fn all_sessions_at_three_sizes() {
 }
 
 #[test]
+fn names_and_commands_are_whole_where_there_is_room() {
+    let name = "integration-tests-postgres-replica-sets";
+    let command = format!("make integration-tests {name}");
+    let task = TaskFields {
+        current_command: Some(command.clone()),
+        output_preview: "x".repeat(300),
+        ..running(5, name)
+    };
+    let shown = |size| frame(&state_with(size, vec![listed(task.clone())]));
+    let row = |shown: &str| shown.lines().nth(2).unwrap().to_owned();
+    let wide = row(&shown((240, 50)));
+    assert!(wide.contains(&format!(" {command} ")), "{wide}");
+    for columns in [160, 200, 240] {
+        let row = row(&shown((columns, 50)));
+        assert!(row.contains(&format!(" {name} ")), "{row}");
+    }
+    assert!(row(&shown((80, 24))).contains(" integration-tes… "));
+}
+
+#[test]
+fn a_shell_is_marked_and_faint() {
+    let shell = TaskFields {
+        shell: true,
+        ..running(3, "zsh")
+    };
+    let tasks = vec![listed(shell), listed(running(5, "server"))];
+    let state = state_with((80, 24), tasks);
+    let shown = frame(&state);
+    assert!(shown.starts_with(" work  1 running · 1 shell\n"), "{shown}");
+    let rows: Vec<&str> = shown.lines().skip(2).take(2).collect();
+    assert!(rows[0].starts_with(">RUNNING server "), "{shown}");
+    assert!(rows[1].starts_with(" SHELL   zsh "), "{shown}");
+    let backend = terminal(&state);
+    let is_faint = |y| backend.buffer()[(9, y)].modifier.contains(Modifier::DIM);
+    assert!(is_faint(3) && !is_faint(2));
+}
+
+#[test]
 fn without_any_session_it_says_how_to_start_one() {
     let mut state = State::of_all((40, 10), NOW);
     check(&state, include_str!("frames/all-looking.txt"));
