@@ -501,11 +501,13 @@ impl TaskLook<'_> {
             return true;
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);
-        let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
         let shown = reprompt::PromptComparison {
             before: (&before.task.screen, before.found.row),
             after: (&self.task.screen, found.row),
         };
+        let is_same = old == new
+            || (!old.is_empty() && new.starts_with(old.as_str()))
+            || (is_reported && shown.counts_down(old, new));
         let gathers_lines = (self.last_look.terminal.as_ref())
             .is_some_and(|terminal| terminal.canonical == Some(true));
         // Where keys are read one by one, each of them ends a call.

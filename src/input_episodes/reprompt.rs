@@ -28,6 +28,22 @@ impl PromptComparison<'_> {
         }
     }
 
+    /// Whether it is the same prompt in the same place, and only its numbers are lower than in the
+    /// words `old` that were reported: `Starting in 9 s. Stop? [y/N]` is redrawn each second.
+    /// Numbers that rise may count questions, which have been answered one by one.
+    pub(super) fn counts_down(&self, old: &str, new: &str) -> bool {
+        let (before, old_row) = self.before;
+        let (after, new_row) = self.after;
+        // Where a prompt from before a restart was is not known.
+        let is_in_place = old_row == usize::MAX
+            || (old_row == new_row && before.rows.get(..old_row) == after.rows.get(..new_row));
+        let ((old_words, old_numbers), (words, numbers)) = (numbers(old), numbers(new));
+        is_in_place
+            && old_words == words
+            && old_numbers.len() == numbers.len()
+            && numbers < old_numbers
+    }
+
     fn has_same_rows(&self) -> bool {
         self.before.0.has_rows_of(self.after.0)
     }
@@ -102,6 +118,30 @@ impl PromptComparison<'_> {
         };
         answered.any(|row| is_old(row) && (new_row > old_row || (row > 0 && !has_scrolled())))
     }
+}
+
+/// Returns the text without white space and with a mark in place of each number, and the numbers.
+fn numbers(text: &str) -> (String, Vec<u64>) {
+    const MARK: char = '\0';
+    let mut words = String::new();
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut is_in_number = false;
+    for c in text.chars() {
+        let digit = c.to_digit(10).map(u64::from);
+        match (digit, numbers.last_mut()) {
+            (Some(digit), Some(number)) if is_in_number => {
+                *number = number.saturating_mul(10).saturating_add(digit);
+            }
+            (Some(digit), _) => {
+                words.push(MARK);
+                numbers.push(digit);
+            }
+            (None, _) if c.is_whitespace() => {}
+            (None, _) => words.push(c),
+        }
+        is_in_number = digit.is_some();
+    }
+    (words, numbers)
 }
 
 /// Returns the number of pairs of equal rows, and of all pairs in which the new row has text.
@@ -181,6 +221,39 @@ mod tests {
         check("x|1|Go? a|2|Go?", "1|Go? a|2|Go? a|3|Go?", true);
         // It may as well have scrolled.
         check("x|s|Go? a|s|Go?", "s|Go? a|s|Go?", false);
+    }
+
+    #[test]
+    fn a_prompt_that_counts_down_is_the_same() {
+        let check = |old: &str, new: &str, expected: bool| {
+            let screen = |text: &str| Screen {
+                rows: text.split('|').map(str::to_owned).collect(),
+                ..Screen::default()
+            };
+            let (old, new) = (screen(old), screen(new));
+            let (old_row, new_row) = (old.rows.len() - 1, new.rows.len() - 1);
+            let shown = PromptComparison {
+                before: (&old, old_row),
+                after: (&new, new_row),
+            };
+            assert_eq!(
+                shown.counts_down(&old.rows[old_row], &new.rows[new_row]),
+                expected,
+                "{:?} -> {:?}",
+                old.rows,
+                new.rows
+            );
+        };
+        check("a|Go in 10 s? [y/n]", "a|Go in  9 s? [y/n]", true);
+        check("Go in 99 s?", "Go in 1 s?", true);
+        check("Go? (1:00)", "Go? (0:59)", true);
+        // These may have been answered.
+        check("Player 1?", "Player 2?", false);
+        check("Go in 9 s?", "Go in 9 s?", false);
+        check("Go in 9 s?", "Stop in 8 s?", false);
+        check("2 tries left?", "Wrong.|1 tries left?", false);
+        check("a|2 tries left?", "Wrong.|1 tries left?", false);
+        check("Port 80?", "Port?", false);
     }
 
     fn call(thread: u32, switches: u64, bytes: Option<u64>) -> ReadCall {

@@ -256,6 +256,40 @@ fn a_clock_elsewhere_neither_ends_nor_restarts_an_episode() {
 }
 
 #[test]
+fn a_prompt_that_counts_down_is_reported_once() {
+    check(&[
+        ("@1 a running : up|Go in 10 s? [y/n]", &[]),
+        (
+            "@1 a running : up|Go in 10 s? [y/n]",
+            &["input @1: Go in 10 s? [y/n]"],
+        ),
+        ("@1 a running : up|Go in 9 s? [y/n]", &[]),
+        ("@1 a running : up|Go in 9 s? [y/n]", &[]),
+        ("@1 a running : up|Go in 8 s? [y/n]", &[]),
+        ("@1 a running : up|Go in 8 s? [y/n]", &[]),
+        (
+            "@1 a running : up|gone",
+            &["resolved @1: Go in 10 s? [y/n]"],
+        ),
+    ]);
+    check(&[
+        ("@1 a running : Question 1 of 5?", &[]),
+        (
+            "@1 a running : Question 1 of 5?",
+            &["input @1: Question 1 of 5?"],
+        ),
+        (
+            "@1 a running : Question 2 of 5?",
+            &["resolved @1: Question 1 of 5?"],
+        ),
+        (
+            "@1 a running : Question 2 of 5?",
+            &["input @1: Question 2 of 5?"],
+        ),
+    ]);
+}
+
+#[test]
 fn each_window_has_its_own_episodes() {
     let both = "@1 a running : Go? [y/n]; @2 b running : Go? [y/n]";
     check(&[

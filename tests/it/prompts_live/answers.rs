@@ -37,6 +37,33 @@ fn the_same_question_is_reported_again_after_an_answer() {
 }
 
 #[test]
+fn a_question_that_counts_down_is_reported_once() {
+    let world = World::new();
+    let counts = |question: &str, read: &str, ended: &str| {
+        format!(
+            "for n in 9 8 7 6 5 4 3 2 1; do printf '\\r%s ' \"{question}\"; read -t 0.5 {read} x && break; done; touch {ended}; sleep 1000"
+        )
+    };
+    let questions = [
+        ("line", "Going on in $n s. Stop? [y/N]", ""),
+        ("key", "Press any key to abort: $n", "-n 1 -s"),
+    ];
+    for (task, question, read) in questions {
+        world.run(task, &counts(question, read, task));
+    }
+    let told = world.until("both have counted to the end", |told| {
+        let resolved = told.iter().filter(|told| told.what == "inputResolved");
+        let ended = questions.map(|(task, ..)| world.dir.path().join(task).is_file());
+        ended == [true; 2] && resolved.count() >= 2 && told.len() % 2 == 0
+    });
+    for (task, ..) in questions {
+        let of_task = told.iter().filter(|told| told.task == task);
+        let of_task: Vec<&str> = of_task.map(|told| told.what.as_str()).collect();
+        assert_eq!(of_task, ["input", "inputResolved"], "{told:#?}");
+    }
+}
+
+#[test]
 fn a_program_that_prints_while_a_thread_reads_is_reported_only_when_it_asks() {
     if !is_installed("python3") {
         eprintln!("skipped: there is no python3");
