@@ -175,6 +175,8 @@ fn the_death_of_a_pane_that_has_closed_is_not_recorded_for_another_one() {
         world.tmux(["rename-session", "-t", "=work", "work2"]);
         end.open();
         world.until_ended(&window);
+        // Its code is read before it is gone: nothing else will show it.
+        world.until_delivered("exited", "ends");
         if is_respawned {
             world.tmux(["respawn-window", "-t", &window, "exec sleep 1000"]);
         } else {
@@ -183,7 +185,6 @@ fn the_death_of_a_pane_that_has_closed_is_not_recorded_for_another_one() {
         gate.open();
         let has_run = || world.tmux(["show-options", "-gqv", "@died"]);
         world.until_true("the hooks", || has_run() == "1");
-        world.until_delivered("exited", "ends");
         world.look();
         let count = [
             "show-options",
