@@ -100,10 +100,14 @@ pub(super) fn bounded(option: &str) -> String {
 }
 
 /// Returns a format for an option that should contain numbers, blanks and `@`: a question mark where it
-/// contains other characters. The blank is for the end of the field to be seen.
+/// contains other characters, and nothing where it is `0`. The blank is for the end of the field to be
+/// seen.
+///
+/// Most of these options are not set, and to search a text for characters takes tmux longer than all
+/// the rest of a sign. So an option is searched only if it is set.
 pub(super) fn counter(option: &str) -> String {
     let is_other = has_any("!0-9@ ", &format!("#{{{option}}}"));
-    format!("#{{?{is_other},?,#{{=40:{option}}}}} ")
+    format!("#{{?{option},#{{?{is_other},?,#{{=40:{option}}}}},}} ")
 }
 
 /// Returns a format for text that other formats produce, which tmux cannot quote: separators are
