@@ -1,115 +1,90 @@
 //! Whether programs have run since they were examined.
 //!
-//! The kernel counts for how long each thread has been on a processor, in nanoseconds. As long as
-//! the counts of all threads are unchanged, none of them has done anything: no system call, no new
-//! thread and no new process. Reading a count costs a hundredth of a full examination.
+//! The kernel counts for how long the threads of each process have been on a processor, in
+//! nanoseconds. As long as the counts of all processes are unchanged, none of them has done anything:
+//! no system call, no new thread and no new process. Reading a count costs half a microsecond, a
+//! thousandth of a full examination.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+#[cfg(target_os = "linux")]
+use nix::sys::time::TimeSpec;
+#[cfg(target_os = "linux")]
+use nix::time::{ClockId, clock_getcpuclockid};
+#[cfg(target_os = "linux")]
+use nix::unistd::Pid;
 
-use rustix::process::{Resource, getrlimit};
-
-/// More threads than this are not counted: that would cost more than it saves.
-const MOST_THREADS: usize = 64;
-
-/// The maximum length of a count file that is read, in bytes.
-const MOST_BYTES: usize = 96;
-
-/// Reports whether certain threads have run since they were counted.
+/// Reports whether certain processes have run since they were counted.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct CpuActivity {
-    counters: Vec<Counter>,
-    /// Whether all of them could be counted.
-    is_whole: bool,
+    /// `None` where not all of them could be counted.
+    counters: Option<Vec<Counter>>,
 }
 
-/// The count of one thread.
+/// The same where processes cannot be counted.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug, Default)]
+pub(crate) struct CpuActivity;
+
+/// The count of one process.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct Counter {
-    /// Kept open where there is room: opening costs eight times as much as reading.
-    file: Option<File>,
-    pid: u32,
-    thread: u32,
-    count: CpuTime,
+    clock: ClockId,
+    count: TimeSpec,
 }
 
-type CpuTime = ([u8; MOST_BYTES], usize);
-
+#[cfg(target_os = "linux")]
 impl Default for CpuActivity {
     fn default() -> Self {
         Self {
-            counters: Vec::new(),
-            is_whole: true,
+            counters: Some(Vec::new()),
         }
     }
 }
 
+#[cfg(target_os = "linux")]
 impl CpuActivity {
-    /// Whether none of the threads has run since. Also `false` where that is not known: on systems
-    /// other than Linux, without the kernel's counts, or with very many threads.
+    /// Whether none of the processes has run since. Also `false` where that is not known: on systems
+    /// other than Linux, and once one of them has ended.
     #[must_use]
     pub(crate) fn lasts(&self) -> bool {
-        self.is_whole
-            && !self.counters.is_empty()
-            && self
-                .counters
-                .iter()
-                .all(|counter| counter.read() == Some(counter.count))
+        let counters = self.counters.as_deref().unwrap_or_default();
+        let lasts = |counter: &Counter| counter.clock.now() == Ok(counter.count);
+        !counters.is_empty() && counters.iter().all(lasts)
     }
 
-    /// Stores the count of a thread of a process.
-    pub(super) fn count(&mut self, pid: u32, thread: u32) {
-        if !self.is_whole || self.counters.len() >= MOST_THREADS {
-            self.miss();
-            return;
-        }
-        let counted = open(pid, thread).and_then(|file| Some((read(&file)?, file)));
-        // Without the kernel's statistics all counts are zero.
-        match counted {
-            Some((count, file)) if !count.0.starts_with(b"0 0 0") => self.counters.push(Counter {
-                file: Some(file).filter(has_room),
-                pid,
-                thread,
-                count,
-            }),
-            Some(_) | None => self.miss(),
+    /// Stores the count of a process.
+    pub(super) fn count(&mut self, pid: u32) {
+        if let Some(counters) = &mut self.counters {
+            match Counter::new(pid) {
+                Some(counter) => counters.push(counter),
+                None => self.miss(),
+            }
         }
     }
 
     /// Marks the counts as incomplete, so that nothing is known any more.
     pub(super) fn miss(&mut self) {
-        self.is_whole = false;
-        self.counters.clear();
+        self.counters = None;
     }
 }
 
+#[cfg(not(target_os = "linux"))]
+impl CpuActivity {
+    /// Whether none of the processes has run since: not known here.
+    #[must_use]
+    pub(crate) fn lasts(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl Counter {
-    fn read(&self) -> Option<CpuTime> {
-        match &self.file {
-            Some(file) => read(file),
-            None => read(&open(self.pid, self.thread)?),
-        }
+    fn new(pid: u32) -> Option<Self> {
+        let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into().ok()?)).ok()?;
+        let count = clock.now().ok()?;
+        Some(Self { clock, count })
     }
-}
-
-fn open(pid: u32, thread: u32) -> Option<File> {
-    File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()
-}
-
-fn read(file: &File) -> Option<CpuTime> {
-    let mut bytes = [0; MOST_BYTES];
-    // Reading the file of a thread that is gone fails, even when another thread has its number.
-    let n = file.read_at(&mut bytes, 0).ok()?;
-    (0 < n && n < MOST_BYTES).then_some((bytes, n))
-}
-
-/// Whether the limit on open files leaves room. Files get the lowest free numbers, and the daemon
-/// needs some for other purposes.
-fn has_room(file: &File) -> bool {
-    let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    number < limit / 4
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -122,7 +97,7 @@ mod tests {
 
     fn counted(child: &Child) -> CpuActivity {
         let mut activity = CpuActivity::default();
-        activity.count(child.id(), child.id());
+        activity.count(child.id());
         activity
     }
 
@@ -146,20 +121,11 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut activity = at_rest(&child);
-        assert!(activity.lasts());
+        let activity = at_rest(&child);
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"one\n").unwrap();
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdout.read_line(&mut line).unwrap();
-        assert!(!activity.lasts());
-
-        // Without a file that is kept open the result is the same.
-        activity = at_rest(&child);
-        activity.counters[0].file = None;
-        assert!(activity.lasts());
-        stdin.write_all(b"two\n").unwrap();
         stdout.read_line(&mut line).unwrap();
         assert!(!activity.lasts());
 
@@ -178,7 +144,7 @@ mod tests {
         let mut activity = at_rest(&child);
         activity.miss();
         assert!(!activity.lasts());
-        activity.count(child.id(), child.id());
+        activity.count(child.id());
         assert!(!activity.lasts());
         drop(child.stdin.take());
         child.wait().unwrap();

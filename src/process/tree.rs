@@ -154,10 +154,8 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
             break;
         }
         // Counted first, so that everything they do from here on is noticed.
+        activity.count(pid);
         let threads = threads(pid);
-        for thread in &threads {
-            activity.count(pid, *thread);
-        }
         let Some(stat) = stat(pid) else {
             activity.miss();
             continue;
