@@ -505,9 +505,13 @@ impl TaskLook<'_> {
             before: (&before.task.screen, before.found.row),
             after: (&self.task.screen, found.row),
         };
+        let has_read = before
+            .read
+            .zip(read)
+            .is_some_and(|(before, after)| after.has_read_since(&before));
         let is_same = old == new
             || (!old.is_empty() && new.starts_with(old.as_str()))
-            || (is_reported && shown.counts_down(old, new));
+            || (is_reported && !has_read && shown.counts_down(old, new));
         let gathers_lines = (self.last_look.terminal.as_ref())
             .is_some_and(|terminal| terminal.canonical == Some(true));
         // Where keys are read one by one, each of them ends a call.

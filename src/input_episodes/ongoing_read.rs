@@ -304,4 +304,23 @@ mod tests {
             ["input @1: a) one", "resolved @1: a) one"]
         );
     }
+
+    #[test]
+    fn a_key_that_was_read_ends_a_countdown() {
+        let asks = |n, switches, bytes| {
+            let look = format!("@1 a running : Remove item {n}? [y/n]");
+            with(&look, false, Some((switches, bytes)))
+        };
+        let looks = |bytes| twice(&[asks(3, 3, 50), asks(2, 4, bytes)]);
+        let first = "input @1: Remove item 3? [y/n]";
+        assert_eq!(events_of(QUIET, &looks(50)), [first]);
+        assert_eq!(
+            events_of(QUIET, &looks(51)),
+            [
+                first,
+                "resolved @1: Remove item 3? [y/n]",
+                "input @1: Remove item 2? [y/n]"
+            ]
+        );
+    }
 }

@@ -47,7 +47,7 @@ const DRAWN_KEYS_STILL: Duration = Duration::from_secs(5);
 const THREADS_STILL: Duration = Duration::from_millis(1500);
 
 /// Programs that show text page by page.
-const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat"];
+const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat", "w3m"];
 
 /// Programs that edit text.
 const EDITORS: &[&str] = &[
@@ -241,7 +241,9 @@ impl Evaluation<'_> {
         if by_text.found.is_some() || by_text.is_settled || terminal.may_relay {
             return by_text;
         }
-        if shell_prompts::has_hints(self.screen) {
+        // A full-screen program with one thread does nothing else while it reads.
+        let does_nothing_else = self.screen.alternate == Some(true) && !terminal.reader_has_threads;
+        if shell_prompts::has_hints(self.screen) && !does_nothing_else {
             return self.settled("hints of a program at work");
         }
         let row = self.context.row();

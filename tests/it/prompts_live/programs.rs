@@ -23,6 +23,13 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "stty -icanon -echo; printf 'a) one\nb) two\n'; dd bs=1 count=1",
         "key",
     ),
+    // Full-screen, with hints: it does nothing but read.
+    (
+        "browser",
+        "bash",
+        "stty -icanon -echo; printf '\\33[?1049h\\33[2J\\33[HPress ? for help\\nsrc\\n'; dd bs=1 count=1",
+        "key",
+    ),
     ("lessfile", "less", "seq 500 > rows; less -SR rows", "pager"),
     // In a separate terminal.
     (
