@@ -448,7 +448,9 @@ impl World {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             entries.map(|entry| entry.path()).collect::<Vec<_>>()
         };
-        let top = in_folder(self.path("run"));
+        // tmux's environment has no TMUX_TASK_RUNTIME_DIR: what a key binding starts uses XDG_RUNTIME_DIR.
+        let top = ["run", "xdg/tmux-task"].map(|folder| in_folder(self.path(folder)));
+        let top = top.concat();
         // A test may use a folder inside it.
         let below: Vec<_> = top.iter().cloned().flat_map(in_folder).collect();
         let locks = [top, below]
