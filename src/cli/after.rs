@@ -39,7 +39,7 @@ pub(super) async fn wait_for(
         .iter()
         .map(|name| async move {
             let mut session = context.given(what)?;
-            let report = |news: WaitNews<'_>| news_of(what, name, &news);
+            let report = |news: WaitNews<'_>| news_of(context, what, name, &news);
             let success = ops::wait_for_success(&mut session, name, deadline, &report).await;
             Ok::<_, Failure>((name, success.or_fail(what)?))
         })
@@ -70,9 +70,9 @@ pub(super) async fn wait_for(
 }
 
 /// Reports what happens to a task that another one starts after. `what` is the command.
-pub(super) fn news_of(what: &str, name: &str, news: &WaitNews<'_>) {
+pub(super) fn news_of(context: &Context, what: &str, name: &str, news: &WaitNews<'_>) {
     match news {
-        WaitNews::Asks(result) => output::complain(&wait::asks_meanwhile(what, name, result)),
+        WaitNews::Asks(result) => context.complain(wait::asks_meanwhile(what, name, result)),
         WaitNews::DaemonEnded => output::note(&format!(
             "tmux-task: {what}: the daemon ended; the wait for {name} goes on with another one"
         )),

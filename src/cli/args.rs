@@ -9,6 +9,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use super::task_names;
 use crate::config;
 use crate::restarts;
+use crate::tmux::CommandWords;
 use crate::wire::{After, EventType, Kind};
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
@@ -51,6 +52,28 @@ pub(crate) struct Global {
     /// The tmux program [default: $TMUX_TASK_TMUX, else tmux]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) tmux: Option<PathBuf>,
+}
+
+impl Global {
+    /// Returns the options that were given, as words of a command; empty without any.
+    pub(crate) fn words(&self) -> String {
+        let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
+        let name = |name: &Option<String>| name.clone().map(OsString::from);
+        let options = [
+            ("-L", name(&self.socket_name)),
+            ("-S", path(&self.socket_path)),
+            ("--tmux", path(&self.tmux)),
+            ("-s", name(&self.session)),
+        ];
+        let given = options
+            .into_iter()
+            .filter_map(|(option, value)| Some([option.into(), value?]));
+        let words: Vec<OsString> = given.flatten().collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        CommandWords::from_words(words).shown()
+    }
 }
 
 #[derive(Debug, Subcommand)]

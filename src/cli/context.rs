@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::args::Global;
 use super::failure::{Failure, Kind, OrFail};
 use super::liveness::Peers;
+use super::output;
 use super::time_limit::TimeLimit;
 use crate::ops::{Session, SessionChoice};
 use crate::tmux::ServerChoice;
@@ -46,6 +47,11 @@ impl Context {
             }
             self.limit.renew();
         }
+    }
+
+    /// Prints a failure of a part of the command.
+    pub(super) fn complain(&self, failure: Failure) {
+        output::complain(&failure.with_options(&self.global.words()));
     }
 
     /// Returns the selected task session, whichever of its names was given. `what` is the command,

@@ -129,6 +129,18 @@ impl Failure {
         self
     }
 
+    /// Adds the options that say which session and server are meant to the commands of the hint: without
+    /// them, they are about another session.
+    pub(crate) fn with_options(mut self, options: &str) -> Self {
+        if !options.is_empty() {
+            let with_options = format!("tmux-task {options} ");
+            self.hint = self
+                .hint
+                .map(|hint| hint.replace("tmux-task ", &with_options));
+        }
+        self
+    }
+
     pub(crate) fn with_optional_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);
         self
@@ -157,5 +169,34 @@ impl fmt::Display for Failure {
             Some(hint) => write!(f, "\nhint: {}", one_line(hint)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::Cli;
+
+    #[test]
+    fn the_commands_of_a_hint_are_for_the_session_and_server_that_were_given() {
+        let hint = |args: &str| {
+            let args = std::iter::once("tmux-task").chain(args.split(' '));
+            let options = Cli::try_parse_from(args).unwrap().global.words();
+            let failure = Failure::new(Kind::Missing, "ls", "no session").with_hint(
+                "`tmux-task ls` or `env -u TMUX tmux-task run NAME`; see tmux-task.toml",
+            );
+            failure.with_options(&options).hint.unwrap()
+        };
+        assert_eq!(
+            hint("ls"),
+            "`tmux-task ls` or `env -u TMUX tmux-task run NAME`; see tmux-task.toml"
+        );
+        assert_eq!(
+            hint("ls --session it's -L other"),
+            "`tmux-task -L other -s 'it'\\''s' ls` or `env -u TMUX tmux-task -L other \
+             -s 'it'\\''s' run NAME`; see tmux-task.toml"
+        );
     }
 }

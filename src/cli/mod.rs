@@ -77,6 +77,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage_error(&error, &args),
     };
+    let options = cli.global.words();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -92,6 +93,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            let failure = failure.with_options(&options);
             output::complain(&failure);
             ExitCode::from(failure.kind.code())
         }

@@ -154,7 +154,7 @@ impl Bring<'_> {
         let mut outcome = Outcome::new(name);
         for other in &plan.after {
             if let Progress::Failed(cause) = self.progress_of(other).await {
-                complain(&format!("{name} was not started: {cause}"), None);
+                self.complain(&format!("{name} was not started: {cause}"), None);
                 outcome.why = Some(cause.clone());
                 outcome.cause = Some(cause);
                 outcome.kind = Some(Kind::Impossible);
@@ -169,7 +169,7 @@ impl Bring<'_> {
         }) = self.start(plan, is_needed, &mut outcome).await?
         {
             let cause = format!("{name} {why}");
-            complain(&cause, hint);
+            self.complain(&cause, hint);
             outcome.ready = outcome.window_id.is_some().then_some(false);
             outcome.why = Some(why);
             outcome.waiting_for = asks;
@@ -209,7 +209,7 @@ impl Bring<'_> {
         if !will_wait {
             return Ok(Ok(()));
         }
-        let report = |news: WaitNews<'_>| after::news_of("up", &plan.name, &news);
+        let report = |news: WaitNews<'_>| after::news_of(self.context, "up", &plan.name, &news);
         let wait = ops::wait_until_ready(
             &mut session,
             plan,
@@ -243,17 +243,17 @@ impl Bring<'_> {
         }
     }
 
+    fn complain(&self, why: &str, hint: Option<String>) {
+        let failure = Failure::new(Kind::Impossible, "up", why).with_optional_hint(hint);
+        self.context.complain(failure);
+    }
+
     fn say(&self, line: &str) -> Result<(), Failure> {
         if self.is_json {
             return Ok(());
         }
         output::line(line)
     }
-}
-
-fn complain(why: &str, hint: Option<String>) {
-    let failure = Failure::new(Kind::Impossible, "up", why).with_optional_hint(hint);
-    output::complain(&failure);
 }
 
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {

@@ -29,7 +29,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     }
     let mut session = context.given("wait")?;
     if args.names.len() > 1 {
-        return wait_for_several(&mut session, &args).await;
+        return wait_for_several(context, &mut session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
     let found = ops::find_to_wait(&mut session, &name).await;
@@ -41,7 +41,11 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
 
 /// Waits for several tasks at the same time, and prints each outcome when it is there. Ends with
 /// the first one, or with the exit code of the first task whose wait did not succeed.
-async fn wait_for_several(session: &mut Session, args: &Wait) -> Result<(), Failure> {
+async fn wait_for_several(
+    context: &Context,
+    session: &mut Session,
+    args: &Wait,
+) -> Result<(), Failure> {
     if args.since.is_some() {
         let why = "a cursor belongs to one task: give one name with --since";
         return Err(Failure::new(Kind::Usage, "wait", why));
@@ -70,10 +74,11 @@ async fn wait_for_several(session: &mut Session, args: &Wait) -> Result<(), Fail
             output::line(&format!("{name}: {line}"))?;
         }
         if let Some(failure) = failure {
+            let kind = failure.kind;
             if !args.json.json || failure.kind == Kind::Asked {
-                output::complain(&failure);
+                context.complain(failure);
             }
-            failed.insert(index, failure.kind);
+            failed.insert(index, kind);
         }
         if args.any {
             break;

@@ -61,9 +61,8 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
     );
     let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
     world.set("TMUX", "/nowhere/default,1,0");
-    world.task(["-S", &socket, "attach", "api"]).fails(
-        1,
-        "tmux-task: attach: this terminal is a pane of another tmux server, /nowhere/default\n\
-         hint: `env -u TMUX tmux-task attach` attaches inside it",
-    );
+    let why = "tmux-task: attach: this terminal is a pane of another tmux server, /nowhere/default";
+    let hint = format!("hint: `env -u TMUX tmux-task -S {socket} attach` attaches inside it");
+    let attach = world.task(["-S", &socket, "attach", "api"]);
+    attach.fails(1, &format!("{why}\n{hint}"));
 }

@@ -329,6 +329,31 @@ fn a_question_is_reported_once_and_the_wait_goes_on() {
 }
 
 #[test]
+fn without_a_daemon_the_hint_starts_that_of_the_session() {
+    let mut world = World::new();
+    write(
+        &world,
+        "[tasks.db]\ncommand = 'exec sleep 1000'\nready = 'accepts'\n",
+    );
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let up = world.task(["-s", "other", "up", "--wait"]);
+    assert_eq!(up.code, 5, "{up}");
+    assert_eq!(
+        up.err,
+        "tmux-task: up: db could not be started: no daemon runs to wait with\n\
+         hint: start one with `tmux-task -s other daemon --detach`\n"
+    );
+    // Nothing was started. What the hint says helps.
+    assert_eq!(world.task(["-s", "other", "ls"]).code, 3);
+    world.task(["-s", "other", "daemon", "--detach"]).ok();
+    let mut up = world.start(["-s", "other", "up", "--wait"]);
+    assert_eq!(without_ids(&up.line()), ["started (db)"]);
+    world.task(["-s", "other", "send", "db", "accepts"]).ok();
+    assert_eq!(without_ids(&up.line()), ["ready (db)"]);
+    assert_eq!(up.wait(), 0);
+}
+
+#[test]
 fn a_daemon_that_ends_does_not_end_it() {
     let world = World::new();
     let (accepts, migrates) = (world.gate("accepts"), world.gate("migrates"));
