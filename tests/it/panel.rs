@@ -256,7 +256,7 @@ fn all_sessions_are_shown_and_each_key_is_for_the_right_one() {
     world.task(["-s", "idle", "daemon", "status"]).fails(
         3,
         "tmux-task: daemon status: no daemon runs for session `idle`\n\
-         hint: start one with `tmux-task daemon --detach`",
+         hint: start one with `tmux-task -s idle daemon --detach`",
     );
     press(&world, &["Escape"]);
     until_shown(&world, "3 sessions  2 running");
