@@ -376,6 +376,9 @@ impl TaskLook<'_> {
         }
         let Some(found) = &self.found else {
             let before = before?;
+            if self.is_being_redrawn(&before) {
+                return without_evidence(before, self.task);
+            }
             if is_known(self.task) || self.task.is_new_run_after(&before.task) {
                 resolve(before, events);
                 return None;
@@ -468,6 +471,29 @@ impl TaskLook<'_> {
             && self.last_look.terminal.is_none()
             && self.task.is_alive()
             && !self.task.is_new_run_after(&before.task)
+    }
+
+    /// Whether the reported prompt has just been drawn again with lower numbers. A program that
+    /// counts down does not read while it draws, so only a later look shows if it still waits.
+    fn is_being_redrawn(&self, before: &Episode) -> bool {
+        let is_reported = match before.state {
+            Phase::Reported { .. } => true,
+            Phase::Candidate { .. } => false,
+        };
+        let row = before.found.row;
+        let (old, new) = (&before.task.screen, &self.task.screen);
+        let (Some(old_row), Some(new_row)) = (old.rows.get(row), new.rows.get(row)) else {
+            return false;
+        };
+        let shown = reprompt::PromptComparison {
+            before: (old, row),
+            after: (new, row),
+        };
+        is_reported
+            && self.task.is_alive()
+            && !self.task.is_new_run_after(&before.task)
+            && !self.last_look.is_still
+            && shown.counts_down(old_row, new_row)
     }
 
     /// Whether a full-screen pager or editor goes on: the text of its last row is not a new

@@ -519,6 +519,25 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
         ]),
         ["input @1: guess>", "resolved @1: guess>"]
     );
+    // One that counts down was looked at while it drew the next number, and reads again. At the end
+    // it goes on without a number.
+    let counts = |n: u32, reader| {
+        let look = format!("@1 a running cursor=21,1 : up|Stop? [y/N] ({n} s left)");
+        with(&look, reading(reader, true))
+    };
+    let counted = [
+        snapshot("@1 a running cursor=21,1 : up|Stop? [y/N] (9 s left)"),
+        counts(9, TtyUse::Reading),
+        counts(9, TtyUse::Reading),
+        counts(8, TtyUse::Elsewhere),
+        counts(8, TtyUse::Reading),
+        counts(7, TtyUse::Elsewhere),
+    ];
+    let input = "input @1: Stop? [y/N] (9 s left)";
+    let resolved = "resolved @1: Stop? [y/N] (9 s left)";
+    assert_eq!(reported(&counted), [input]);
+    let ended = [&counted[..], &[counts(7, TtyUse::Elsewhere)]].concat();
+    assert_eq!(reported(&ended), [input, resolved]);
     // A secret that is answered without any output.
     let hidden = "@1 a running cursor=5,0 : Word";
     let hides = with(hidden, reading(TtyUse::Reading, false));
