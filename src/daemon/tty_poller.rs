@@ -80,6 +80,8 @@ struct Pane {
     doubt: Option<Doubt>,
     /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
+    /// Whether its programs were seen to run since its output stopped.
+    has_run: bool,
     /// When it counts as quiet, or takes part in a round.
     next: Instant,
 }
@@ -166,15 +168,20 @@ impl TtyPoller {
                 known: None,
                 doubt: None,
                 shown: None,
+                has_run: false,
                 next: now + quiet,
             };
-            let pane = self.panes.entry(row.window).or_insert_with(rests);
+            let is_reported = waits(row.window);
+            // What the previous daemon has reported was not asleep.
+            let pane = self.panes.entry(row.window).or_insert_with(|| Pane {
+                has_run: is_reported,
+                ..rests()
+            });
             if pane.pid != pid || pane.screen != task.screen {
                 *pane = rests();
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
-            let is_reported = waits(row.window);
             let is_due = match &pane.known {
                 None => (is_reported && pane.doubt.is_none()) || pane.next <= now,
                 // This look has to show whether it still waits, or whether it has waited long
@@ -273,7 +280,7 @@ impl TtyPoller {
                         self.left_since = Some(now);
                         break;
                     }
-                    known.take_part(waits(*window), now);
+                    pane.has_run |= known.take_part(waits(*window), now);
                     pane.next = now + known.pause;
                 }
             }
@@ -359,7 +366,10 @@ impl Pane {
     }
 
     /// Stores a result.
-    fn take(&mut self, examination: TtyExamination, is_reported: bool, now: Instant) {
+    fn take(&mut self, mut examination: TtyExamination, is_reported: bool, now: Instant) {
+        if let Some(evidence) = &mut examination.evidence {
+            Arc::make_mut(evidence).is_asleep = !self.has_run;
+        }
         let was_doubted = self.doubt.is_some();
         let before = match self.doubt.take() {
             Some(doubt) => doubt.before,
@@ -429,8 +439,9 @@ impl Known {
         })
     }
 
-    /// Checks whether its programs have run, and sets the time of the next check.
-    fn take_part(&mut self, is_reported: bool, now: Instant) {
+    /// Checks whether its programs have run, and sets the time of the next check. Returns whether
+    /// they have.
+    fn take_part(&mut self, is_reported: bool, now: Instant) -> bool {
         let longest = if self.is_wary || is_reported {
             WARY_PAUSE
         } else {
@@ -438,19 +449,20 @@ impl Known {
         };
         self.pause = (self.pause * 2).min(longest);
         if matches!(self.stale, Some((Why::Ran, _))) {
-            return;
+            return true;
         }
         let age = now.saturating_duration_since(self.at);
         if !self.examination.activity.lasts() {
             if age >= self.rest {
                 self.stale = Some((Why::Ran, now));
             }
-            return;
+            return true;
         }
         self.rest = FIRST_PAUSE;
         if age >= ASK_BY && self.stale.is_none() {
             self.stale = Some((Why::Old, now));
         }
+        false
     }
 }
 
@@ -490,6 +502,7 @@ mod tests {
             known: None,
             doubt: None,
             shown: None,
+            has_run: false,
             next: Instant::now(),
         }
     }
@@ -558,6 +571,20 @@ mod tests {
                 (Elsewhere, Elsewhere),
             ],
         );
+    }
+
+    #[test]
+    fn programs_are_asleep_until_one_was_seen_to_run() {
+        let mut pane = pane();
+        let now = Instant::now();
+        let is_asleep = |pane: &Pane| pane.evidence().map(|evidence| evidence.is_asleep);
+        pane.take(examination(TtyUse::Elsewhere), false, now);
+        assert_eq!(is_asleep(&pane), Some(true));
+        // Nothing was counted, so it cannot be known that they have slept.
+        let known = pane.known.as_mut().unwrap();
+        pane.has_run |= known.take_part(false, now);
+        pane.take(examination(TtyUse::Elsewhere), false, now);
+        assert_eq!(is_asleep(&pane), Some(false));
     }
 
     #[test]

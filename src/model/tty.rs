@@ -22,6 +22,9 @@ pub struct TtyEvidence {
     pub may_relay: bool,
     /// Whether a program that is blocked reading has other threads, which may be at work.
     pub reader_has_threads: bool,
+    /// Whether none of the programs has run since the output stopped, as far as that was checked.
+    /// A program that checks for keys now and then runs.
+    pub is_asleep: bool,
 }
 
 /// One call of `read` in which a thread is blocked.

@@ -172,6 +172,9 @@ impl Evaluation<'_> {
             (Some(true), TtyUse::Polling | TtyUse::Unknown) => self.by_text(Some(true), false),
             (Some(false), TtyUse::Reading) => self.by_keys(terminal),
             (Some(false), TtyUse::Polling) => self.by_name(terminal),
+            (Some(false), TtyUse::Elsewhere) if terminal.is_asleep && !terminal.may_relay => {
+                self.settled("no program reads the terminal, and none has run")
+            }
             (Some(false), TtyUse::Elsewhere | TtyUse::Unknown)
             | (None, TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown) => {
                 self.by_text(terminal.canonical, terminal.may_relay)

@@ -373,6 +373,33 @@ fn lists_are_found_by_the_cursor_in_them() {
 }
 
 #[test]
+fn a_program_that_sleeps_all_the_time_takes_no_keys_whatever_it_shows() {
+    let asleep = TtyEvidence {
+        reader: TtyUse::Elsewhere,
+        canonical: Some(false),
+        is_asleep: true,
+        ..TtyEvidence::default()
+    };
+    let waits = |terminal: &TtyEvidence| {
+        let judgement = judge(&screen("Loading? "), Some(terminal), &UserRules::default());
+        judgement.found.is_some()
+    };
+    assert!(!waits(&asleep));
+    // One that runs may look for keys now and then.
+    let runs = TtyEvidence {
+        is_asleep: false,
+        ..asleep.clone()
+    };
+    assert!(waits(&runs));
+    // What waits on the other side is not visible.
+    let relays = TtyEvidence {
+        may_relay: true,
+        ..asleep
+    };
+    assert!(waits(&relays));
+}
+
+#[test]
 fn a_line_that_one_of_several_threads_reads_waits_longer_unless_it_is_a_question() {
     let terminal = TtyEvidence {
         reader: TtyUse::Reading,

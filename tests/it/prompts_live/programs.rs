@@ -23,6 +23,13 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "stty -icanon -echo; printf 'a) one\nb) two\n'; dd bs=1 count=1",
         "key",
     ),
+    // It looks for keys twenty times a second.
+    (
+        "checks",
+        "python3",
+        "python3 -c 'import select, time, tty\ntty.setcbreak(0)\nprint(\"Go on? [y/N] \", end=\"\", flush=True)\nwhile not select.select([0], [], [], 0)[0]: time.sleep(0.05)'",
+        "confirm",
+    ),
     // Full-screen, with hints: it does nothing but read.
     (
         "browser",
@@ -143,6 +150,11 @@ const WORKING: &[(&str, &str, &str)] = &[
         "sleep-on",
         "bash",
         "printf 'Do you want to continue? [Y/n] '; sleep 1000",
+    ),
+    (
+        "sleep-raw",
+        "bash",
+        "stty raw; printf 'Loading? '; sleep 1000",
     ),
     (
         "make",
