@@ -25,12 +25,17 @@ pub(super) trait Facts {
     fn files(&self) -> Option<Vec<(u64, PathBuf)>>;
     /// The numbers of the files that an epoll file watches.
     fn watched(&self, epoll: u64) -> Option<Vec<u64>>;
+    /// A piece of the process's memory. Who may see a thread's call may see this, too.
+    fn memory(&self, address: u64, bytes: usize) -> Option<Vec<u8>>;
+    /// Whether a child can write to a pipe that the process can read.
+    fn has_pipe_from_child(&self) -> bool;
 }
 
-/// Returns what a thread does with the terminal `tty`.
-pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
+/// Returns what a thread does with the terminal `tty`. `takes_keys` is whether that is not in line
+/// mode.
+pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> TtyUse {
     let Some(line) = facts.syscall(thread) else {
-        return by_channel(facts, thread, tty);
+        return by_channel(facts, thread, tty, takes_keys);
     };
     let mut words = line.split_ascii_whitespace();
     // `running`, or -1 for a thread that is not blocked in a system call.
@@ -42,14 +47,18 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
         .collect();
     let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
     let Some(call) = Call::of(number) else {
-        return by_channel(facts, thread, tty);
+        return by_channel(facts, thread, tty, takes_keys);
     };
     match call {
         Call::Read if file_is_terminal(facts, argument(0), tty) => TtyUse::Reading,
         Call::Read | Call::Other => TtyUse::Elsewhere,
-        Call::Poll { n_files } if argument(n_files) == 0 => TtyUse::Elsewhere,
-        Call::Poll { .. } if has_terminal(facts, tty) => TtyUse::Polling,
-        Call::Poll { .. } => TtyUse::Elsewhere,
+        Call::Poll if polls_terminal(facts, polled(facts, argument(0), argument(1)), tty) => {
+            TtyUse::Polling
+        }
+        Call::Select if polls_terminal(facts, selected(facts, argument(0), argument(1)), tty) => {
+            TtyUse::Polling
+        }
+        Call::Poll | Call::Select => TtyUse::Elsewhere,
         Call::EpollWait if epoll_has_terminal(facts, argument(0), tty) => TtyUse::Polling,
         Call::EpollWait => TtyUse::Elsewhere,
     }
@@ -59,10 +68,10 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Read,
-    /// `n_files` is the index of the argument with the number of files.
-    Poll {
-        n_files: usize,
-    },
+    /// A list of files and their number.
+    Poll,
+    /// The number after the highest one, and a bit for each file.
+    Select,
     EpollWait,
     Other,
 }
@@ -74,8 +83,8 @@ impl Call {
     fn of(number: i64) -> Option<Self> {
         Some(match number {
             0 | 17 | 19 => Self::Read,
-            23 | 270 => Self::Poll { n_files: 0 },
-            7 | 271 => Self::Poll { n_files: 1 },
+            23 | 270 => Self::Select,
+            7 | 271 => Self::Poll,
             232 | 281 | 441 => Self::EpollWait,
             _ => Self::Other,
         })
@@ -85,8 +94,8 @@ impl Call {
     fn of(number: i64) -> Option<Self> {
         Some(match number {
             63 | 65 | 67 => Self::Read,
-            72 => Self::Poll { n_files: 0 },
-            73 => Self::Poll { n_files: 1 },
+            72 => Self::Select,
+            73 => Self::Poll,
             22 | 441 => Self::EpollWait,
             _ => Self::Other,
         })
@@ -166,7 +175,7 @@ const ELSEWHERE: &[&str] = &[
 
 /// Judges by the kernel function that the thread sleeps in and by its open files, where the call is
 /// hidden.
-fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
+fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> TtyUse {
     let is_hidden = |channel: &String| matches!(channel.trim(), "" | "0");
     let mut channel = facts.channel(thread);
     if channel.as_ref().is_none_or(is_hidden) {
@@ -201,7 +210,12 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
         return TtyUse::Elsewhere;
     }
     if is_among(POLLS) {
-        return TtyUse::Polling;
+        // A program that asks for a line rarely waits for a child's output at the same time.
+        return if !takes_keys && facts.has_pipe_from_child() {
+            TtyUse::Elsewhere
+        } else {
+            TtyUse::Polling
+        };
     }
     if is_among(EPOLLS) {
         let epolls = files.iter().filter(|(_, target)| is_epoll(target));
@@ -225,7 +239,54 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path) -> TtyUse {
     }
 }
 
-/// Whether a process has the terminal open. Which files it polls is not visible.
+/// Returns the files that a `poll` waits to read from, given the address and the number of its
+/// entries; `None` where the list cannot be read.
+fn polled(facts: &impl Facts, address: u64, number: u64) -> Option<Vec<u64>> {
+    // `struct pollfd`: the file's number (4 bytes, negative for none), what is awaited (2 bytes,
+    // of which POLLIN is 1 and POLLRDNORM is 0x40), and the result (2 bytes).
+    const ENTRY_BYTES: usize = 8;
+    const READABLE: u8 = 0x41;
+    let number = usize::try_from(number).ok().filter(|n| *n <= MOST_FILES)?;
+    let list = facts.memory(address, number * ENTRY_BYTES)?;
+    let (entries, _) = list.as_chunks::<ENTRY_BYTES>();
+    let awaited = entries.iter().filter(|entry| entry[4] & READABLE != 0);
+    let numbers =
+        awaited.map(|[a, b, c, d, ..]| u64::try_from(i32::from_le_bytes([*a, *b, *c, *d])));
+    Some(numbers.flatten().collect())
+}
+
+/// Returns the files that a `select` waits to read from, given the number after the highest one and
+/// the address of the bits; `None` where the bits cannot be read.
+fn selected(facts: &impl Facts, number: u64, address: u64) -> Option<Vec<u64>> {
+    // `FD_SETSIZE`.
+    const MOST: u64 = 1024;
+    if number == 0 || address == 0 {
+        return Some(Vec::new());
+    }
+    let number = (number <= MOST).then_some(number)?;
+    let bits = facts.memory(address, usize::try_from(number.div_ceil(8)).ok()?)?;
+    let is_set = |file: &u64| {
+        let byte = usize::try_from(file / 8).ok().and_then(|at| bits.get(at));
+        byte.is_some_and(|byte| byte >> (file % 8) & 1 == 1)
+    };
+    Some((0..number).filter(is_set).collect())
+}
+
+/// Whether one of the files that a thread waits for is the terminal, or watches it. Where the files
+/// are not known, whether the process has the terminal open.
+fn polls_terminal(facts: &impl Facts, files: Option<Vec<u64>>, tty: &Path) -> bool {
+    let Some(files) = files else {
+        return has_terminal(facts, tty);
+    };
+    let targets = files
+        .into_iter()
+        .filter_map(|file| Some((file, facts.file(file)?)));
+    targets.into_iter().any(|(file, target)| {
+        is_terminal(&target, tty) || (is_epoll(&target) && epoll_has_terminal(facts, file, tty))
+    })
+}
+
+/// Whether a process has the terminal open.
 fn has_terminal(facts: &impl Facts, tty: &Path) -> bool {
     if file_is_terminal(facts, 0, tty) {
         return true;
@@ -299,6 +360,13 @@ mod tests {
         files: Option<BTreeMap<u64, PathBuf>>,
         #[serde(default)]
         watched: BTreeMap<u64, Vec<u64>>,
+        /// What is at the address in the call, in hexadecimal digits.
+        memory: Option<String>,
+        /// Whether a child can write to one of its pipes.
+        #[serde(default)]
+        has_child_pipe: bool,
+        #[serde(default)]
+        takes_keys: bool,
         expect: String,
         /// The result where the call is hidden, if it differs.
         hidden: Option<String>,
@@ -335,6 +403,19 @@ mod tests {
         fn watched(&self, epoll: u64) -> Option<Vec<u64>> {
             self.row.watched.get(&epoll).cloned()
         }
+
+        fn memory(&self, _address: u64, bytes: usize) -> Option<Vec<u8>> {
+            let digits = self.row.memory.as_ref()?.as_bytes().chunks(2);
+            let text = digits.map(|pair| std::str::from_utf8(pair).expect("digits"));
+            let memory: Vec<u8> = text
+                .map(|pair| u8::from_str_radix(pair, 16).expect("two digits"))
+                .collect();
+            memory.get(..bytes).map(<[u8]>::to_vec)
+        }
+
+        fn has_pipe_from_child(&self) -> bool {
+            self.row.has_child_pipe
+        }
     }
 
     fn rows() -> Vec<ThreadRow> {
@@ -350,6 +431,7 @@ mod tests {
             &RecordedThread { row, has_syscall },
             1,
             Path::new("/dev/pts/7"),
+            row.takes_keys,
         );
         assert_eq!(
             does.name(),

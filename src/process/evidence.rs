@@ -119,7 +119,7 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
         ..TtyEvidence::default()
     };
     for member in &front.members {
-        let (does, thread) = facts::does(member, &front.tty);
+        let (does, thread) = facts::does(member, front, takes_keys);
         // The strongest evidence counts: reading, then polling. A hidden program may do either.
         evidence.reader = match (evidence.reader, does) {
             (TtyUse::Reading, _) | (_, TtyUse::Reading) => TtyUse::Reading,

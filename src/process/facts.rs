@@ -1,18 +1,29 @@
 //! What `/proc` shows of a process and its terminal.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::blocked::{self, Facts, MOST_FILES};
-use super::tree::Process;
+use super::tree::{ForegroundGroup, Process};
 use crate::model::{ReadCall, TtyUse};
 
-/// Returns what the threads of a process do with the terminal, and which of them reads it.
-pub(super) fn does(process: &Process, tty: &Path) -> (TtyUse, Option<u32>) {
-    let facts = ProcFacts(process.pid);
+/// Returns what the threads of a member of a foreground group do with its terminal, and which of
+/// them reads it. `takes_keys` is whether that terminal is not in line mode.
+pub(super) fn does(
+    process: &Process,
+    front: &ForegroundGroup,
+    takes_keys: bool,
+) -> (TtyUse, Option<u32>) {
+    let facts = ProcFacts {
+        pid: process.pid,
+        group: &front.members,
+    };
+    let tty = &front.tty;
     let mut sum = TtyUse::Elsewhere;
     for thread in &process.threads {
-        match blocked::does(&facts, *thread, tty) {
+        match blocked::does(&facts, *thread, tty, takes_keys) {
             TtyUse::Reading => return (TtyUse::Reading, Some(*thread)),
             TtyUse::Polling => sum = TtyUse::Polling,
             TtyUse::Unknown if sum == TtyUse::Elsewhere => sum = TtyUse::Unknown,
@@ -46,7 +57,7 @@ pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bo
         // Other programs with sockets read lines for themselves.
         return does == TtyUse::Reading && COPIERS.contains(&process.name.as_str());
     }
-    let files = || ProcFacts(process.pid).files().unwrap_or_default();
+    let files = || files_of(process.pid).unwrap_or_default();
     match does {
         TtyUse::Elsewhere => false,
         TtyUse::Unknown => FAR.contains(&process.name.as_str()),
@@ -82,43 +93,91 @@ const FAR: &[&str] = &[
     "minicom",
 ];
 
-/// A process in `/proc`.
-struct ProcFacts(u32);
+/// All open files of a process, at most [`MOST_FILES`].
+fn files_of(pid: u32) -> Option<Vec<(u64, PathBuf)>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let files = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((number, fs::read_link(entry.path()).ok()?))
+    });
+    Some(files.take(MOST_FILES).collect())
+}
 
-impl Facts for ProcFacts {
+/// A process in `/proc`.
+struct ProcFacts<'a> {
+    pid: u32,
+    /// The processes among which its children are searched.
+    group: &'a [Process],
+}
+
+impl Facts for ProcFacts<'_> {
     fn syscall(&self, thread: u32) -> Option<String> {
-        fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", self.0)).ok()
+        fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", self.pid)).ok()
     }
 
     fn channel(&self, thread: u32) -> Option<String> {
-        fs::read_to_string(format!("/proc/{}/task/{thread}/wchan", self.0)).ok()
+        fs::read_to_string(format!("/proc/{}/task/{thread}/wchan", self.pid)).ok()
     }
 
     fn state(&self, thread: u32) -> Option<char> {
-        let text = fs::read_to_string(format!("/proc/{}/task/{thread}/stat", self.0)).ok()?;
+        let text = fs::read_to_string(format!("/proc/{}/task/{thread}/stat", self.pid)).ok()?;
         text.rsplit_once(')')?.1.trim_start().chars().next()
     }
 
     fn file(&self, number: u64) -> Option<PathBuf> {
-        fs::read_link(format!("/proc/{}/fd/{number}", self.0)).ok()
+        fs::read_link(format!("/proc/{}/fd/{number}", self.pid)).ok()
     }
 
     fn files(&self) -> Option<Vec<(u64, PathBuf)>> {
-        let entries = fs::read_dir(format!("/proc/{}/fd", self.0)).ok()?;
-        let files = entries.filter_map(|entry| {
-            let entry = entry.ok()?;
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            Some((number, fs::read_link(entry.path()).ok()?))
-        });
-        Some(files.take(MOST_FILES).collect())
+        files_of(self.pid)
     }
 
     fn watched(&self, epoll: u64) -> Option<Vec<u64>> {
-        let info = fs::read_to_string(format!("/proc/{}/fdinfo/{epoll}", self.0)).ok()?;
+        let info = fs::read_to_string(format!("/proc/{}/fdinfo/{epoll}", self.pid)).ok()?;
         let numbers = info
             .lines()
             .filter_map(|line| line.strip_prefix("tfd:"))
             .filter_map(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
         Some(numbers.take(MOST_FILES).collect())
     }
+
+    fn memory(&self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        let mut memory = vec![0; bytes];
+        let file = File::open(format!("/proc/{}/mem", self.pid)).ok()?;
+        file.read_exact_at(&mut memory, address).ok()?;
+        Some(memory)
+    }
+
+    fn has_pipe_from_child(&self) -> bool {
+        let own = pipes_of(self.pid, MODE_READABLE);
+        let mut children = self
+            .group
+            .iter()
+            .filter(|child| child.parent == Some(self.pid));
+        !own.is_empty()
+            && children.any(|child| !own.is_disjoint(&pipes_of(child.pid, MODE_WRITABLE)))
+    }
+}
+
+/// The bits of a link in `/proc/PID/fd` that show what its file was opened for.
+const MODE_READABLE: u32 = 0o400;
+const MODE_WRITABLE: u32 = 0o200;
+
+/// Returns the pipes that a process can read or write, of its first [`MOST_FILES`] open files.
+fn pipes_of(pid: u32, mode: u32) -> BTreeSet<PathBuf> {
+    let is_pipe = |target: &Path| {
+        let name = target.to_str();
+        name.is_some_and(|name| name.starts_with("pipe:"))
+    };
+    let has_mode = |number: u64| {
+        let link = fs::symlink_metadata(format!("/proc/{pid}/fd/{number}"));
+        link.is_ok_and(|link| link.permissions().mode() & mode != 0)
+    };
+    let files = files_of(pid).unwrap_or_default();
+    files
+        .into_iter()
+        .filter(|(number, target)| is_pipe(target) && has_mode(*number))
+        .map(|(_, target)| target)
+        .collect()
 }

@@ -23,7 +23,7 @@ pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) name: String,
     pub(super) threads: Vec<u32>,
-    parent: Option<u32>,
+    pub(super) parent: Option<u32>,
     group: Option<u32>,
     /// The number of its terminal in the kernel; 0 for none.
     terminal: u32,

@@ -30,6 +30,13 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "python3 -c 'import select, time, tty\ntty.setcbreak(0)\nprint(\"Go on? [y/N] \", end=\"\", flush=True)\nwhile not select.select([0], [], [], 0)[0]: time.sleep(0.05)'",
         "confirm",
     ),
+    // It polls the terminal for a line.
+    (
+        "polls",
+        "python3",
+        "python3 -c 'import select\nprint(\"Select an option: \", end=\"\", flush=True)\nselect.select([0], [], [])'",
+        "menu",
+    ),
     // Full-screen, with hints: it does nothing but read.
     (
         "browser",
@@ -191,6 +198,12 @@ const WORKING: &[(&str, &str, &str)] = &[
         "script-sleep",
         "script",
         "script -qc 'echo Password:; sleep 1000' /dev/null",
+    ),
+    // It polls, but not the terminal.
+    (
+        "children",
+        "python3",
+        "python3 -c 'import select, subprocess\nprint(\"Select an option: \", end=\"\", flush=True)\nchild = subprocess.Popen([\"sleep\", \"1000\"], stdout=subprocess.PIPE)\nselect.select([child.stdout], [], [])'",
     ),
     // Each read ends by itself, whatever is read in between.
     (
