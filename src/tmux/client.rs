@@ -18,6 +18,7 @@ use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
 /// Dropping it detaches it in the background.
 #[derive(Debug)]
 pub(crate) struct Client {
+    server: Server,
     control: ControlClient,
     /// Items received while an answer was awaited, for [`Client::next_notice`]. Bounded by what
     /// tmux sends within [`TIME_LIMIT`].
@@ -69,6 +70,7 @@ impl Server {
         output: Output,
     ) -> Result<Client, TmuxError> {
         let mut client = Client {
+            server: self.clone(),
             control: self.attach_control(session, output)?,
             received: VecDeque::new(),
             calls: 0,
@@ -120,6 +122,7 @@ impl Client {
         let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
         let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
         let Self {
+            server,
             control,
             received,
             said,
@@ -147,9 +150,7 @@ impl Client {
             }
             None
         });
-        let (frames, flushes) = tokio::time::timeout(TIME_LIMIT, talk)
-            .await
-            .map_err(|_| TmuxError::TimedOut)??;
+        let (frames, flushes) = server.answer(talk).await??;
         self.said += flushes;
         self.life = ConnectionState::Usable;
         Ok(frames)

@@ -4,6 +4,7 @@
 //! created or ended at the moment in which a control client connects. Marks printed between the
 //! commands replace control mode's frames.
 
+use std::convert::Infallible;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,12 +12,43 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
 use super::error::TmuxError;
+use super::hooks::nudge;
 use super::nonce::nonce;
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};
 
 /// The time limit for any answer of tmux.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often the server is nudged while it owes an answer.
+const NUDGE_EVERY: Duration = Duration::from_millis(500);
+
+impl Server {
+    /// Waits for an answer, at most [`TIME_LIMIT`], and nudges the server meanwhile: a hook of the
+    /// user's that runs a shell holds up the client until tmux has collected that shell, and tmux
+    /// with utempter loses the signal that reports it if a task ends at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::TimedOut`].
+    pub(super) async fn answer<T>(&self, talk: impl Future<Output = T>) -> Result<T, TmuxError> {
+        tokio::select! {
+            answer = tokio::time::timeout(TIME_LIMIT, talk) => {
+                answer.map_err(|_| TmuxError::TimedOut)
+            }
+            never = self.nudge_meanwhile() => match never {},
+        }
+    }
+
+    async fn nudge_meanwhile(&self) -> Infallible {
+        tokio::time::sleep(NUDGE_EVERY).await;
+        let server = self.pid();
+        loop {
+            server.into_iter().for_each(nudge);
+            tokio::time::sleep(NUDGE_EVERY).await;
+        }
+    }
+}
 
 /// A client that gets SIGTERM when this is dropped before the client has ended, which is safe for
 /// tmux at any time.
@@ -145,10 +177,8 @@ impl Server {
             .stderr(Stdio::piped());
         // Terminated when it takes too long or the future is dropped. tokio reaps it.
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
-        match tokio::time::timeout(TIME_LIMIT, talk(&mut leaving.0, input)).await {
-            Ok(output) => self.frames(&output?, &nonce, commands.len(), time),
-            Err(_) => Err(TmuxError::TimedOut),
-        }
+        let output = self.answer(talk(&mut leaving.0, input)).await??;
+        self.frames(&output, &nonce, commands.len(), time)
     }
 
     /// Runs one command in a client of its own, however long it takes. Returns whether it was
@@ -271,5 +301,43 @@ fn terminate(child: &Child) {
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
         let sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         tracing::debug!(?pid, ?sent, "a tmux client did not answer");
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    use tokio::process::Command;
+
+    use super::*;
+    use crate::tmux::ServerChoice;
+
+    /// Listens, and ends when it gets SIGCHLD.
+    const LOST_A_SIGNAL: &str = "import signal, socket, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print(flush=True)
+signal.sigwait([signal.SIGCHLD])
+";
+
+    #[tokio::test]
+    async fn a_server_that_answers_only_after_a_lost_signal_is_nudged() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let mut python = Command::new("python3");
+        python.args(["-c", LOST_A_SIGNAL]).arg(&socket);
+        python.stdout(Stdio::piped()).kill_on_drop(true);
+        let mut listening = python.spawn().unwrap();
+        let output = BufReader::new(listening.stdout.take().unwrap());
+        output.lines().next_line().await.unwrap();
+        let choice = ServerChoice {
+            socket_path: Some(socket),
+            ..ServerChoice::default()
+        };
+        let server = Server::locate(&choice, &|_| None).unwrap();
+        let ended = server.answer(listening.wait()).await.unwrap().unwrap();
+        assert!(ended.success(), "{ended}");
     }
 }
