@@ -372,7 +372,7 @@ pub(crate) struct FollowRun {
     /// With --until: give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", requires = "until")]
     pub(crate) stop: Vec<String>,
-    /// With --wait, --until or --after: the longest time to wait, like 500ms, 30s or 5m
+    /// With --wait or --until, or run's --after: the longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
 }

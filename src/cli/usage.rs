@@ -46,6 +46,8 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
             why.push_str(line);
         }
     }
+    // The usage of a command that does not exist says nothing.
+    let usage = usage.filter(|_| error.kind() != ErrorKind::InvalidSubcommand);
     let hint = without_separator(error, &path).or(tip).or(usage);
     Failure::new(Kind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
 }
@@ -148,6 +150,11 @@ mod tests {
                 "feed --kind x",
                 "invalid value 'x' for '--kind <K>'; possible values: event, notice, followUp",
                 "see `tmux-task feed --help`",
+            ),
+            (
+                "frobnicate",
+                "unrecognized subcommand 'frobnicate'",
+                "see `tmux-task --help`",
             ),
             (
                 "-s run -L x feed --kind notic",

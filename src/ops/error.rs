@@ -226,6 +226,7 @@ impl OpsError {
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
             }
+            Self::NotKept { .. } => "`tmux-task logs NAME --runs` lists the runs that are stored",
             Self::NotRecorded(_) => {
                 "`tmux-task run NAME -- COMMAND` starts it and records the command"
             }
@@ -256,7 +257,6 @@ impl OpsError {
             | Self::Folder { .. }
             | Self::Directory { .. }
             | Self::Runtime { .. }
-            | Self::NotKept { .. }
             | Self::Archive(_)
             | Self::Config(_)
             | Self::Rule(_)

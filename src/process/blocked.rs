@@ -246,6 +246,9 @@ fn polled(facts: &impl Facts, address: u64, number: u64) -> Option<Vec<u64>> {
     // of which POLLIN is 1 and POLLRDNORM is 0x40), and the result (2 bytes).
     const ENTRY_BYTES: usize = 8;
     const READABLE: u8 = 0x41;
+    if number == 0 {
+        return Some(Vec::new());
+    }
     let number = usize::try_from(number).ok().filter(|n| *n <= MOST_FILES)?;
     let list = facts.memory(address, number * ENTRY_BYTES)?;
     let (entries, _) = list.as_chunks::<ENTRY_BYTES>();
@@ -278,10 +281,10 @@ fn polls_terminal(facts: &impl Facts, files: Option<Vec<u64>>, tty: &Path) -> bo
     let Some(files) = files else {
         return has_terminal(facts, tty);
     };
-    let targets = files
+    let mut targets = files
         .into_iter()
         .filter_map(|file| Some((file, facts.file(file)?)));
-    targets.into_iter().any(|(file, target)| {
+    targets.any(|(file, target)| {
         is_terminal(&target, tty) || (is_epoll(&target) && epoll_has_terminal(facts, file, tty))
     })
 }
@@ -360,7 +363,7 @@ mod tests {
         files: Option<BTreeMap<u64, PathBuf>>,
         #[serde(default)]
         watched: BTreeMap<u64, Vec<u64>>,
-        /// What is at the address in the call, in hexadecimal digits.
+        /// What is at the address in the call, as pairs of hexadecimal digits.
         memory: Option<String>,
         /// Whether a child can write to one of its pipes.
         #[serde(default)]

@@ -2,11 +2,12 @@
 //!
 //! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::test_kill_process;
 
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{CALLERS, MOST_CALLERS, channel, forget_callers};
+use super::nudge::process;
 use super::rows::{BELLS, IS_BARE, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
@@ -270,15 +271,6 @@ async fn each<const N: usize>(
     Ok(())
 }
 
-/// Makes a tmux server collect children that ended: it can lose the signal that reports them.
-pub(crate) fn nudge(server_pid: u32) {
-    if let Some(pid) = process(server_pid)
-        && let Err(error) = kill_process(pid, Signal::CHILD)
-    {
-        tracing::debug!(server_pid, %error, "could not nudge the tmux server");
-    }
-}
-
 pub(super) fn is_alive(pid: u32) -> bool {
     match process(pid).map(test_kill_process) {
         None => false,
@@ -286,10 +278,6 @@ pub(super) fn is_alive(pid: u32) -> bool {
         // A process of another user, or one that may not be signalled: not known to be gone.
         Some(Err(error)) => error != rustix::io::Errno::SRCH,
     }
-}
-
-pub(super) fn process(pid: u32) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
 /// Runs a command unless the server's hooks are of our version or a later one and the format

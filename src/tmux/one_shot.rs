@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
 use super::error::TmuxError;
-use super::hooks::nudge;
 use super::nonce::nonce;
+use super::nudge::nudge;
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};
 

@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::hooks::{CLIENTS, is_alive, process};
+use super::hooks::{CLIENTS, is_alive};
+use super::nudge::process;
 use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::Command;

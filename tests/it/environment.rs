@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Output, World, window_of};
+use crate::support::{Output, World, path_without_program, window_of};
 
 /// A value that nothing but the task may show.
 const SECRET: &str = "s3cret-of-the-caller-7f1c";
@@ -80,7 +80,7 @@ fn a_task_runs_in_its_callers_environment() {
         let path = match launcher {
             Launcher::Program => path,
             // The script needs tmux itself.
-            Launcher::Script => format!("{path}:{}", std::env::var("PATH").unwrap()),
+            Launcher::Script => format!("{path}:{}", path_without_program()),
         };
         launch
             .env("PATH", &path)

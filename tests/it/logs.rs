@@ -208,7 +208,8 @@ fn earlier_runs_are_kept() {
     );
     world.task(["logs", "api", "--run", "4"]).fails(
         3,
-        "tmux-task: logs: no output of run 4 of task `api` was kept",
+        "tmux-task: logs: no output of run 4 of task `api` was kept\n\
+         hint: `tmux-task logs NAME --runs` lists the runs that are stored",
     );
     // The window and the session may go.
     world.tmux(["kill-session", "-t", SESSION]);

@@ -88,7 +88,7 @@ impl World {
             ("LANG", "C.UTF-8".to_owned()),
             ("SHELL", "/bin/sh".to_owned()),
             ("TERM", "xterm-256color".to_owned()),
-            ("PATH", std::env::var("PATH").unwrap()),
+            ("PATH", path_without_program()),
             ("TMUX_TASK_SESSION", SESSION.to_owned()),
         ];
         world.env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
@@ -564,4 +564,15 @@ pub(crate) fn parse_lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).expect("each line is JSON"))
         .collect()
+}
+
+/// Returns `PATH` without the folders in which a tmux-task is installed: the helper would leave its
+/// work to that.
+pub(crate) fn path_without_program() -> String {
+    let path = std::env::var("PATH").unwrap();
+    let without: Vec<&str> = path
+        .split(':')
+        .filter(|folder| !Path::new(folder).join("tmux-task").exists())
+        .collect();
+    without.join(":")
 }
