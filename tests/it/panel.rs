@@ -144,9 +144,16 @@ fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
     world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
     world.task(["init", "tmux", "--write"]).ok();
     let file = world.path("home").join(".tmux.conf");
-    // The test's session is not named after its folder, and the program is not on the server's PATH.
+    // The test's session is not named after its folder, the program is not on the server's PATH, and
+    // the server does not have the folders of the world in its environment: the panel would start
+    // another daemon.
     let binding = std::fs::read_to_string(&file).unwrap();
-    let panel = format!("'{}' -s work panel", World::program().display());
+    let panel = format!(
+        "TMUX_TASK_STATE_DIR='{}' TMUX_TASK_RUNTIME_DIR='{}' '{}' -s work panel",
+        world.path("state").display(),
+        world.path("run").display(),
+        World::program().display()
+    );
     std::fs::write(
         &file,
         binding.replace("tmux-task panel\"", &format!("{panel}\"")),
