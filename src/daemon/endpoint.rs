@@ -2,8 +2,8 @@
 //!
 //! They can disappear while it runs. systemd empties a runtime folder when the last login of its
 //! user ends, while tmux and the daemon continue, and cleaners empty `/tmp`. So they are checked
-//! when the kernel reports a deletion in their folder, or from time to time, and created again.
-//! Meanwhile a second lock, in the state folder, shows others that the daemon runs.
+//! from time to time and created again. Meanwhile a second lock, in the state folder, shows others
+//! that the daemon runs.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -17,21 +17,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::DaemonError;
-use super::deletions::Deletions;
 use super::lock::{self, Lock, LockError};
 use crate::files;
 use crate::paths::Paths;
 
-/// How often they are checked where deletions are not reported. A command that finds no socket and
-/// starts a daemon waits several times as long for the one with the locks.
+/// How often they are checked. A command that finds no socket and starts a daemon waits several
+/// times as long for the one with the locks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// How often they are checked where deletions are reported. An unmounted folder is not.
-const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(60);
-
-/// How long after a report of a deletion. Whoever deletes the whole folder is not to find it filled
-/// again meanwhile.
-const LOOK_AFTER: Duration = Duration::from_millis(500);
 
 /// The locks of a task session.
 #[derive(Debug)]
@@ -94,9 +86,7 @@ pub(super) struct Endpoint {
     /// The listener, and each that replaces it.
     listeners: watch::Sender<Arc<UnixListener>>,
     socket: Socket,
-    /// What is deleted in their folder; `None` where that is not reported.
-    deletions: Option<Deletions>,
-    next_look: Instant,
+    looked_at: Instant,
     /// Whether it was logged that something cannot be created again.
     has_complained: bool,
 }
@@ -110,8 +100,7 @@ impl Endpoint {
             locks,
             listeners: watch::Sender::new(Arc::new(listener)),
             socket,
-            deletions: Deletions::watch(&paths.runtime).ok(),
-            next_look: Instant::now() + LOOK_EVERY,
+            looked_at: Instant::now(),
             has_complained: false,
         })
     }
@@ -128,47 +117,19 @@ impl Endpoint {
 
     /// Returns when the next check is due.
     pub(super) fn next_deadline(&self) -> Instant {
-        self.next_look
-    }
-
-    /// Returns when something was deleted: a check is due soon. Nothing is lost if the future is
-    /// dropped.
-    pub(super) async fn deleted(&mut self) {
-        match &mut self.deletions {
-            None => std::future::pending().await,
-            Some(deletions) => {
-                if deletions.next().await.is_err() {
-                    self.deletions = None;
-                }
-                self.next_look = self.next_look.min(Instant::now() + LOOK_AFTER);
-            }
-        }
+        self.looked_at + LOOK_EVERY
     }
 
     /// Checks whether everything is still there, if that is due, and creates again what is not.
     pub(super) fn keep(&mut self) -> EndpointOwner {
-        if self.next_look > Instant::now() {
+        if self.next_deadline() > Instant::now() {
             return EndpointOwner::Ours;
         }
-        let owner = self.check();
-        // What was deleted before the folder is watched is found by the next look.
-        let every = if self.deletions.is_some() {
-            LOOK_ANYWAY_EVERY
-        } else {
-            self.deletions = Deletions::watch(&self.paths.runtime).ok();
-            LOOK_EVERY
-        };
-        self.next_look = Instant::now() + every;
-        owner
-    }
-
-    fn check(&mut self) -> EndpointOwner {
+        self.looked_at = Instant::now();
         match self.make_again() {
             Ok(made) => {
                 if made {
                     tracing::warn!("created the socket and the lock again: they had been deleted");
-                    // Their folder may be another one.
-                    self.deletions = None;
                 }
                 self.has_complained = false;
                 EndpointOwner::Ours
@@ -184,7 +145,6 @@ impl Endpoint {
                     tracing::warn!(%error, "cannot be found: the socket or the lock was deleted");
                 }
                 self.has_complained = true;
-                self.deletions = None;
                 EndpointOwner::Ours
             }
         }

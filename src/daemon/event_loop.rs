@@ -179,7 +179,6 @@ impl EventLoop {
                 stored = self.recorder.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
                 Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
-                () = endpoint.deleted() => continue,
                 () = tokio::time::sleep_until(due) => Wake::Due,
             };
             match wake {

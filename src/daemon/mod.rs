@@ -3,7 +3,6 @@
 mod acceptor;
 mod connection;
 mod control_clients;
-mod deletions;
 mod descriptors;
 mod endpoint;
 mod event_loop;
