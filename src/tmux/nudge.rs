@@ -11,6 +11,7 @@ pub(crate) fn nudge(server_pid: u32) {
     }
 }
 
+/// Returns the process with this number; `None` for a number that none can have.
 pub(super) fn process(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }

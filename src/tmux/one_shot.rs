@@ -40,12 +40,13 @@ impl Server {
         }
     }
 
+    /// Nudges the server again and again: nothing reports that it has lost a signal.
     async fn nudge_meanwhile(&self) -> Infallible {
-        tokio::time::sleep(NUDGE_EVERY).await;
-        let server = self.pid();
+        let mut server = None;
         loop {
-            server.into_iter().for_each(nudge);
             tokio::time::sleep(NUDGE_EVERY).await;
+            server = server.or_else(|| self.pid());
+            server.into_iter().for_each(nudge);
         }
     }
 }
