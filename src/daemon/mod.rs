@@ -371,6 +371,7 @@ async fn claim(
     match ownership::claim(&options.server, &life, &options.paths.asked).await {
         Ok(Claim::Ours) => Ok(Some(life)),
         Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
+        Err(error @ TmuxError::OtherDaemon { .. }) => Err(error.into()),
         Err(error) => {
             tracing::debug!(%error, "the session has gone");
             Ok(None)

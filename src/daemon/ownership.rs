@@ -12,6 +12,7 @@ use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
 use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
+use crate::process::parent;
 use crate::tmux::{self, Connection, Mark, MarkedSession, Probe, Server, TmuxError};
 use crate::wire::{SavedLife, SavedSession};
 
@@ -197,6 +198,12 @@ pub(super) enum Claim {
 
 /// Marks the session as ours, under the name that it was asked for, unless another daemon follows
 /// it under a former name. Of two daemons that try, one succeeds.
+///
+/// # Errors
+///
+/// When tmux fails, and when another daemon has control clients on the session although its lock is
+/// not in our folders: it has the same name there. Two daemons on one session would keep ending each
+/// other's control clients.
 pub(super) async fn claim(
     server: &Server,
     life: &SessionLife,
@@ -209,6 +216,9 @@ pub(super) async fn claim(
     let mut connection = Connection::OneShot(server);
     let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
     if bears != ours && (bears.name == name || !is_living(server, &bears)) {
+        if is_attached(server, life, bears.pid) {
+            return Err(TmuxError::OtherDaemon { pid: bears.pid });
+        }
         // Left by a daemon that was killed.
         bears = tmux::claim(&mut connection, life.id, Some(&bears), &ours).await?;
     }
@@ -222,6 +232,13 @@ pub(super) async fn claim(
 /// Whether the daemon with this mark still runs.
 fn is_living(server: &Server, mark: &Mark) -> bool {
     paths_of(server, &mark.name).is_ok_and(|paths| lock::is_held_by(&paths.lock(), mark.pid))
+}
+
+/// Whether this process has control clients on the session, as far as the system reports (Linux).
+/// The clients of a daemon that was killed have another parent.
+fn is_attached(server: &Server, life: &SessionLife, daemon: u32) -> bool {
+    let clients = tmux::running_clients(server, life.id);
+    clients.into_iter().any(|pid| parent(pid) == Some(daemon))
 }
 
 #[cfg(test)]

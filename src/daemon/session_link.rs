@@ -187,7 +187,7 @@ impl SessionLink {
                 Ok(change) => change,
                 Err(error) => {
                     tracing::debug!(%error, "the control client has gone");
-                    self.link = apart();
+                    self.disconnect();
                     Change::Task
                 }
             },
@@ -201,8 +201,15 @@ impl SessionLink {
         };
         if let Err(error) = clients.pause_busy().await {
             tracing::info!(%error, "lost the control client");
-            self.link = apart();
+            self.disconnect();
         }
+    }
+
+    /// Drops the connection. The session is claimed again before the next one: another daemon may
+    /// have ended ours.
+    fn disconnect(&mut self) {
+        self.link = apart();
+        self.claimed = None;
     }
 
     /// Takes the changes reported during a job and not passed on yet.
@@ -249,7 +256,7 @@ impl SessionLink {
         };
         if let Err(error) = clients.main.flush().await {
             tracing::info!(%error, "lost the control client");
-            self.link = apart();
+            self.disconnect();
         }
     }
 

@@ -300,6 +300,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         TmuxError::NoFolder { .. } => Some("make it, or name another path with -S"),
         TmuxError::NoSuchSession { .. }
         | TmuxError::Unreachable { .. }
+        | TmuxError::OtherDaemon { .. }
         | TmuxError::Rejected { .. }
         | TmuxError::Confused { .. }
         | TmuxError::Closed

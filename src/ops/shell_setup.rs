@@ -29,9 +29,10 @@ fi"#;
 
 const FISH: &str = "command -q tmux-task; and tmux-task completions fish | source";
 
+// `-EE`: the popup stays open when the panel fails, so that its error can be read.
 #[cfg(feature = "panel")]
 const TMUX: &str =
-    r##"bind-key T display-popup -E -w 90% -h 90% -d "#{pane_current_path}" "tmux-task panel""##;
+    r##"bind-key T display-popup -EE -w 90% -h 90% -d "#{pane_current_path}" "tmux-task panel""##;
 
 /// A program that can be set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

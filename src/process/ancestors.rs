@@ -1,4 +1,4 @@
-//! The programs that started this process.
+//! Processes that started others.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,18 @@ use super::stat;
 /// How far up to look.
 const GENERATIONS: usize = 64;
 
+/// Returns the parent of a process; `None` where it is gone or the system does not report it (only
+/// Linux does, in `/proc`).
+#[must_use]
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    stat(pid)?.field(4)?.parse().ok()
+}
+
 /// Returns the program of this name that this process descends from, the nearest one, as an existing
 /// file; `None` where there is none or the system does not report it (only Linux does, in `/proc`).
 #[must_use]
 pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
-    let parent_of = |pid: &u32| stat(*pid)?.field(4)?.parse().ok();
-    let ancestors = std::iter::successors(parent_of(&std::process::id()), parent_of);
+    let ancestors = std::iter::successors(parent(std::process::id()), |pid| parent(*pid));
     ancestors
         .take_while(|pid| *pid > 0)
         .take(GENERATIONS)

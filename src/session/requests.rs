@@ -104,6 +104,13 @@ impl Session {
             Request::To { session, request } => self.respond_to(ask, session, request, now),
             Request::Whereabouts => self.jobs.push_command(Command::Whereabouts(ask)),
             Request::List => {
+                if self.look_problem.is_some()
+                    && let Err(refusal) = self.look()
+                {
+                    self.effects
+                        .push(Effect::Answer(ask, Response::Refused(refusal)));
+                    return;
+                }
                 let view = self.view(now);
                 self.effects.push(Effect::Answer(ask, Response::List(view)));
             }
@@ -228,11 +235,14 @@ impl Session {
 
     /// Returns all tasks of the last look, if the session exists.
     pub(super) fn existing_tasks(&self) -> Result<Vec<Arc<Task>>, Refusal> {
-        let exists = self.engine.before().is_some_and(|look| look.exists);
-        exists.then(|| self.tasks()).ok_or_else(|| self.missing())
+        self.look().map(|_| self.tasks())
     }
 
+    /// Returns why nothing is known of the session.
     fn missing(&self) -> Refusal {
+        if let Some(problem) = &self.look_problem {
+            return Refusal::new(RefusalKind::Failed, problem.clone());
+        }
         let message = format!("no session `{}`", self.session_name);
         Refusal::new(RefusalKind::Missing, message).with_hint(NO_SESSION_HINT)
     }

@@ -58,6 +58,16 @@ pub(crate) enum TmuxError {
         /// tmux's reply.
         reply: String,
     },
+    /// Another daemon supervises the session, and has its files elsewhere.
+    #[error(
+        "another daemon (pid {pid}) supervises the session and has its files in other folders: call \
+         tmux-task with that daemon's XDG_STATE_HOME, XDG_RUNTIME_DIR, TMUX_TASK_STATE_DIR and \
+         TMUX_TASK_RUNTIME_DIR, or end it with `kill {pid}`"
+    )]
+    OtherDaemon {
+        /// Its pid.
+        pid: u32,
+    },
     /// tmux refused a command.
     #[error("tmux rejected `{command}`: {reply}")]
     Rejected {
@@ -94,6 +104,7 @@ impl TmuxError {
             | Self::NotASocket { .. }
             | Self::NoFolder { .. }
             | Self::TooOld { .. }
+            | Self::OtherDaemon { .. }
             | Self::Rejected { .. }
             | Self::Confused { .. }
             | Self::Closed

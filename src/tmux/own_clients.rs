@@ -89,7 +89,7 @@ pub(crate) async fn end_clients_left_behind(
 /// Returns the running control clients of our user that were started as a daemon of this session
 /// starts them, as far as the system lists processes (Linux). A daemon that was killed while it
 /// attached has not stored them.
-fn running_clients(server: &Server, session: SessionId) -> BTreeSet<u32> {
+pub(crate) fn running_clients(server: &Server, session: SessionId) -> BTreeSet<u32> {
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return BTreeSet::new();
     };

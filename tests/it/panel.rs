@@ -137,23 +137,16 @@ fn enter_shows_the_window_until_the_user_detaches() {
     close(&world);
 }
 
-#[test]
-fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
+/// Opens a popup by its key, in a terminal that shows the session `home`. The panel runs with these
+/// variables besides those of the server.
+#[track_caller]
+fn open_popup(world: &World, variables: &str) {
     world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
     world.task(["init", "tmux", "--write"]).ok();
     let file = world.path("home").join(".tmux.conf");
-    // The test's session is not named after its folder, the program is not on the server's PATH, and
-    // the server does not have the folders of the world in its environment: the panel would start
-    // another daemon.
+    // The test's session is not named after its folder, and the program is not on the server's PATH.
     let binding = std::fs::read_to_string(&file).unwrap();
-    let panel = format!(
-        "TMUX_TASK_STATE_DIR='{}' TMUX_TASK_RUNTIME_DIR='{}' '{}' -s work panel",
-        world.path("state").display(),
-        world.path("run").display(),
-        World::program().display()
-    );
+    let panel = format!("{variables} '{}' -s work panel", World::program().display());
     std::fs::write(
         &file,
         binding.replace("tmux-task panel\"", &format!("{panel}\"")),
@@ -164,15 +157,39 @@ fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
     let attach = format!("env -u TMUX tmux -S '{socket}' attach -t =home");
     let size = ["new-session", "-d", "-x", "80", "-y", "24", &attach];
     world.tmux([&TERMINAL, size.as_slice()].concat());
-    world.until_true("the terminal shows home", || {
-        viewed(&world) == ["home desk"]
-    });
-    press(&world, &["C-b", "T"]);
+    world.until_true("the terminal shows home", || viewed(world) == ["home desk"]);
+    press(world, &["C-b", "T"]);
+}
+
+#[test]
+fn enter_in_a_popup_switches_the_users_terminal_and_closes_the_popup() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    // The server does not have the folders of the world in its environment.
+    let folders = format!(
+        "TMUX_TASK_STATE_DIR='{}' TMUX_TASK_RUNTIME_DIR='{}'",
+        world.path("state").display(),
+        world.path("run").display()
+    );
+    open_popup(&world, &folders);
     until_shown(&world, "RUNNING api");
     press(&world, &["Enter"]);
     world.until_true("the terminal shows api", || viewed(&world) == ["work api"]);
     world.until_true("the popup is gone", || {
         !shown(&world).contains("RUNNING api")
+    });
+    close(&world);
+}
+
+#[test]
+fn a_popup_stays_open_with_the_error_of_a_panel_that_has_other_folders() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    open_popup(&world, "");
+    until_shown(&world, "panel: the daemon did not start: another daemon");
+    press(&world, &["Escape"]);
+    world.until_true("the popup is gone", || {
+        !shown(&world).contains("another daemon")
     });
     close(&world);
 }

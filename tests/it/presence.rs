@@ -1,8 +1,12 @@
-//! Daemons whose files are deleted while they run, as a logout does with runtime folders.
+//! One daemon per session, also when its files are deleted while it runs, as a logout does with
+//! runtime folders, or when another caller has other folders.
 
 use std::fs;
 
-use crate::support::{World, all_told, check_feed, event, events};
+use crate::support::{Output, World, all_told, check_feed, event, events};
+
+/// The folders of callers in one world: in their environments, everything else is the same.
+const FOLDERS: [&str; 2] = ["one", "other"];
 
 /// Deletes the runtime folder, as systemd does when the user's last login ends.
 fn log_out(world: &World) {
@@ -48,4 +52,97 @@ fn a_daemon_whose_lock_was_deleted_is_the_only_one_still() {
     });
     check_feed(&records);
     assert_eq!(event(&records, "started", "web")["rerun"], false);
+}
+
+/// Runs `tmux-task` as a caller with separate state and runtime folders.
+#[track_caller]
+fn task_in(world: &World, folder: &str, args: &[&str]) -> Output {
+    let mut command = world.command(World::program());
+    for (variable, top) in [
+        ("TMUX_TASK_STATE_DIR", "state"),
+        ("TMUX_TASK_RUNTIME_DIR", "run"),
+    ] {
+        command.env(variable, world.path(top).join(folder));
+    }
+    command.args(args);
+    Output::of(command)
+}
+
+/// Returns the pid and the first problem in the status of the daemon with this folder.
+#[track_caller]
+fn status_in(world: &World, folder: &str) -> (u64, Option<String>) {
+    let output = task_in(world, folder, &["daemon", "status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(output.ok()).unwrap();
+    let problem = status["problems"][0].as_str().map(str::to_owned);
+    (status["pid"].as_u64().unwrap(), problem)
+}
+
+fn control_clients(world: &World) -> String {
+    let format = "#{client_pid} #{client_control_mode}";
+    world.tmux(["list-clients", "-F", format])
+}
+
+/// What a daemon says that leaves a session to the one with this pid.
+fn left_to(pid: u64) -> String {
+    format!(
+        "another daemon (pid {pid}) supervises the session and has its files in other folders: call \
+         tmux-task with that daemon's XDG_STATE_HOME, XDG_RUNTIME_DIR, TMUX_TASK_STATE_DIR and \
+         TMUX_TASK_RUNTIME_DIR, or end it with `kill {pid}`"
+    )
+}
+
+#[test]
+fn a_daemon_with_other_folders_leaves_a_supervised_session_alone() {
+    let world = World::new();
+    let [one, other] = FOLDERS;
+    let run = |folder, name| task_in(&world, folder, &["run", name, "--", "exec sleep 1000"]);
+    run(one, "api").ok();
+    let (pid, _) = status_in(&world, one);
+    let clients = control_clients(&world);
+    let why = left_to(pid);
+    let daemon = task_in(&world, other, &["daemon"]);
+    daemon.fails(1, &format!("tmux-task: daemon: {why}"));
+    let expected = format!(
+        "tmux-task: run: the daemon did not start: {why}\nhint: `tmux-task daemon` in the foreground \
+         shows what keeps it from starting"
+    );
+    run(other, "web").fails(1, &expected);
+    assert_eq!(control_clients(&world), clients);
+    assert_eq!(status_in(&world, one), (pid, None));
+    // What a killed daemon leaves behind belongs to nobody.
+    let killed = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    world.until_true("it is gone", || crate::support::has_ended(killed));
+    run(other, "web").ok();
+    assert_eq!(status_in(&world, other).1, None);
+}
+
+#[test]
+fn of_two_daemons_with_different_folders_one_supervises_a_new_session() {
+    let world = World::new();
+    for folder in FOLDERS {
+        task_in(&world, folder, &["daemon", "--detach"]).ok();
+    }
+    world.tmux(["new-session", "-d", "-s", crate::support::SESSION]);
+    let both = || FOLDERS.map(|folder| status_in(&world, folder));
+    let is_left = |[one, other]: &[(u64, Option<String>); 2]| {
+        let problem = |pid| Some(format!("tasks cannot be looked at: {}", left_to(pid)));
+        (one.1.is_none() && other.1 == problem(one.0))
+            || (other.1.is_none() && one.1 == problem(other.0))
+    };
+    world.until_true("one is left without it", || is_left(&both()));
+    let clients = control_clients(&world);
+    let left = FOLDERS
+        .into_iter()
+        .find(|folder| status_in(&world, folder).1.is_some());
+    let pid = both()
+        .into_iter()
+        .find(|(_, problem)| problem.is_none())
+        .unwrap()
+        .0;
+    let left = left.unwrap();
+    let expected = format!("tmux-task: ls: tasks cannot be looked at: {}", left_to(pid));
+    task_in(&world, left, &["ls"]).fails(1, &expected);
+    task_in(&world, left, &["daemon", "stop"]).ok();
+    assert_eq!(control_clients(&world), clients);
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::departures::{alive, primary};
-use super::{Link, SessionInfo, SessionLink, apart};
+use super::{Link, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
@@ -205,7 +205,7 @@ impl SessionLink {
             }
             Err(error) => {
                 tracing::info!(%error, "lost the control client");
-                self.link = apart();
+                self.disconnect();
                 AttachedLook::NotAttached
             }
         }

@@ -110,6 +110,21 @@ fn a_look_that_fails_answers_with_what_is_known() {
 }
 
 #[test]
+fn a_session_that_could_not_be_looked_at_is_not_called_missing() {
+    let mut driver = Driver::new("missing");
+    driver.ask(Request::List);
+    driver.job = None;
+    driver.input(Input::Done(Err("tmux hangs".to_owned())));
+    let did = driver.take();
+    let refused = "refuse 1: tasks cannot be looked at: tmux hangs";
+    assert!(did.contains(&refused.to_owned()), "{did:?}");
+    driver.ask(Request::List);
+    driver.look("missing");
+    let did = driver.take();
+    assert!(did.contains(&"answer 2".to_owned()), "{did:?}");
+}
+
+#[test]
 fn an_answer_without_records_is_sent_at_once() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::Look {
