@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -130,7 +131,16 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         drop(self.call(&["daemon", "stop"]));
+        let panes = ["list-panes", "-a", "-F", "#{pane_pid}"];
+        let panes = self.command("tmux").args(panes).output();
         drop(self.command("tmux").args(["kill-server"]).output());
+        // `script` blocks the signal that its terminal is gone.
+        let panes = panes.map(|panes| panes.stdout).unwrap_or_default();
+        for pid in String::from_utf8_lossy(&panes).lines() {
+            if let Some(group) = pid.parse().ok().and_then(Pid::from_raw) {
+                kill_process_group(group, Signal::KILL).unwrap_or_default();
+            }
+        }
     }
 }
 
