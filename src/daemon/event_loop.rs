@@ -50,8 +50,6 @@ pub(super) struct EventLoop {
     /// The sinks, once they run.
     sinks: Option<Arc<Sinks>>,
     service_manager: Option<ServiceManager>,
-    /// When the service manager gets the next sign of life; `None` when it expects none.
-    alive_at: Option<Instant>,
     /// Clients that wait for an answer.
     askers: BTreeMap<AskId, Asker>,
     /// When they have asked.
@@ -120,11 +118,6 @@ impl EventLoop {
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
-            alive_at: options
-                .service_manager
-                .as_ref()
-                .and_then(ServiceManager::alive_every)
-                .map(|_| Instant::now()),
             askers: BTreeMap::new(),
             asked_at: BTreeMap::new(),
             started_at: now().wall,
@@ -158,6 +151,11 @@ impl EventLoop {
         self.settle(patience).await;
     }
 
+    /// Returns the service manager that started the daemon, if one did.
+    pub(super) fn service_manager(&mut self) -> Option<&mut ServiceManager> {
+        self.service_manager.as_mut()
+    }
+
     /// Starts a scan for other sessions of the project.
     pub(super) fn scan_others(&mut self) {
         let effects = self.session.scan_others(now());
@@ -168,7 +166,9 @@ impl EventLoop {
     pub(super) async fn run(&mut self, endpoint: &mut Endpoint, asked: &mut mpsc::Receiver<Ask>) {
         let stopping = self.stopping.clone();
         while !self.is_leaving {
-            self.give_sign_of_life();
+            if let Some(manager) = &mut self.service_manager {
+                manager.send_due(Instant::now());
+            }
             let due = self.next_deadline(endpoint);
             // Losing an arm mid-await is safe: receiving takes nothing before it is done, and the
             // stop request is remembered.
@@ -212,22 +212,10 @@ impl EventLoop {
     fn next_deadline(&self, endpoint: &Endpoint) -> Instant {
         let of_session = self.session.next_deadline().map(Instant::from_std);
         let of_displays = self.displays.next_deadline().map(Instant::from_std);
-        let others = [of_session, of_displays, self.alive_at]
-            .into_iter()
-            .flatten();
+        let of_manager = self.service_manager.as_ref();
+        let of_manager = of_manager.and_then(ServiceManager::next_deadline);
+        let others = [of_session, of_displays, of_manager].into_iter().flatten();
         others.fold(endpoint.next_deadline(), Instant::min)
-    }
-
-    /// Notifies the service manager that this loop works, if that is due.
-    fn give_sign_of_life(&mut self) {
-        let now = Instant::now();
-        if self.alive_at.is_none_or(|at| at > now) {
-            return;
-        }
-        if let Some(manager) = &self.service_manager {
-            manager.is_alive();
-            self.alive_at = manager.alive_every().map(|every| now + every);
-        }
     }
 
     fn on_deadline(&mut self) {
@@ -246,10 +234,10 @@ impl EventLoop {
         } = self.recorder.publish();
         self.take(Input::Stored(self.store_state()));
         if let Some(counts) = counts {
-            if let Some(manager) = &self.service_manager {
+            if let Some(manager) = &mut self.service_manager {
                 let name = self.session.name();
                 let line = counts.line().unwrap_or_else(|| "no session".to_owned());
-                manager.status(&format!("session {name}, {line}"));
+                manager.status(&format!("session {name}, {line}"), Instant::now());
             }
             self.link.show_status(counts);
         }

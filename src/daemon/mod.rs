@@ -307,8 +307,8 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             "supervising"
         );
         ready();
-        if let Some(manager) = &options.service_manager {
-            manager.is_ready();
+        if let Some(manager) = events.service_manager() {
+            manager.is_ready(Instant::now());
         }
         events.scan_others();
         let accepting = acceptor.run(
@@ -333,7 +333,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
     }
     tracing::info!("leaving");
-    if let Some(manager) = &options.service_manager {
+    if let Some(manager) = events.service_manager() {
         manager.is_stopping();
     }
     let locks = presence.map(Endpoint::leave).or(locks);

@@ -6,10 +6,16 @@ use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::model::text;
 
 /// The maximum length of a status, in characters.
 const MAX_STATUS_CHARS: usize = 500;
+
+/// How long to wait before a message is sent again that the service manager did not take. Its
+/// queue has room for ten (`net.unix.max_dgram_qlen`).
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A service manager that waits for messages of this process.
 #[derive(Debug, Clone)]
@@ -17,6 +23,29 @@ pub(crate) struct ServiceManager {
     address: SocketAddr,
     /// The longest time between two signs of life that it accepts; `None` when it expects none.
     watchdog: Option<Duration>,
+    /// When it gets the next sign of life.
+    alive_at: Option<Instant>,
+    /// What it has not taken yet.
+    unsent: Unsent,
+    /// When that is sent again.
+    try_again_at: Option<Instant>,
+}
+
+/// Messages to a service manager whose queue is full.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Unsent {
+    is_ready: bool,
+    /// The latest status.
+    status: Option<String>,
+}
+
+impl Unsent {
+    /// Returns everything as one message; `None` where there is nothing.
+    fn message(&self) -> Option<String> {
+        let ready = self.is_ready.then(|| "READY=1".to_owned());
+        let lines: Vec<String> = ready.into_iter().chain(self.status.clone()).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
 }
 
 impl ServiceManager {
@@ -30,32 +59,49 @@ impl ServiceManager {
         let ours = u64::from(std::process::id());
         let is_for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == ours);
         let watchdog = number("WATCHDOG_USEC").filter(|micros| is_for_us && *micros > 0);
+        let watchdog = watchdog.map(Duration::from_micros);
         Some(Self {
             address,
-            watchdog: watchdog.map(Duration::from_micros),
+            watchdog,
+            alive_at: watchdog.map(|_| Instant::now()),
+            unsent: Unsent::default(),
+            try_again_at: None,
         })
     }
 
-    /// Returns how often [`ServiceManager::is_alive`] has to be called: twice as often as the
-    /// service manager expects; `None` when it expects nothing.
-    #[must_use]
-    pub(super) fn alive_every(&self) -> Option<Duration> {
+    /// Returns how often it gets a sign of life: twice as often as it expects; `None` when it
+    /// expects none.
+    fn alive_every(&self) -> Option<Duration> {
         self.watchdog.map(|limit| limit / 2)
     }
 
+    /// Returns when [`ServiceManager::send_due`] is due.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.alive_at.into_iter().chain(self.try_again_at).min()
+    }
+
+    /// Sends a sign of life if that is due, and what was not taken the last time. To be called by
+    /// the event loop: it works as long as it does so.
+    pub(super) fn send_due(&mut self, now: Instant) {
+        if self.alive_at.is_some_and(|at| at <= now) {
+            self.send("WATCHDOG=1");
+            self.alive_at = self.alive_every().map(|every| now + every);
+        }
+        if self.try_again_at.is_some_and(|at| at <= now) {
+            self.send_unsent(now);
+        }
+    }
+
     /// Says that the daemon listens and has taken its first look.
-    pub(super) fn is_ready(&self) {
-        self.send("READY=1");
+    pub(super) fn is_ready(&mut self, now: Instant) {
+        self.unsent.is_ready = true;
+        self.send_unsent(now);
     }
 
     /// Says what is shown as the service's status.
-    pub(super) fn status(&self, status: &str) {
-        self.send(&status_line(status));
-    }
-
-    /// Says that the event loop works.
-    pub(super) fn is_alive(&self) {
-        self.send("WATCHDOG=1");
+    pub(super) fn status(&mut self, status: &str, now: Instant) {
+        self.unsent.status = Some(status_line(status));
+        self.send_unsent(now);
     }
 
     /// Says that the daemon is about to end.
@@ -63,11 +109,29 @@ impl ServiceManager {
         self.send("STOPPING=1");
     }
 
-    /// A message that is not taken is lost: nothing here depends on it, and the event loop must not
-    /// wait for anybody.
-    fn send(&self, message: &str) {
-        if let Err(error) = self.try_send(message) {
-            tracing::debug!(%error, "the service manager does not listen");
+    fn send_unsent(&mut self, now: Instant) {
+        if self
+            .unsent
+            .message()
+            .is_none_or(|message| self.send(&message))
+        {
+            self.unsent = Unsent::default();
+            self.try_again_at = None;
+        } else {
+            self.try_again_at = Some(now + TRY_AGAIN_AFTER);
+        }
+    }
+
+    /// Sends a message without waiting: the event loop must not wait for anybody. Returns whether it
+    /// is done, because it was taken or nobody listens.
+    fn send(&self, message: &str) -> bool {
+        match self.try_send(message) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(error) => {
+                tracing::debug!(%error, "the service manager does not listen");
+                true
+            }
+            Ok(()) => true,
         }
     }
 
@@ -152,16 +216,48 @@ mod tests {
         assert_eq!(status_line("a\nREADY=1\u{1b}[31m"), "STATUS=a READY=1");
     }
 
+    fn received(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 100];
+        let n = socket.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    }
+
     #[test]
     fn messages_without_a_receiver_are_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
-        let manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
-        manager.is_alive();
+        let mut manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
+        let now = Instant::now();
+        manager.status("lost", now);
+        assert_eq!(manager.next_deadline(), None);
         let socket = UnixDatagram::bind(&path).unwrap();
-        manager.is_ready();
-        let mut bytes = [0; 100];
-        let n = socket.recv(&mut bytes).unwrap();
-        assert_eq!(&bytes[..n], b"READY=1");
+        manager.is_ready(now);
+        assert_eq!(received(&socket), "READY=1");
+    }
+
+    #[test]
+    fn what_a_full_queue_does_not_take_is_sent_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let mut manager = named(&[("NOTIFY_SOCKET", path.to_str().unwrap())]).unwrap();
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let mut n_sent = 0;
+        while manager.send("WATCHDOG=1") {
+            n_sent += 1;
+        }
+        let now = Instant::now();
+        manager.status("old", now);
+        manager.is_ready(now);
+        manager.status("new", now);
+        let due = now + TRY_AGAIN_AFTER;
+        assert_eq!(manager.next_deadline(), Some(due));
+        for _ in 0..n_sent {
+            assert_eq!(received(&socket), "WATCHDOG=1");
+        }
+        manager.send_due(now);
+        assert_eq!(manager.next_deadline(), Some(due), "not before it is due");
+        manager.send_due(due);
+        assert_eq!(received(&socket), "READY=1\nSTATUS=new");
+        assert_eq!(manager.next_deadline(), None);
     }
 }
