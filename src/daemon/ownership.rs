@@ -8,17 +8,24 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::{Instant, sleep};
+
 use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
 use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
-use crate::process::parent;
+use crate::process::{is_our_program, parent};
 use crate::tmux::{self, Connection, Mark, MarkedSession, Probe, Server, TmuxError};
 use crate::wire::{SavedLife, SavedSession};
 
 /// How far the clock may have been set back since a session was created. State that was saved
 /// longer ago does not belong to this session and need not be read.
 const CLOCK_SET_BACK: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a daemon that has just marked a session may take until it has control clients on it,
+/// and the time between two checks.
+const ATTACHES_WITHIN: Duration = Duration::from_secs(2);
+const ATTACHES_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,7 +223,7 @@ pub(super) async fn claim(
     let mut connection = Connection::OneShot(server);
     let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
     if bears != ours && (bears.name == name || !is_living(server, &bears)) {
-        if is_attached(server, life, bears.pid) {
+        if is_supervised(server, life, bears.pid).await {
             return Err(TmuxError::OtherDaemon { pid: bears.pid });
         }
         // Left by a daemon that was killed.
@@ -232,6 +239,21 @@ pub(super) async fn claim(
 /// Whether the daemon with this mark still runs.
 fn is_living(server: &Server, mark: &Mark) -> bool {
     paths_of(server, &mark.name).is_ok_and(|paths| lock::is_held_by(&paths.lock(), mark.pid))
+}
+
+/// Whether the daemon with this pid, whose lock is not in our folders, has control clients on the
+/// session, or gets some within [`ATTACHES_WITHIN`].
+async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool {
+    let deadline = Instant::now() + ATTACHES_WITHIN;
+    loop {
+        if is_attached(server, life, daemon) {
+            return true;
+        }
+        if !is_our_program(daemon) || Instant::now() >= deadline {
+            return false;
+        }
+        sleep(ATTACHES_PAUSE).await;
+    }
 }
 
 /// Whether this process has control clients on the session, as far as the system reports (Linux).

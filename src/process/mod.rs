@@ -30,7 +30,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-pub(crate) use ancestors::{ancestor_named, parent};
+pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
 pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};
