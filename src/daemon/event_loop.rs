@@ -19,6 +19,7 @@ use super::service_manager::ServiceManager;
 use super::signals::StopRequest;
 use super::sinks::Sinks;
 use super::succession::{self, Usage};
+use super::timer::Timer;
 use crate::clock::now;
 use crate::engine;
 use crate::model::{Body, EventKind, Millis, Now, WindowId};
@@ -165,6 +166,7 @@ impl EventLoop {
     /// Serves until the daemon is to stop.
     pub(super) async fn run(&mut self, endpoint: &mut Endpoint, asked: &mut mpsc::Receiver<Ask>) {
         let stopping = self.stopping.clone();
+        let mut timer = Timer::new();
         while !self.is_leaving {
             if let Some(manager) = &mut self.service_manager {
                 manager.send_due(Instant::now());
@@ -179,7 +181,7 @@ impl EventLoop {
                 stored = self.recorder.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
                 Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
-                () = tokio::time::sleep_until(due) => Wake::Due,
+                () = timer.until(Some(due)) => Wake::Due,
             };
             match wake {
                 Wake::Stop => return,

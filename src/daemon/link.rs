@@ -11,13 +11,14 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::Options;
 use super::link_jobs::{Done, LinkJobs};
 use super::notices::DueAlerts;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
+use super::timer::Timer;
 use crate::model::{PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
 use crate::session::{Change, Job, Outcome};
@@ -217,10 +218,12 @@ impl LinkTask {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut aborted: watch::Receiver<bool>,
     ) {
+        let mut timer = Timer::new();
         loop {
-            let due = self.jobs.link.terminals.next_deadline();
-            let due = due.map(Instant::from_std);
+            let asking = self.jobs.link.terminals.next_deadline();
+            let asking = asking.map(Instant::from_std);
             let reading = self.jobs.link.next_reading();
+            let due = asking.into_iter().chain(reading).min();
             // Losing an arm mid-await is safe: receiving and reading notifications take nothing
             // before they are done.
             tokio::select! {
@@ -246,8 +249,16 @@ impl LinkTask {
                     }
                     self.report(Report::Changed(change)).await;
                 }
-                () = until(due) => self.ask_terminals().await,
-                () = until(reading) => self.jobs.link.read_activity(),
+                () = timer.until(due) => {
+                    let now = Instant::now();
+                    let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+                    if is_due(reading) {
+                        self.jobs.link.read_activity();
+                    }
+                    if is_due(asking) {
+                        self.ask_terminals().await;
+                    }
+                }
                 () = ready(()), if self.jobs.link.has_options_to_set() => {
                     self.jobs.link.set_some_options().await;
                 }
@@ -341,13 +352,5 @@ impl LinkTask {
     async fn report(&self, report: Report) {
         // The receiver is dropped when the daemon stops.
         self.reports.send(report).await.unwrap_or_default();
-    }
-}
-
-/// Resolves at this time; never if it is `None`.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }

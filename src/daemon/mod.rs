@@ -33,6 +33,7 @@ mod stdout;
 mod streams;
 mod succession;
 mod task_output;
+mod timer;
 mod tty_poller;
 mod typing;
 

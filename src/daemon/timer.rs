@@ -1,0 +1,147 @@
+//! A timer that wakes its thread once, when it is due.
+//!
+//! tokio sorts its timers into steps of 1, 64 and 4096 ms: a deadline two seconds ahead wakes the
+//! thread at one or two of these steps before, and setting it makes the runtime wake itself. A
+//! daemon that mostly waits for its next deadline would spend half of its time on that.
+
+use tokio::time::Instant;
+
+#[cfg(target_os = "linux")]
+mod timerfd {
+    use std::io;
+    use std::time::Duration;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::net::unix::pipe;
+
+    /// A timer of the kernel. Its expirations are read as a pipe is.
+    #[derive(Debug)]
+    pub(super) struct KernelTimer(pipe::Receiver);
+
+    impl KernelTimer {
+        /// # Errors
+        ///
+        /// When no descriptor is left.
+        pub(super) fn new() -> io::Result<Self> {
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            pipe::Receiver::from_owned_fd_unchecked(timer).map(Self)
+        }
+
+        /// Sets it to expire once, after this time. An earlier expiration is forgotten.
+        pub(super) fn set(&self, after: Duration) -> io::Result<()> {
+            // Zero would switch it off.
+            let after = after.max(Duration::from_nanos(1));
+            let time = Itimerspec {
+                it_interval: Timespec::default(),
+                it_value: after.try_into().map_err(io::Error::other)?,
+            };
+            timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &time)?;
+            Ok(())
+        }
+
+        /// Resolves when it has expired since it was set. Nothing is lost if the future is dropped.
+        pub(super) async fn expired(&self) -> io::Result<()> {
+            loop {
+                self.0.readable().await?;
+                let mut count = [0_u8; 8];
+                match self.0.try_read(&mut count) {
+                    // It was set again after it had expired.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read.map(drop),
+                }
+            }
+        }
+    }
+}
+
+/// A timer of a thread.
+#[derive(Debug)]
+pub(super) struct Timer {
+    /// `None` where there is none: then tokio's timers are used.
+    #[cfg(target_os = "linux")]
+    kernel: Option<timerfd::KernelTimer>,
+    /// What it is set to.
+    #[cfg(target_os = "linux")]
+    set_to: Option<Instant>,
+}
+
+impl Timer {
+    /// Returns a timer for this thread's runtime.
+    pub(super) fn new() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            kernel: timerfd::KernelTimer::new().ok(),
+            #[cfg(target_os = "linux")]
+            set_to: None,
+        }
+    }
+
+    /// Resolves at this time or, if it has passed, at once; never if it is `None`. The future may be
+    /// dropped.
+    pub(super) async fn until(&mut self, due: Option<Instant>) {
+        let Some(due) = due else {
+            return std::future::pending().await;
+        };
+        #[cfg(target_os = "linux")]
+        if self.wait_in_kernel(due).await.is_some() {
+            return;
+        }
+        tokio::time::sleep_until(due).await;
+    }
+
+    /// The same with the kernel's timer; `None` where that fails.
+    #[cfg(target_os = "linux")]
+    async fn wait_in_kernel(&mut self, due: Instant) -> Option<()> {
+        let timer = self.kernel.as_ref()?;
+        let after = due.saturating_duration_since(Instant::now());
+        if after.is_zero() {
+            return Some(());
+        }
+        if self.set_to != Some(due) {
+            self.set_to = None;
+            timer.set(after).ok()?;
+            self.set_to = Some(due);
+        }
+        timer.expired().await.ok()?;
+        self.set_to = None;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_resolves_when_it_is_due_and_not_before() {
+        let mut timer = Timer::new();
+        for after in [0, 20, 5] {
+            let due = Instant::now() + Duration::from_millis(after);
+            timer.until(Some(due)).await;
+            assert!(Instant::now() >= due);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_future_that_was_dropped_changes_nothing() {
+        let mut timer = Timer::new();
+        let soon = Instant::now() + Duration::from_millis(20);
+        let later = soon + Duration::from_millis(20);
+        assert_eq!(timer.until(None).now_or_never(), None);
+        assert_eq!(timer.until(Some(later)).now_or_never(), None);
+        assert_eq!(timer.until(Some(soon)).now_or_never(), None);
+        // It expires while nobody waits for it.
+        while Instant::now() < soon {}
+        assert_eq!(timer.until(Some(soon)).now_or_never(), Some(()));
+        timer.until(Some(later)).await;
+        assert!(Instant::now() >= later);
+    }
+}
