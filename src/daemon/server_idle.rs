@@ -14,6 +14,11 @@ const FLUSH_TAKES: Duration = Duration::from_millis(10);
 /// How long after a reading the next one shows whether the server sleeps.
 const SETTLES_IN: Duration = Duration::from_millis(5);
 
+/// After so many flushes in a row because the server had run, as it does beside other daemons,
+/// readings are made after some of them only: they cost two wake-ups, and find that it has run again.
+const BUSY_AFTER: u32 = 2;
+const READ_EVERY: u32 = 8;
+
 /// How long sweeps may be left out: they also read what changes outside of the server, such as
 /// which program is in the foreground.
 const LEAVE_OUT_FOR: Duration = Duration::from_secs(300);
@@ -27,6 +32,8 @@ pub(super) struct ServerIdle {
     swept_at: Option<Instant>,
     /// The reading that is being made.
     reading: Option<Reading>,
+    /// How many flushes there were since the server was found as it had been.
+    flushes: u32,
 }
 
 /// A reading that does not count yet.
@@ -48,20 +55,29 @@ impl ServerIdle {
                 first: Some(first),
                 swept_at: Some(now),
             }),
+            flushes: self.flushes,
             ..Self::default()
         };
     }
 
     /// Notes that the server was made to send what it has.
     pub(super) fn note_flush(&mut self, now: Instant) {
+        let flushes = self.flushes.wrapping_add(1);
+        let is_read = flushes <= BUSY_AFTER || flushes.is_multiple_of(READ_EVERY);
         *self = Self {
-            reading: Some(Reading {
+            reading: is_read.then(|| Reading {
                 due: now + FLUSH_TAKES,
                 first: None,
                 swept_at: None,
             }),
+            flushes,
             ..Self::default()
         };
+    }
+
+    /// Notes that the server has not run, so that it was not made to send anything.
+    pub(super) fn note_rest(&mut self) {
+        self.flushes = 0;
     }
 
     /// Returns when [`ServerIdle::read`] is due.
@@ -112,6 +128,23 @@ mod tests {
 
     fn run(nanos: u64, times: u64) -> Option<RunTime> {
         Some(RunTime { nanos, times })
+    }
+
+    #[test]
+    fn a_server_that_always_runs_is_read_seldom() {
+        let start = Instant::now();
+        let mut idle = ServerIdle::default();
+        let mut flushes = |n: u32| {
+            let read = (0..n).map(|_| {
+                idle.note_flush(start);
+                u32::from(idle.next_deadline().is_some())
+            });
+            read.sum::<u32>()
+        };
+        assert_eq!((flushes(2), flushes(5), flushes(16)), (2, 0, 2));
+        idle.note_rest();
+        idle.note_flush(start);
+        assert!(idle.next_deadline().is_some());
     }
 
     #[test]

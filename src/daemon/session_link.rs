@@ -248,6 +248,7 @@ impl SessionLink {
     /// Makes tmux send pending notifications, unless it has not run since the last time.
     pub(super) async fn flush(&mut self) {
         if !self.idle.may_have_news(self.server_run_time()) {
+            self.idle.note_rest();
             return;
         }
         self.idle.note_flush(Instant::now().into_std());
