@@ -209,7 +209,7 @@ pub(super) enum Claim {
 /// # Errors
 ///
 /// When tmux fails, and when another daemon has control clients on the session although its lock is
-/// not in our folders: it has the same name there. Two daemons on one session would keep ending each
+/// not in our folders. Two daemons on one session would keep ending each
 /// other's control clients.
 pub(super) async fn claim(
     server: &Server,

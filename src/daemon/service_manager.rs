@@ -14,7 +14,7 @@ use crate::model::text;
 const MAX_STATUS_CHARS: usize = 500;
 
 /// How long to wait before a message is sent again that the service manager did not take. Its
-/// queue has room for ten (`net.unix.max_dgram_qlen`).
+/// queue has room for ten, unless `net.unix.max_dgram_qlen` is changed.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A service manager that waits for messages of this process.

@@ -185,6 +185,14 @@ impl Driver {
         self.input(Input::Done(Ok(outcome)));
     }
 
+    /// The running look fails.
+    #[track_caller]
+    fn look_fails(&mut self, error: &str) {
+        assert!(matches!(self.job, Some(Job::Look(_))), "{:?}", self.job);
+        self.job = None;
+        self.input(Input::Done(Err(error.to_owned())));
+    }
+
     /// The running look has these tasks.
     #[track_caller]
     fn look(&mut self, notation: &str) {

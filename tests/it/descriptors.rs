@@ -114,8 +114,8 @@ fn a_daemon_without_descriptors_says_so_once_and_recovers() {
         BufReader::new(reader).read_line(&mut line).ok()?;
         Some(line)
     };
-    // Each of them costs two: the connection and the feed's file. One that gets only the first is
-    // closed after its hello and makes room for another one.
+    // Each of them costs two: the connection and the feed's file. On a busy machine, all of them may
+    // get a hello.
     let readers: Vec<UnixStream> = (0..48).map(|_| subscribe()).collect();
     let answers: Vec<String> = readers.iter().filter_map(first_line).collect();
     assert!(answers.iter().any(|line| line.contains("\"hello\"")));

@@ -78,7 +78,7 @@ fn every_file_and_folder_is_for_its_user_alone() {
         let mut names = Vec::new();
         for path in [tree(&world.path("state")), tree(&world.path("run"))].concat() {
             let found = match fs::symlink_metadata(&path) {
-                // The temporary file of a snapshot, renamed since the folder was read.
+                // A temporary file that is gone since the folder was read.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 found => found.unwrap(),
             };

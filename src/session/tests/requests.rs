@@ -99,8 +99,7 @@ fn a_list_asks_for_what_is_reported_when_there_are_many_windows() {
 fn a_look_that_fails_answers_with_what_is_known() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::List);
-    driver.job = None;
-    driver.input(Input::Done(Err("tmux hangs".to_owned())));
+    driver.look_fails("tmux hangs");
     let did = driver.take();
     assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
     assert_eq!(
@@ -113,8 +112,7 @@ fn a_look_that_fails_answers_with_what_is_known() {
 fn a_session_that_could_not_be_looked_at_is_not_called_missing() {
     let mut driver = Driver::new("missing");
     driver.ask(Request::List);
-    driver.job = None;
-    driver.input(Input::Done(Err("tmux hangs".to_owned())));
+    driver.look_fails("tmux hangs");
     let did = driver.take();
     let refused = "refuse 1: tasks cannot be looked at: tmux hangs";
     assert!(did.contains(&refused.to_owned()), "{did:?}");
