@@ -259,10 +259,18 @@ command_record() {
 # then be the shell's own. The trap asks the terminal for a sign of life: tmux
 # drops what it has not read yet when a process ends, and once it answers it has
 # read everything.
+#
+# For an EXIT trap bash catches all signals that would end it. A hangup that comes
+# while it starts a program would then be lost: the new process still has bash's
+# handler, or bash waits for it in the trap, and the program outlives its pane. So
+# a hangup ends the shell at once: bash does not catch a signal that already has a
+# trap. A line that contains `trap` may clean up at a hangup, so bash's own handling
+# is kept.
 task_script() {
-    local body='' word
+    local body='' word before="trap 'exit 129' HUP; " after='; trap - HUP'
     if [ $# -eq 1 ]; then
         body=$1
+        case $body in *trap*) before='' after='' ;; esac
     else
         for word in "$@"; do
             shell_quote "$word"
@@ -278,7 +286,7 @@ if [ -r \"\${1-}\" ]; then . \"\$1\" again 2>/dev/null; : >|\"\$1\"; command -p 
 set --
 export $names
 set -euo pipefail
-trap 'IFS= read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT
+${before}trap 'IFS= read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT$after
 eval $quoted
 exit \"\$?\""
     pane=(bash -pc "$CLEAR" bash "$script" "$environment_file" "$LOAD")

@@ -11,6 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 const DRAIN: &str =
     r"trap 'IFS= read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
 
+/// Around [`DRAIN`]: a hangup ends the shell at once.
+///
+/// For an `EXIT` trap bash catches all signals that would end it, except those that have a trap of
+/// their own already. If it caught a hangup while it starts a program, the program could outlive
+/// its pane (seen with bash 5.2): the new process still has bash's handler until it executes the
+/// program, and bash, if it is still to wait for that process, waits inside the `EXIT` trap.
+const HANG_UP: [&str; 2] = ["trap 'exit 129' HUP; ", "; trap - HUP"];
+
 /// The first shell. It keeps the variables that tmux sets for a pane's terminal and drops the rest
 /// of tmux's environment. The words are the script, the file, and [`LOAD`]. If the file is gone,
 /// the pane was respawned by hand: then tmux's environment is the best there is.
@@ -98,8 +106,15 @@ impl CommandWords {
         environment: &TaskEnvironment,
         gate: Option<&str>,
     ) -> String {
+        // Such a line may clean up at a hangup, so bash's own handling is kept.
+        let mut hang_up = HANG_UP;
         let command = match self {
-            Self::Line(line) => quote_bytes(line),
+            Self::Line(line) => {
+                if line.to_string_lossy().contains("trap") {
+                    hang_up = [""; 2];
+                }
+                quote_bytes(line)
+            }
             Self::Argv(words) => {
                 let words: Vec<String> = words.iter().map(|word| quote_bytes(word)).collect();
                 quote(&words.join(" "))
@@ -112,8 +127,9 @@ impl CommandWords {
         // `eval` ends the command where it ends, whatever its last character is. The last line
         // keeps bash from replacing itself with the command's last program: a signal that ends that
         // program is then an exit code of the shell.
+        let [before, after] = hang_up;
         format!(
-            "{}\n{RELOAD}\nexport {}\n{}set -euo pipefail\n{DRAIN}\neval {}\nexit \"$?\"",
+            "{}\n{RELOAD}\nexport {}\n{}set -euo pipefail\n{before}{DRAIN}{after}\neval {}\nexit \"$?\"",
             environment.unset_line(),
             names.join(" "),
             gate.map(|gate| wait_line(&quote(gate)) + "\n")

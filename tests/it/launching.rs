@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Output, World, events, story, window_of};
+use crate::support::{Output, World, events, has_ended, pid, story, window_of};
 
 /// Launches by the program, which need no daemon.
 fn without_daemon() -> World {
@@ -420,4 +420,68 @@ fn a_wait_that_cannot_be_replaces_nothing() {
     }
     let after = world.tmux(["display-message", "-p", "-t", &window, "#{pane_pid}"]);
     assert_eq!(after, pid);
+}
+
+/// Makes bash's `fork` take long in both processes, from when a task creates the file `slow` on.
+const SLOW_FORK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+pid_t fork(void) {
+    pid_t (*real)(void) = dlsym(RTLD_NEXT, "fork");
+    int is_slow = strcmp(program_invocation_short_name, "bash") == 0 && access("slow", F_OK) == 0;
+    pid_t pid = real();
+    if (is_slow && pid == 0) close(open("forked", O_CREAT | O_WRONLY, 0600));
+    while (is_slow && access("go on", F_OK) != 0) usleep(1000);
+    return pid;
+}
+"#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_pane_that_is_closed_while_its_command_starts_leaves_no_process() {
+    for is_program in [true, false] {
+        let mut world = without_daemon();
+        let library = world.c_library("fork", SLOW_FORK);
+        world.set("LD_PRELOAD", library.to_str().unwrap());
+        let mut run = launcher(&world, is_program);
+        run.args(["api", "--", ": >slow; sleep 1000"]);
+        Output::of(run).ok();
+        let project = world.project();
+        world.until_true("the command starts", || project.join("forked").exists());
+        let shell = world.tmux(["display-message", "-p", "-t", "work:", "#{pane_pid}"]);
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        let processes = [shell.as_str(), children.trim()].map(|found| pid(found.parse().unwrap()));
+        let terminal = || {
+            let stat = fs::read_to_string(format!("/proc/{shell}/stat")).ok()?;
+            let fields = stat.rsplit_once(')')?.1.split_whitespace();
+            fields.skip(4).map(str::to_owned).next()
+        };
+        assert!(terminal().is_some_and(|number| number != "0"));
+        world.tmux(["kill-server"]);
+        world.until_true("the terminal is gone", || {
+            terminal().is_none_or(|number| number == "0")
+        });
+        fs::write(project.join("go on"), "").unwrap();
+        world.until_true("both processes end", || {
+            processes.iter().all(|process| has_ended(*process))
+        });
+    }
+}
+
+#[test]
+fn a_command_that_cleans_up_in_a_trap_does_so_when_its_pane_is_closed() {
+    for is_program in [true, false] {
+        let world = without_daemon();
+        let mut run = launcher(&world, is_program);
+        run.args(["api", "--", "trap ': >cleaned' EXIT; : >ready; sleep 1000"]);
+        Output::of(run).ok();
+        let project = world.project();
+        world.until_true("the trap is set", || project.join("ready").exists());
+        world.tmux(["kill-window", "-t", "=work:api"]);
+        world.until_true("the trap runs", || project.join("cleaned").exists());
+    }
 }
