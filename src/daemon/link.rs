@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::Options;
+use super::flush_schedule::FlushSchedule;
 use super::link_jobs::{Done, LinkJobs};
 use super::notices::DueAlerts;
 use super::run_archiver::RunArchiver;
@@ -31,10 +32,6 @@ const MAX_QUEUED: usize = 2;
 /// The time limit of a job. Each command to tmux has a limit of its own; this one is for jobs with
 /// many commands.
 const JOB_LIMIT: Duration = Duration::from_secs(30);
-
-/// The minimum time between two requests to tmux to send pending notifications. They are made only
-/// when a deadline wakes the link anyway, every two seconds while there are live tasks.
-const FLUSH_EVERY: Duration = Duration::from_millis(1500);
 
 /// As much as a program's first thread has; only the used part takes memory.
 const STACK: usize = 8 << 20;
@@ -109,7 +106,7 @@ impl Link {
             jobs: LinkJobs::new(options, link, archiver),
             rules,
             waiting: BTreeSet::new(),
-            flushed: Instant::now(),
+            flushes: FlushSchedule::new(Instant::now().into_std()),
             bytes_before: 0,
             reports,
         };
@@ -205,8 +202,7 @@ struct LinkTask {
     rules: UserRules,
     /// Tasks that were reported as waiting.
     waiting: BTreeSet<WindowId>,
-    /// When tmux was last asked to send pending notifications.
-    flushed: Instant,
+    flushes: FlushSchedule,
     /// How many bytes tmux had sent after the last job.
     bytes_before: u64,
     reports: mpsc::Sender<Report>,
@@ -329,8 +325,8 @@ impl LinkTask {
             self.report(Report::Changed(Change::Terminals(changed)))
                 .await;
         }
-        if self.flushed.elapsed() >= FLUSH_EVERY {
-            self.flushed = Instant::now();
+        let has_run = self.jobs.link.terminals.take_has_run();
+        if self.flushes.take_due(has_run, now) {
             self.jobs.link.flush().await;
         }
     }

@@ -7,6 +7,7 @@ mod descriptors;
 mod endpoint;
 mod event_loop;
 mod feed_publisher;
+mod flush_schedule;
 mod hang_up;
 mod launches;
 mod link;

@@ -66,6 +66,11 @@ pub(super) struct TtyPoller {
     /// Since when something is left over from the last call; `None` when nothing is.
     left_since: Option<Instant>,
     asking: Allowance,
+    /// Whether programs have run, or may have, since this was last taken.
+    has_run: bool,
+    /// Whether there are live tasks whose programs are not known: without a terminal, or in copy mode
+    /// since they were first seen.
+    has_unknown: bool,
 }
 
 #[derive(Debug)]
@@ -109,10 +114,12 @@ struct Known {
     stale: Option<Stale>,
 }
 
-/// A pane whose reader was hidden at the last examination, and not at the one before.
+/// A pane whose reader was hidden at the last examination, or had left a reported prompt, and not at
+/// the one before.
 ///
-/// The kernel hides the state of another user's threads. It hides that of our own threads for a
-/// moment while they fall asleep, wake up or end.
+/// A program that checks for keys is somewhere else for a moment now and then. The kernel hides the
+/// state of another user's threads, and that of our own threads for a moment while they fall asleep,
+/// wake up or end.
 #[derive(Debug)]
 struct Doubt {
     /// The evidence meanwhile.
@@ -131,6 +138,10 @@ enum Why {
 }
 
 type Stale = (Why, Instant);
+
+/// What decides which pane is examined first: of those whose programs have run, the reported ones,
+/// because their answers are expected, then those that seldom run, and of them the longest due.
+type Urgency = (Why, bool, Duration, Instant);
 
 impl TtyPoller {
     /// Notes a look, and adds the evidence on terminals of tasks whose output has stopped for
@@ -191,12 +202,22 @@ impl TtyPoller {
                 }
             };
             if is_due {
+                self.has_run = true;
                 pane.examine(is_reported, now);
             }
             if let Some(evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
                 snapshot.terminals.insert(row.window, evidence);
             }
         }
+        let mut alive = snapshot.tasks.iter().filter(|(_, task)| task.is_alive());
+        self.has_unknown = alive.any(|(window, _)| !self.panes.contains_key(window));
+    }
+
+    /// Whether programs of tasks have run, or may have, since this was last called. A program that
+    /// has left its task's process tree is not noticed.
+    pub(super) fn take_has_run(&mut self) -> bool {
+        let has_moving = self.panes.values().any(|pane| pane.known.is_none());
+        std::mem::take(&mut self.has_run) || self.has_unknown || has_moving
     }
 
     /// Examines those that are due. Returns the windows whose evidence has changed.
@@ -213,24 +234,13 @@ impl TtyPoller {
         let slice = Slice::begin();
         self.left_since = None;
         self.go_round(&waits, &slice, now);
-        // Of those whose programs have run, reported ones first, because their answers are
-        // expected, then those that seldom run, and of them the longest due.
-        let mut stale: Vec<(Why, bool, Duration, Instant, WindowId)> = self
+        let mut stale: Vec<(Urgency, WindowId)> = self
             .panes
             .iter()
-            .filter_map(|(window, pane)| match &pane.known {
-                None => {
-                    let is_due = pane.next <= now + TOGETHER;
-                    is_due.then_some((Why::Ran, false, Duration::ZERO, pane.next, *window))
-                }
-                Some(known) => {
-                    let (why, since) = known.stale?;
-                    Some((why, !waits(*window), known.rest, since, *window))
-                }
-            })
+            .filter_map(|(window, pane)| Some((pane.urgency(waits(*window), now)?, *window)))
             .collect();
         stale.sort_unstable();
-        for (.., window) in stale {
+        for (_, window) in stale {
             let Some(pane) = self.panes.get_mut(&window) else {
                 continue;
             };
@@ -243,6 +253,7 @@ impl TtyPoller {
                 self.left_since = Some(now);
                 break;
             }
+            self.has_run |= !is_quiet;
             let is_reported = waits(window);
             let before = pane.evidence().cloned();
             let began = clock::thread_time();
@@ -280,7 +291,9 @@ impl TtyPoller {
                         self.left_since = Some(now);
                         break;
                     }
-                    pane.has_run |= known.take_part(waits(*window), now);
+                    let has_run = known.take_part(waits(*window), now);
+                    pane.has_run |= has_run;
+                    self.has_run |= has_run;
                     pane.next = now + known.pause;
                 }
             }
@@ -359,6 +372,20 @@ impl Pane {
         Some(evidence)
     }
 
+    /// Returns how urgently it has to be examined; `None` while it has not.
+    fn urgency(&self, is_reported: bool, now: Instant) -> Option<Urgency> {
+        match &self.known {
+            None => {
+                let is_due = self.next <= now + TOGETHER;
+                is_due.then_some((Why::Ran, false, Duration::ZERO, self.next))
+            }
+            Some(known) => {
+                let (why, since) = known.stale?;
+                Some((why, !is_reported, known.rest, since))
+            }
+        }
+    }
+
     /// Examines a terminal completely.
     fn examine(&mut self, is_reported: bool, now: Instant) {
         let examination = process::examine(self.pid, &self.tty);
@@ -375,12 +402,16 @@ impl Pane {
             Some(doubt) => doubt.before,
             None => self.known.take(),
         };
+        let has_left = is_reported
+            && is_elsewhere(examination.evidence.as_deref())
+            && before.as_ref().is_some_and(Known::has_reader);
         let was_hidden = match &before {
             Some(before) => hides_reader(before.examination.evidence.as_deref()),
             // A reported prompt remains until there is evidence against it.
             None => is_reported,
         };
-        if hides_reader(examination.evidence.as_deref()) && !was_hidden && !was_doubted {
+        let is_hidden = hides_reader(examination.evidence.as_deref()) && !was_hidden;
+        if (is_hidden || has_left) && !was_doubted {
             let known = before
                 .as_ref()
                 .and_then(|known| known.examination.evidence.clone());
@@ -402,7 +433,7 @@ impl Pane {
         };
         let (pause, rest) = match &before {
             Some(before) if before.examination.evidence == examination.evidence => {
-                (before.pause, (before.rest * 2).min(longest))
+                (before.pause, (before.rest * 2).clamp(FIRST_PAUSE, longest))
             }
             Some(_) | None => (FIRST_PAUSE, FIRST_PAUSE),
         };
@@ -422,6 +453,10 @@ fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
 }
 
+fn is_elsewhere(evidence: Option<&TtyEvidence>) -> bool {
+    evidence.is_some_and(|evidence| evidence.reader == TtyUse::Elsewhere)
+}
+
 /// Returns this evidence without a reader of the terminal.
 fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
     Arc::new(TtyEvidence {
@@ -431,6 +466,13 @@ fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
 }
 
 impl Known {
+    /// Whether a program read the terminal, or checked it for keys.
+    fn has_reader(&self) -> bool {
+        let evidence = self.examination.evidence.as_ref();
+        evidence
+            .is_some_and(|evidence| matches!(evidence.reader, TtyUse::Reading | TtyUse::Polling))
+    }
+
     /// Whether a program was blocked reading keys, which is reported only after a while.
     fn reads_keys(&self) -> bool {
         let evidence = self.examination.evidence.as_ref();
@@ -458,7 +500,8 @@ impl Known {
             }
             return true;
         }
-        self.rest = FIRST_PAUSE;
+        // It comes before those that have run ever since they were examined.
+        self.rest = Duration::ZERO;
         if age >= ASK_BY && self.stale.is_none() {
             self.stale = Some((Why::Old, now));
         }
@@ -574,6 +617,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_reported_stays_until_its_reader_has_left_twice() {
+        use TtyUse::{Elsewhere, Polling, Reading};
+        for reads in [Reading, Polling] {
+            let goes_on = [(reads, reads), (Elsewhere, reads), (reads, reads)];
+            check(true, &goes_on);
+            let ends = [(reads, reads), (Elsewhere, reads), (Elsewhere, Elsewhere)];
+            check(true, &ends);
+            check(false, &[(reads, reads), (Elsewhere, Elsewhere)]);
+        }
+    }
+
+    #[test]
     fn programs_are_asleep_until_one_was_seen_to_run() {
         let mut pane = pane();
         let now = Instant::now();
@@ -585,6 +640,73 @@ mod tests {
         pane.has_run |= known.take_part(false, now);
         pane.take(examination(TtyUse::Elsewhere), false, now);
         assert_eq!(is_asleep(&pane), Some(false));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn output_that_has_just_stopped_means_that_programs_have_run() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut poller = TtyPoller::default();
+        assert!(!poller.take_has_run());
+        let moving = Pane {
+            pid: child.id(),
+            tty: PathBuf::from("/dev/null"),
+            ..pane()
+        };
+        let now = moving.next;
+        poller.panes.insert(WindowId(1), moving);
+        assert!(poller.take_has_run(), "it prints");
+        // The second time, because nothing can be known of this terminal.
+        for at in [now, now + SECOND_PAUSE] {
+            poller.ask_due(|_| false, &UserRules::default(), at);
+        }
+        assert!(poller.panes.values().all(|pane| pane.known.is_some()));
+        assert!(poller.take_has_run(), "it has printed until now");
+        assert!(!poller.take_has_run());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_has_slept_is_examined_before_what_has_always_run() {
+        // It waits for its input.
+        let child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap();
+        let of_child = || process::examine(child.id(), "/dev/null".as_ref()).activity;
+        let start = Instant::now();
+        let after = |n: u32| start + FIRST_PAUSE * n;
+        let restless = |begin: Instant| {
+            let mut pane = pane();
+            pane.take(examination(TtyUse::Elsewhere), false, begin);
+            pane
+        };
+        let has_run = |pane: &mut Pane, now| pane.known.as_mut().unwrap().take_part(false, now);
+
+        let mut always = restless(start);
+        assert!(has_run(&mut always, after(1)));
+        let mut late = restless(start);
+        loop {
+            late.known.as_mut().unwrap().examination.activity = of_child();
+            if !has_run(&mut late, after(2)) {
+                break;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "{late:?}");
+            late = restless(start);
+        }
+        assert_eq!(late.urgency(false, after(2)), None);
+        late.known.as_mut().unwrap().examination.activity = Default::default();
+        assert!(has_run(&mut late, after(3)));
+        let [late, always] = [late, always].map(|pane| pane.urgency(false, after(3)).unwrap());
+        assert!(late < always, "{late:?} {always:?}");
+
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]
