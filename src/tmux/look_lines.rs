@@ -94,10 +94,11 @@ impl Question {
         self.signs.retain(|window| !rows.contains_key(window));
     }
 
-    /// Whether one line can ask for all of it, besides which windows there are.
-    pub(super) fn fits_into_line(&self) -> bool {
+    /// Whether one line can ask for all of it in a session of `n_windows`.
+    pub(super) fn fits_into_line(&self, n_windows: usize) -> bool {
+        let index = if self.index { n_windows * INDEXED } else { 0 };
         let rows = self.rows.values().map(|capture| capture.cost());
-        rows.sum::<usize>() + self.signs.len() * SIGN <= LINE - SESSION
+        index + rows.sum::<usize>() + self.signs.len() * SIGN <= LINE - SESSION
     }
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session has, as far

@@ -216,27 +216,49 @@ impl Memory {
             signs: BTreeSet::new(),
         };
         let is_doubted = |window: &WindowId| doubted.contains(window);
-        match &self.sweep {
-            _ if is_whole => {
-                for window in self.windows.keys().filter(|window| !is_doubted(window)) {
-                    self.verify(&mut question, *window, self.is_refresh_wanted);
+        if is_whole {
+            for window in self.windows.keys().filter(|window| !is_doubted(window)) {
+                self.verify(&mut question, *window, self.is_refresh_wanted);
+            }
+        } else if extent == Extent::Part {
+            match &self.sweep {
+                Some(sweep) => {
+                    let left = sweep.left.iter().filter(|window| !is_doubted(window));
+                    self.add_part(&mut question, left, sweep.is_refresh);
+                }
+                None => {
+                    let left = self.windows.keys().filter(|window| !is_doubted(window));
+                    self.add_part(&mut question, left, self.is_refresh_wanted);
                 }
             }
-            Some(sweep) if extent == Extent::Part => {
-                let mut part = Question::default();
-                for window in sweep.left.iter().filter(|window| !is_doubted(window)) {
-                    let mut longer = part.clone();
-                    self.verify(&mut longer, *window, sweep.is_refresh);
-                    if !part.is_empty() && !longer.fits_into_line() {
-                        break;
-                    }
-                    part = longer;
-                }
-                question.add(part);
-            }
-            Some(_) | None => {}
         }
         question
+    }
+
+    /// Adds the next part of a sweep: as many of the windows that are left as fit into one line, with
+    /// the list of all windows if that is wanted.
+    fn add_part<'a>(
+        &self,
+        question: &mut Question,
+        left: impl Iterator<Item = &'a WindowId>,
+        is_refresh: bool,
+    ) {
+        // The list of all windows may fill the first line; each further one has a window.
+        let is_first = self.sweep.is_none();
+        let mut part = Question {
+            index: question.index,
+            ..Question::default()
+        };
+        for window in left {
+            let mut longer = part.clone();
+            self.verify(&mut longer, *window, is_refresh);
+            let has_windows = !part.rows.is_empty() || !part.signs.is_empty();
+            if (is_first || has_windows) && !longer.fits_into_line(self.windows.len()) {
+                break;
+            }
+            part = longer;
+        }
+        question.add(part);
     }
 
     /// Adds what shows whether a window has changed: everything where it probably has.
