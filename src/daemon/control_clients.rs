@@ -34,6 +34,8 @@ pub(super) struct ControlClients {
     /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
+    /// Whether tmux has not reported yet which session `main` is attached to.
+    is_attaching: bool,
 }
 
 impl ControlClients {
@@ -59,6 +61,7 @@ impl ControlClients {
             activity: PaneActivity::default(),
             queued: VecDeque::new(),
             session,
+            is_attaching: true,
         };
         clients.note_own().await?;
         Ok(clients)
@@ -91,6 +94,8 @@ impl ControlClients {
             follower,
             waiter,
             activity,
+            session,
+            is_attaching,
             ..
         } = self;
         loop {
@@ -102,7 +107,7 @@ impl ControlClients {
             };
             let change = tokio::select! {
                 woken = waiter.woken() => Some(of_call(woken?, activity)),
-                notice = main.next_notice() => of_notice(&notice?, activity),
+                notice = main.next_notice() => of_notice(&notice?, *session, is_attaching, activity),
                 change = followed => {
                     if let Ok(change) = change {
                         Some(change)
@@ -132,7 +137,10 @@ impl ControlClients {
         }
         for received in self.main.take_received() {
             match received {
-                ReceivedItem::Notice(notice) => changes.extend(of_notice(&notice, activity)),
+                ReceivedItem::Notice(notice) => {
+                    let is_attaching = &mut self.is_attaching;
+                    changes.extend(of_notice(&notice, self.session, is_attaching, activity));
+                }
                 ReceivedItem::Answer => {}
             }
         }
@@ -266,9 +274,18 @@ fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
     }
 }
 
-/// Returns the change that a notification means.
-fn of_notice(notice: &Notice, activity: &mut PaneActivity) -> Option<Change> {
+/// Returns the change that a notification means to a client of this session.
+///
+/// `is_attaching` is whether the client's first session has not been reported yet: that report
+/// follows the attaching, as a look does.
+fn of_notice(
+    notice: &Notice,
+    session: SessionId,
+    is_attaching: &mut bool,
+    activity: &mut PaneActivity,
+) -> Option<Change> {
     match notice {
+        Notice::SessionChanged(now) if std::mem::take(is_attaching) && *now == session => None,
         Notice::WindowAdd(window) | Notice::WindowRenamed(window) => {
             activity.record_window(*window);
             Some(Change::Task)
@@ -294,5 +311,27 @@ fn of_notice(notice: &Notice, activity: &mut PaneActivity) -> Option<Change> {
         | Notice::Continue(_)
         | Notice::Message(_)
         | Notice::Other(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_report_of_our_own_session_says_nothing_new() {
+        let (own, other) = (SessionId(1), SessionId(2));
+        let changes = |reports: &[SessionId]| -> Vec<bool> {
+            let mut is_attaching = true;
+            let mut activity = PaneActivity::default();
+            let mut change = |report: &SessionId| {
+                let notice = Notice::SessionChanged(*report);
+                of_notice(&notice, own, &mut is_attaching, &mut activity).is_some()
+            };
+            reports.iter().map(&mut change).collect()
+        };
+        assert_eq!(changes(&[own, own]), [false, true]);
+        assert_eq!(changes(&[own, other, own]), [false, true, true]);
+        assert_eq!(changes(&[other, own]), [true, true]);
     }
 }
