@@ -53,6 +53,7 @@ const CLIENTS: &[&str] = &[
     "sftp",
     "ssh",
     "telnet",
+    "tnftp",
     // Tools with their own command prompts.
     "bluetoothctl",
     "ed",

@@ -157,6 +157,7 @@ const ELSEWHERE: &[&str] = &[
     "do_sigtimedwait",
     "do_signal_stop",
     "do_pause",
+    "__do_sys_pause",
     "inet_csk_accept",
     "unix_stream_read_generic",
     "unix_stream_data_wait",

@@ -59,7 +59,8 @@ pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bo
     }
     let files = || files_of(process.pid).unwrap_or_default();
     match does {
-        TtyUse::Elsewhere => false,
+        // The screen server, which is not a child of the client, reads the terminal.
+        TtyUse::Elsewhere => process.name == "screen",
         TtyUse::Unknown => FAR.contains(&process.name.as_str()),
         TtyUse::Reading | TtyUse::Polling => {
             FAR.contains(&process.name.as_str())

@@ -77,6 +77,12 @@ const MARKS: &[char] = &[
 const CORNERS: &[char] = &['┌', '╭', '┏', '╔'];
 const EDGE: &[char] = &['┌', '╭', '┏', '╔', '─', '━', '═', '┐', '╮', '┓', '╗', ' '];
 
+/// Whether the row is the lower edge of a frame.
+pub(super) fn is_lower_edge(row: &str) -> bool {
+    let row = row.trim();
+    row.starts_with(['└', '╰', '┗', '╚']) && row.ends_with(['┘', '╯', '┛', '╝'])
+}
+
 /// Returns the row without the frame around it; for an upper edge, its title.
 pub(super) fn unframed(row: &str) -> &str {
     if row.trim_start().starts_with(CORNERS) && row.trim_end().ends_with(EDGE) {

@@ -42,9 +42,10 @@ const KEYS_STILL: Duration = Duration::from_secs(1);
 /// seconds.
 const DRAWN_KEYS_STILL: Duration = Duration::from_secs(5);
 
-/// How long a screen without a question must be unchanged while one of several threads is blocked
-/// reading a line: the others may print, and servers often do so every second.
-const THREADS_STILL: Duration = Duration::from_millis(1500);
+/// How long a screen must be unchanged while one of several threads is blocked reading a line, or a
+/// program checks for keys, unless the cursor is behind a question: it may print a log, and servers
+/// often do so every second.
+const LOG_STILL: Duration = Duration::from_millis(1500);
 
 /// Programs that show text page by page.
 const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat", "w3m"];
@@ -54,6 +55,10 @@ const EDITORS: &[&str] = &[
     "vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "emacs", "mg", "micro", "hx", "helix",
     "kak", "joe", "jed", "ne", "mcedit", "tilde",
 ];
+
+/// Programs whose agent asks for the secret. The agent starts a program that asks on the same
+/// terminal, but is not a child of theirs.
+const ASK_BY_AGENT: &[&str] = &["gpg", "gpg2", "gpgsm"];
 
 /// A field below its question begins within this many cells.
 const FIELD_INDENT: u32 = 8;
@@ -158,6 +163,11 @@ impl Evaluation<'_> {
             return self.settled("idle shell or interpreter");
         }
         match (terminal.canonical, terminal.reader) {
+            (Some(true), TtyUse::Elsewhere)
+                if terminal.echo == Some(false) && may_ask_by_agent(terminal) =>
+            {
+                self.secret()
+            }
             (Some(true) | None, TtyUse::Elsewhere) => self.settled("no program reads the terminal"),
             (Some(true), TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown)
                 if terminal.echo == Some(false) =>
@@ -172,7 +182,9 @@ impl Evaluation<'_> {
             (Some(true), TtyUse::Polling | TtyUse::Unknown) => self.by_text(Some(true), false),
             (Some(false), TtyUse::Reading) => self.by_keys(terminal),
             (Some(false), TtyUse::Polling) => self.by_name(terminal),
-            (Some(false), TtyUse::Elsewhere) if terminal.is_asleep && !terminal.may_relay => {
+            (Some(false), TtyUse::Elsewhere)
+                if terminal.is_asleep && !terminal.may_relay && !may_ask_by_agent(terminal) =>
+            {
                 self.settled("no program reads the terminal, and none has run")
             }
             (Some(false), TtyUse::Elsewhere | TtyUse::Unknown)
@@ -191,12 +203,18 @@ impl Evaluation<'_> {
     /// A program is blocked reading a line.
     fn by_reading(&self, terminal: &TtyEvidence) -> Judgement {
         let still_for = if terminal.reader_has_threads {
-            THREADS_STILL
+            LOG_STILL
         } else {
             Duration::ZERO
         };
+        // What ends the input is no hint of a program with one thread, which does nothing else.
+        let has_hints = if terminal.reader_has_threads {
+            shell_prompts::has_hints(self.screen)
+        } else {
+            shell_prompts::has_hints_besides_end(self.screen)
+        };
         let Some(row) = self.context.row() else {
-            if shell_prompts::has_hints(self.screen) {
+            if has_hints {
                 return self.settled("hints of a program at work");
             }
             let judgement = self.waits(None, PromptKind::Text, false, "blocked reading a line");
@@ -204,7 +222,7 @@ impl Evaluation<'_> {
         };
         let line = self.screen.rows[row].as_str();
         let is_below = matches!(self.context, CursorContext::Below(_));
-        if is_below && shell_prompts::has_hints(self.screen) {
+        if is_below && has_hints {
             return self.settled("hints of a program at work");
         }
         if !is_below && self.is_for_commands(row, &terminal.programs) {
@@ -222,7 +240,8 @@ impl Evaluation<'_> {
         let judgement = self.waits(Some(row), kind, false, "blocked reading a line");
         judgement.with_match(|found| {
             found.is_question = ask.is_some_and(|ask| ask.is_plain);
-            if ask.is_none() {
+            // A line that has ended may be one of a log.
+            if ask.is_none() || is_below {
                 found.still_for = still_for;
             }
         })
@@ -235,11 +254,28 @@ impl Evaluation<'_> {
             && shell_prompts::is_idle_prompt(line)
             && shell_prompts::is_of_interpreter(line, programs)
             && self.question_above(row).is_none()
+            && !self.is_mark_below_frame(row)
+    }
+
+    /// Whether the row is a mark that no interpreter shows, right below a frame: it belongs to what
+    /// the frame contains. Interpreters show theirs at the start of the row.
+    fn is_mark_below_frame(&self, row: usize) -> bool {
+        let line = self.screen.rows[row].as_str();
+        let above = row.checked_sub(1).map(|above| &self.screen.rows[above]);
+        line.starts_with(' ')
+            && matches!(line.trim(), ">" | ">>")
+            && above.is_some_and(|above| cursor_context::is_lower_edge(above))
     }
 
     /// A program is blocked reading keys.
     fn by_keys(&self, terminal: &TtyEvidence) -> Judgement {
         let by_text = self.by_text(Some(false), terminal.may_relay);
+        // One thread that reads prints no log.
+        let by_text = if terminal.reader_has_threads || terminal.may_relay {
+            by_text
+        } else {
+            by_text.with_match(|found| found.still_for = Duration::ZERO)
+        };
         // What waits on the other side of a network or of another terminal is not visible.
         if by_text.found.is_some() || by_text.is_settled || terminal.may_relay {
             return by_text;
@@ -350,7 +386,10 @@ impl Evaluation<'_> {
                 if is_last_raw {
                     let ask = line::asks(line);
                     let kind = ask.map_or(PromptKind::Key, |ask| ask.kind);
-                    return self.waits(Some(row), kind, false, "keys are read below a question");
+                    let rule = "keys are read below a question";
+                    let judgement = self.waits(Some(row), kind, false, rule);
+                    // It may be a line of a log.
+                    return judgement.with_match(|found| found.still_for = LOG_STILL);
                 }
                 if line::is_key_line(line) && !shell_prompts::has_hints(self.screen) {
                     return self.waits(Some(row), PromptKind::Key, false, "asks for a key");
@@ -497,6 +536,12 @@ impl Evaluation<'_> {
             is_settled: false,
         }
     }
+}
+
+/// Whether one of the foreground programs may be waiting for a secret that its agent asks for.
+fn may_ask_by_agent(terminal: &TtyEvidence) -> bool {
+    let mut programs = terminal.programs.iter();
+    programs.any(|program| ASK_BY_AGENT.contains(&program.as_str()))
 }
 
 /// Returns the kind for pagers and editors, which always expect input.

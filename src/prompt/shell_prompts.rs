@@ -1,6 +1,7 @@
 //! Text that looks like a question and is none: prompts of shells and interpreters that wait for
 //! commands, and key hints of programs that are working.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -62,6 +63,25 @@ pub(super) fn are_shells(programs: &[String]) -> bool {
 
 /// Whether the last rows name the keys that a program accepts while it works.
 pub(super) fn has_hints(screen: &Screen) -> bool {
+    has_hints_in(screen, |row| row)
+}
+
+/// The same, where the keys that end or cancel an input are no hint: `press Ctrl-D when done`.
+pub(super) fn has_hints_besides_end(screen: &Screen) -> bool {
+    static END: LazyLock<Regex> = LazyLock::new(|| {
+        plain_pattern(concat!(
+            r"\b(?:press|hit|type|use)?\s*[\x22'`\[(<]?",
+            r"(?:(?:ctrl|control) ?[-+ ] ?|\^)(?:d\b|c to (?:cancel|abort)\b)[\x22'`\])>]?",
+        ))
+    });
+    has_hints_in(screen, |row| match END.replace_all(&row, "") {
+        Cow::Owned(text) => Cow::Owned(text),
+        Cow::Borrowed(_) => row.clone(),
+    })
+}
+
+/// `without` leaves out what is no hint.
+fn has_hints_in(screen: &Screen, without: impl Fn(Cow<'_, str>) -> Cow<'_, str>) -> bool {
     static HINT: LazyLock<Regex> = LazyLock::new(|| {
         plain_pattern(concat!(
             r"\bwatch usage\b|\bwatching for (?:file )?changes\b|\bwaiting for (?:file )?changes\b",
@@ -74,7 +94,7 @@ pub(super) fn has_hints(screen: &Screen) -> bool {
     let rows = screen.rows.iter().rev().filter(|row| !is_blank(row));
     let mut rows = rows.take(HINT_ROWS);
     rows.any(|row| {
-        HINT.is_match(&plain(row)) && !line::is_decision(row) && !line::asks_to_choose(row)
+        HINT.is_match(&without(plain(row))) && !line::is_decision(row) && !line::asks_to_choose(row)
     })
 }
 
@@ -118,13 +138,36 @@ mod tests {
     }
 
     #[test]
+    fn what_ends_an_input_is_no_hint() {
+        for row in [
+            "Paste your diff and press Ctrl-D",
+            "Type your message. Press Ctrl+D to finish.",
+            "Enter the notes (press Ctrl-D to end)",
+            "Enter the new name (press Ctrl+C to cancel)",
+            "Enter text, press ^D to exit",
+        ] {
+            assert!(has_hints(&row_of(row)), "{row}");
+            assert!(!has_hints_besides_end(&row_of(row)), "{row}");
+        }
+        for row in [
+            "Waiting for changes to input files... (ctrl-d to exit)",
+            "Press Ctrl+C to quit",
+            "Press q to quit, or ctrl-d",
+        ] {
+            assert!(has_hints_besides_end(&row_of(row)), "{row}");
+        }
+    }
+
+    fn row_of(text: &str) -> Screen {
+        Screen {
+            rows: [text.to_owned()].into(),
+            ..Screen::default()
+        }
+    }
+
+    #[test]
     fn hints_of_programs_at_work_are_known() {
-        let hints = |row: &str| {
-            has_hints(&Screen {
-                rows: [row.to_owned()].into(),
-                ..Screen::default()
-            })
-        };
+        let hints = |row: &str| has_hints(&row_of(row));
         for row in [
             "  ➜  press h + enter to show help",
             " › Press f to run only failed tests.",

@@ -417,11 +417,126 @@ fn a_line_that_one_of_several_threads_reads_waits_longer_unless_it_is_a_question
         judgement.found.map(|found| found.still_for)
     };
     for (text, expected) in [
-        ("player 3 has joined\n", THREADS_STILL),
-        ("", THREADS_STILL),
+        ("player 3 has joined\n", LOG_STILL),
+        ("", LOG_STILL),
         ("Your name:", Duration::ZERO),
     ] {
         assert_eq!(still_for(text, &threaded), Some(expected), "{text:?}");
         assert_eq!(still_for(text, &terminal), Some(Duration::ZERO), "{text:?}");
+    }
+}
+
+/// A foreground program that is not an idle interpreter, in line mode.
+fn command() -> TtyEvidence {
+    TtyEvidence {
+        reader: TtyUse::Reading,
+        canonical: Some(true),
+        echo: Some(true),
+        foreground: Foreground::Command,
+        ..TtyEvidence::default()
+    }
+}
+
+fn judged(text: &str, is_alternate: bool, terminal: &TtyEvidence) -> Option<PromptMatch> {
+    let screen = with_cursor(text, is_alternate);
+    judge(&screen, Some(terminal), &UserRules::default()).found
+}
+
+#[test]
+fn what_may_be_a_line_of_a_log_is_a_question_only_after_a_while() {
+    let threaded = TtyEvidence {
+        reader_has_threads: true,
+        ..command()
+    };
+    let takes_keys = TtyEvidence {
+        canonical: Some(false),
+        ..threaded.clone()
+    };
+    let polls = TtyEvidence {
+        reader: TtyUse::Polling,
+        ..takes_keys.clone()
+    };
+    for terminal in [&threaded, &takes_keys, &polls] {
+        for line in ["built in 3 ms. Rebuild?", "Delete everything? [y/N]"] {
+            let still_for = |text| judged(text, false, terminal).map(|found| found.still_for);
+            let ended = format!("{line}\n▮");
+            assert_eq!(still_for(&ended), Some(LOG_STILL), "{line} {terminal:?}");
+            let asked = format!("{line} ▮");
+            assert_eq!(
+                still_for(&asked),
+                Some(Duration::ZERO),
+                "{line} {terminal:?}"
+            );
+        }
+    }
+    // One thread that reads prints no log.
+    let single = TtyEvidence {
+        reader_has_threads: false,
+        ..takes_keys.clone()
+    };
+    let found = judged("Go on? [y/N]\n▮", false, &single);
+    assert_eq!(found.map(|found| found.still_for), Some(Duration::ZERO));
+    let found = judged("GET /item?id=3 took:\n▮", false, &threaded);
+    assert_eq!(found.map(|found| found.still_for), Some(LOG_STILL));
+}
+
+#[test]
+fn an_agent_may_ask_for_the_secret_of_a_program_that_reads_nothing() {
+    let gpg = |canonical, echo| TtyEvidence {
+        reader: TtyUse::Elsewhere,
+        canonical: Some(canonical),
+        echo: Some(echo),
+        programs: ["bash", "gpg"].map(str::to_owned).to_vec(),
+        is_asleep: true,
+        ..command()
+    };
+    let lines = "Enter passphrase\n\nPassphrase: ▮";
+    let dialog = "   ┌──────────────────────────┐\n   │ Enter passphrase         │\n   │                          │\n   │ Passphrase: ▮____________ │\n   │                          │\n   │    <OK>      <Cancel>    │\n   └──────────────────────────┘";
+    let asked = |text, terminal: &TtyEvidence| {
+        let prompt = judged(text, text == dialog, terminal)?.prompt;
+        Some((prompt.kind, prompt.secret))
+    };
+    let secret = Some((PromptKind::Password, true));
+    assert_eq!(asked(lines, &gpg(true, false)), secret);
+    assert_eq!(asked(lines, &gpg(true, true)), None, "it works");
+    let in_dialog = Some((PromptKind::Dialog, true));
+    assert_eq!(asked(dialog, &gpg(false, false)), in_dialog);
+    let other = TtyEvidence {
+        programs: vec!["sleep".to_owned()],
+        ..gpg(true, false)
+    };
+    assert_eq!(asked(lines, &other), None);
+    let other = TtyEvidence {
+        canonical: Some(false),
+        ..other
+    };
+    assert_eq!(asked(dialog, &other), None);
+}
+
+#[test]
+fn what_ends_the_input_of_a_single_thread_is_no_hint_of_a_program_at_work() {
+    let text = "Paste your diff and press Ctrl-D\n▮";
+    assert!(judged(text, false, &command()).is_some());
+    let threaded = TtyEvidence {
+        reader_has_threads: true,
+        ..command()
+    };
+    assert!(judged(text, false, &threaded).is_none());
+    assert!(judged("Press Ctrl+C to quit\n▮", false, &command()).is_none());
+}
+
+#[test]
+fn a_mark_below_a_frame_is_no_interpreters_prompt() {
+    let python = TtyEvidence {
+        programs: vec!["python".to_owned()],
+        ..command()
+    };
+    let menu = "  ┌──────────────┐\n  │  Tools       │\n  │  1 - Do it   │\n  │  2 - Exit    │\n  └──────────────┘\n  >> ▮";
+    assert!(judged(menu, false, &python).is_some());
+    for idle in ["welcome", "  └──────┘", "└──┴───┘"] {
+        for mark in [">>> ▮", "> ▮", "sqlite> ▮"] {
+            let text = format!("{idle}\n{mark}");
+            assert!(judged(&text, false, &python).is_none(), "{text}");
+        }
     }
 }

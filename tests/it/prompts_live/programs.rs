@@ -105,6 +105,19 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "python3 -c 'import getpass; getpass.getpass(\"PIN? \")'",
         "password",
     ),
+    (
+        "until-end",
+        "python3",
+        "python3 -c 'import sys; print(\"Paste your diff and press Ctrl-D\"); sys.stdin.read()'",
+        "text",
+    ),
+    // The agent's program is not in the task's process tree; here, nothing reads.
+    (
+        "agent",
+        "python3",
+        "ln -s \"$(python3 -c 'import sys; print(sys.executable)')\" gpg; stty -echo; printf 'Passphrase: '; ./gpg -c 'import socket; s = socket.socketpair(); s[0].recv(1)'",
+        "password",
+    ),
     ("pdb", "python3", "python3 -c 'breakpoint()'", "debugger"),
     (
         "keygen",
@@ -204,6 +217,17 @@ const WORKING: &[(&str, &str, &str)] = &[
         "children",
         "python3",
         "python3 -c 'import select, subprocess\nprint(\"Select an option: \", end=\"\", flush=True)\nchild = subprocess.Popen([\"sleep\", \"1000\"], stdout=subprocess.PIPE)\nselect.select([child.stdout], [], [])'",
+    ),
+    // Lines of a log, beside a thread that reads and in a program that takes keys.
+    (
+        "server",
+        "python3",
+        "python3 -c 'import threading, time\nthreading.Thread(target=input, daemon=True).start()\nwhile True: print(\"GET /item?id=3 took:\"); time.sleep(0.5)'",
+    ),
+    (
+        "rebuilds",
+        "python3",
+        "python3 -c 'import select, sys, tty\ntty.setcbreak(0)\nwhile not select.select([sys.stdin], [], [], 0.5)[0]: print(\"built in 3 ms. Rebuild?\")'",
     ),
     // Each read ends by itself, whatever is read in between.
     (
