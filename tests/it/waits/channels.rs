@@ -1,5 +1,8 @@
 //! Channels of tmux: `wait --channel` and `signal`.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use super::*;
 
 #[test]
@@ -59,10 +62,18 @@ fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
     world.task(["daemon", "stop"]).ok();
     world.tmux(["kill-server"]);
     ends_with(&end(waiting), 5, "disappeared");
-    // Killed, it cannot let anybody go.
-    world.run("api", "exec sleep 1000");
+    // Killed, it cannot let anybody go. Nothing else connects to it meanwhile.
+    world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+    let server = world.server();
+    let connections = || -> BTreeSet<PathBuf> {
+        let files = fs::read_dir(format!("/proc/{}/fd", server.as_raw_nonzero())).unwrap();
+        let targets = files.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        let is_socket = |target: &PathBuf| target.to_string_lossy().starts_with("socket:");
+        targets.filter(is_socket).collect()
+    };
+    let before = connections();
     let waiting = world.start(["wait", "--channel", "third", "--json"]);
-    world.until_true("it waits", || clients("third") == 1);
-    kill_process(world.server(), Signal::KILL).unwrap();
+    world.until_true("it waits", || !connections().is_subset(&before));
+    kill_process(server, Signal::KILL).unwrap();
     ends_with(&end(waiting), 5, "disappeared");
 }
