@@ -85,8 +85,9 @@ struct Pane {
     doubt: Option<Doubt>,
     /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
-    /// Whether its programs were seen to run since its output stopped.
-    has_run: bool,
+    /// Whether its programs may have checked for keys since its output stopped: they have run, and
+    /// slept in between.
+    may_check_keys: bool,
     /// When it counts as quiet, or takes part in a round.
     next: Instant,
 }
@@ -179,13 +180,13 @@ impl TtyPoller {
                 known: None,
                 doubt: None,
                 shown: None,
-                has_run: false,
+                may_check_keys: false,
                 next: now + quiet,
             };
             let is_reported = waits(row.window);
-            // What the previous daemon has reported was not asleep.
+            // What the previous daemon has reported may be a program that checks for keys.
             let pane = self.panes.entry(row.window).or_insert_with(|| Pane {
-                has_run: is_reported,
+                may_check_keys: is_reported,
                 ..rests()
             });
             if pane.pid != pid || pane.screen != task.screen {
@@ -292,7 +293,6 @@ impl TtyPoller {
                         break;
                     }
                     let has_run = known.take_part(waits(*window), now);
-                    pane.has_run |= has_run;
                     self.has_run |= has_run;
                     pane.next = now + known.pause;
                 }
@@ -394,14 +394,17 @@ impl Pane {
 
     /// Stores a result.
     fn take(&mut self, mut examination: TtyExamination, is_reported: bool, now: Instant) {
-        if let Some(evidence) = &mut examination.evidence {
-            Arc::make_mut(evidence).is_asleep = !self.has_run;
-        }
         let was_doubted = self.doubt.is_some();
         let before = match self.doubt.take() {
             Some(doubt) => doubt.before,
             None => self.known.take(),
         };
+        self.may_check_keys |= before
+            .as_ref()
+            .is_some_and(|before| before.has_paused_until(&examination));
+        if let Some(evidence) = &mut examination.evidence {
+            Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
+        }
         let has_left = is_reported
             && is_elsewhere(examination.evidence.as_deref())
             && before.as_ref().is_some_and(Known::has_reader);
@@ -471,6 +474,12 @@ impl Known {
         let evidence = self.examination.evidence.as_ref();
         evidence
             .is_some_and(|evidence| matches!(evidence.reader, TtyUse::Reading | TtyUse::Polling))
+    }
+
+    /// Whether the programs have run until this examination, other than to compute without a pause.
+    fn has_paused_until(&self, next: &TtyExamination) -> bool {
+        let has_run = matches!(self.stale, Some((Why::Ran, _)));
+        has_run && (next.pauses.is_none() || next.pauses != self.examination.pauses)
     }
 
     /// Whether a program was blocked reading keys, which is reported only after a while.
@@ -545,7 +554,7 @@ mod tests {
             known: None,
             doubt: None,
             shown: None,
-            has_run: false,
+            may_check_keys: false,
             next: Instant::now(),
         }
     }
@@ -558,6 +567,7 @@ mod tests {
                 ..TtyEvidence::default()
             })),
             activity: Default::default(),
+            pauses: None,
         }
     }
 
@@ -629,17 +639,28 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_asleep_until_one_was_seen_to_run() {
-        let mut pane = pane();
-        let now = Instant::now();
-        let is_asleep = |pane: &Pane| pane.evidence().map(|evidence| evidence.is_asleep);
-        pane.take(examination(TtyUse::Elsewhere), false, now);
-        assert_eq!(is_asleep(&pane), Some(true));
-        // Nothing was counted, so it cannot be known that they have slept.
-        let known = pane.known.as_mut().unwrap();
-        pane.has_run |= known.take_part(false, now);
-        pane.take(examination(TtyUse::Elsewhere), false, now);
-        assert_eq!(is_asleep(&pane), Some(false));
+    fn programs_check_no_keys_until_they_have_run_with_a_pause() {
+        // How many pauses were counted at each examination, and whether keys may have been checked.
+        // No CPU time was counted, so the programs may have run each time.
+        let check = |examinations: &[(Option<u64>, bool)]| {
+            let mut pane = pane();
+            let mut now = Instant::now();
+            for (pauses, expected) in examinations {
+                let examination = TtyExamination {
+                    pauses: *pauses,
+                    ..examination(TtyUse::Elsewhere)
+                };
+                pane.take(examination, false, now);
+                let checks_none = pane.evidence().map(|evidence| evidence.checks_no_keys);
+                assert_eq!(checks_none, Some(!expected), "{examinations:?}");
+                now += RESTLESS_PAUSE;
+                assert!(pane.known.as_mut().unwrap().take_part(false, now));
+            }
+        };
+        check(&[(None, false), (None, true)]);
+        check(&[(Some(7), false), (Some(9), true), (Some(9), true)]);
+        // They compute.
+        check(&[(Some(7), false), (Some(7), false), (Some(8), true)]);
     }
 
     #[test]

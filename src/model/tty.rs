@@ -22,9 +22,9 @@ pub struct TtyEvidence {
     pub may_relay: bool,
     /// Whether a program that is blocked reading has other threads, which may be at work.
     pub reader_has_threads: bool,
-    /// Whether none of the programs has run since the output stopped, as far as that was checked.
-    /// A program that checks for keys now and then runs.
-    pub is_asleep: bool,
+    /// Whether no program has checked for keys since the output stopped, as far as is known: none
+    /// has run, or they have computed without a pause.
+    pub checks_no_keys: bool,
 }
 
 /// One call of `read` in which a thread is blocked.

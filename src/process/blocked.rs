@@ -27,8 +27,9 @@ pub(super) trait Facts {
     fn watched(&self, epoll: u64) -> Option<Vec<u64>>;
     /// A piece of the process's memory. Who may see a thread's call may see this, too.
     fn memory(&self, address: u64, bytes: usize) -> Option<Vec<u8>>;
-    /// Whether a child can write to a pipe that the process can read.
-    fn has_pipe_from_child(&self) -> bool;
+    /// Whether a child can write to a pipe that the process can read, or has its terminal from the
+    /// process.
+    fn has_output_of_child(&self) -> bool;
 }
 
 /// Returns what a thread does with the terminal `tty`. `takes_keys` is whether that is not in line
@@ -212,7 +213,7 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> 
     }
     if is_among(POLLS) {
         // A program that asks for a line rarely waits for a child's output at the same time.
-        return if !takes_keys && facts.has_pipe_from_child() {
+        return if !takes_keys && facts.has_output_of_child() {
             TtyUse::Elsewhere
         } else {
             TtyUse::Polling
@@ -366,9 +367,9 @@ mod tests {
         watched: BTreeMap<u64, Vec<u64>>,
         /// What is at the address in the call, as pairs of hexadecimal digits.
         memory: Option<String>,
-        /// Whether a child can write to one of its pipes.
+        /// Whether a child can write to one of its pipes, or has its terminal from it.
         #[serde(default)]
-        has_child_pipe: bool,
+        has_child_output: bool,
         #[serde(default)]
         takes_keys: bool,
         expect: String,
@@ -417,8 +418,8 @@ mod tests {
             memory.get(..bytes).map(<[u8]>::to_vec)
         }
 
-        fn has_pipe_from_child(&self) -> bool {
-            self.row.has_child_pipe
+        fn has_output_of_child(&self) -> bool {
+            self.row.has_child_output
         }
     }
 

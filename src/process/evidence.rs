@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
 use super::cpu_activity::CpuActivity;
 #[cfg(target_os = "linux")]
-use super::tree::{self, ForegroundGroup};
+use super::tree::{self, ForegroundGroup, Host};
 #[cfg(target_os = "linux")]
 use super::{facts, idle};
 #[cfg(target_os = "linux")]
@@ -27,6 +27,9 @@ pub(crate) struct TtyExamination {
     pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether the programs have run since, so that the evidence may have changed.
     pub activity: CpuActivity,
+    /// How many times the foreground programs have gone to sleep in total; `None` unless all of them
+    /// do something else in raw mode. A program that checks for keys now and then sleeps in between.
+    pub pauses: Option<u64>,
 }
 
 /// Returns the evidence on the terminal `tty`, in which tmux started `pid`; `None` when nothing is
@@ -39,10 +42,12 @@ pub(crate) fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
 /// Like [`terminal`], with a cheap test of whether the evidence may have changed.
 #[must_use]
 pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
-    let (evidence, activity) = find_out(pid, tty);
+    let examination = find_out(pid, tty);
     TtyExamination {
-        evidence: (evidence != TtyEvidence::default()).then(|| Arc::new(evidence)),
-        activity,
+        evidence: examination
+            .evidence
+            .filter(|evidence| **evidence != TtyEvidence::default()),
+        ..examination
     }
 }
 
@@ -89,24 +94,36 @@ fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn find_out(_pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
-    let evidence = with_modes(TtyEvidence::default(), modes(tty));
-    (evidence, CpuActivity::default())
+fn find_out(_pid: u32, tty: &Path) -> TtyExamination {
+    TtyExamination {
+        evidence: Some(Arc::new(with_modes(TtyEvidence::default(), modes(tty)))),
+        activity: CpuActivity::default(),
+        pauses: None,
+    }
 }
 
 #[cfg(target_os = "linux")]
-fn find_out(pid: u32, tty: &Path) -> (TtyEvidence, CpuActivity) {
+fn find_out(pid: u32, tty: &Path) -> TtyExamination {
     // First of all, so that what happens meanwhile counts as a change.
     let (processes, activity) = tree::processes(pid);
-    let evidence = match tree::in_front(processes, pid, tty) {
-        None => with_modes(TtyEvidence::default(), modes(tty)),
+    let takes_keys = |modes: Option<TtyModes>| modes.is_none_or(|modes| !modes.canonical);
+    let relays = |host: &Host<'_>| facts::relays(host, |tty| takes_keys(modes(tty)));
+    let (evidence, pauses) = match tree::in_front(processes, pid, tty, relays) {
+        None => (with_modes(TtyEvidence::default(), modes(tty)), None),
         Some(front) => {
             let modes = modes(&front.tty);
-            let takes_keys = modes.is_none_or(|modes| !modes.canonical);
-            with_modes(of_members(&front, takes_keys), modes)
+            let takes_keys = takes_keys(modes);
+            let evidence = of_members(&front, takes_keys);
+            let pauses = (takes_keys && evidence.reader == TtyUse::Elsewhere)
+                .then(|| facts::pauses(&front.members));
+            (with_modes(evidence, modes), pauses.flatten())
         }
     };
-    (evidence, activity)
+    TtyExamination {
+        evidence: Some(Arc::new(evidence)),
+        activity,
+        pauses,
+    }
 }
 
 /// Combines what the foreground programs do. `takes_keys` is whether their terminal is not in line

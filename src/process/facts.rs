@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::blocked::{self, Facts, MOST_FILES};
-use super::tree::{ForegroundGroup, Process};
+use super::tree::{ForegroundGroup, Host, Process};
 use crate::model::{ReadCall, TtyUse};
 
 /// Returns what the threads of a member of a foreground group do with its terminal, and which of
@@ -18,7 +18,7 @@ pub(super) fn does(
 ) -> (TtyUse, Option<u32>) {
     let facts = ProcFacts {
         pid: process.pid,
-        group: &front.members,
+        front,
     };
     let tty = &front.tty;
     let mut sum = TtyUse::Elsewhere;
@@ -38,16 +38,62 @@ pub(super) fn does(
 
 /// Returns the `read` call that a thread is blocked in.
 pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
-    let number = |file: &str, name: &str| -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse().ok()
-    };
     Some(ReadCall {
         thread,
-        switches: number("status", "voluntary_ctxt_switches:")?,
-        bytes: number("io", "rchar:"),
+        switches: switches(pid, thread)?,
+        bytes: number(pid, thread, "io", "rchar:"),
     })
+}
+
+/// Returns how many times the threads of these processes have gone to sleep in total.
+pub(super) fn pauses(processes: &[Process]) -> Option<u64> {
+    let of_process = |process: &Process| {
+        let mut threads = process.threads.iter();
+        threads.try_fold(0, |sum, thread| Some(sum + switches(process.pid, *thread)?))
+    };
+    processes
+        .iter()
+        .try_fold(0, |sum, process| Some(sum + of_process(process)?))
+}
+
+/// Returns how many times a thread has gone to sleep.
+fn switches(pid: u32, thread: u32) -> Option<u64> {
+    number(pid, thread, "status", "voluntary_ctxt_switches:")
+}
+
+/// Returns the number behind this name in one of a thread's files in `/proc`.
+fn number(pid: u32, thread: u32, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().parse().ok()
+}
+
+/// Whether a host passes on everything that is typed to its child, which uses the inner terminal: it
+/// reads keys, and it is a script of `expect`, or has one thread and nothing else open that it could
+/// wait for. An agent or an editor, which shows more than its child's output, has more.
+pub(super) fn relays(host: &Host<'_>, takes_keys: impl Fn(&Path) -> bool) -> bool {
+    let is_input_of_child = |inner: &Path| {
+        let input = fs::read_link(format!("/proc/{}/fd/0", host.child));
+        input.is_ok_and(|input| input == inner)
+    };
+    let copies = || {
+        let files = files_of(host.process.pid).unwrap_or_default();
+        let masters = files.iter().filter(|(_, file)| blocked::is_master(file));
+        let is_waited_for = |file: &Path| {
+            let name = file.to_str().unwrap_or_default();
+            blocked::is_socket(file)
+                || ["pipe:", "anon_inode:"]
+                    .iter()
+                    .any(|kind| name.starts_with(kind))
+        };
+        host.process.threads.len() == 1
+            && files.len() < MOST_FILES
+            && masters.count() == 1
+            && !files.iter().any(|(_, file)| is_waited_for(file))
+    };
+    takes_keys(host.tty)
+        && is_input_of_child(host.inner)
+        && (host.process.name == "expect" || copies())
 }
 
 /// Whether a program that reads or polls its terminal may pass on what is typed to another terminal
@@ -108,8 +154,8 @@ fn files_of(pid: u32) -> Option<Vec<(u64, PathBuf)>> {
 /// A process in `/proc`.
 struct ProcFacts<'a> {
     pid: u32,
-    /// The processes among which its children are searched.
-    group: &'a [Process],
+    /// The group that it is in, among which its children are searched.
+    front: &'a ForegroundGroup,
 }
 
 impl Facts for ProcFacts<'_> {
@@ -150,12 +196,13 @@ impl Facts for ProcFacts<'_> {
         Some(memory)
     }
 
-    fn has_pipe_from_child(&self) -> bool {
+    fn has_output_of_child(&self) -> bool {
+        if self.front.hosts.contains(&self.pid) {
+            return true;
+        }
         let own = pipes_of(self.pid, MODE_READABLE);
-        let mut children = self
-            .group
-            .iter()
-            .filter(|child| child.parent == Some(self.pid));
+        let members = self.front.members.iter();
+        let mut children = members.filter(|child| child.parent == Some(self.pid));
         !own.is_empty()
             && children.any(|child| !own.is_disjoint(&pipes_of(child.pid, MODE_WRITABLE)))
     }

@@ -31,7 +31,7 @@ pub(super) struct Process {
     foreground: Option<u32>,
 }
 
-/// The foreground of a pane.
+/// The foreground of a pane or of a terminal behind it.
 #[derive(Debug)]
 pub(super) struct ForegroundGroup {
     /// The terminal of its programs: the pane's, or one that a program such as `script` has opened
@@ -39,6 +39,20 @@ pub(super) struct ForegroundGroup {
     pub(super) tty: PathBuf,
     /// Its programs, by pid; never empty.
     pub(super) members: Vec<Process>,
+    /// The pids of those that have started a program in another terminal.
+    pub(super) hosts: BTreeSet<u32>,
+}
+
+/// A program that has started one in another terminal, and no wrapper.
+#[derive(Debug)]
+pub(super) struct Host<'a> {
+    pub(super) process: &'a Process,
+    /// Its own terminal.
+    pub(super) tty: &'a Path,
+    /// The pid of the program that it has started.
+    pub(super) child: u32,
+    /// The terminal of that program.
+    pub(super) inner: &'a Path,
 }
 
 /// Programs that run another program for their caller, in a terminal of its own or without one, and
@@ -59,17 +73,20 @@ const WRAPPERS: &[&str] = &[
 const MOST_WRAPPERS: usize = 4;
 
 /// Returns the foreground of the pane in which tmux started `pid`; `None` where that is not known.
+///
+/// `relays` is whether a host passes on everything that is typed in its terminal to its child.
 pub(super) fn in_front(
     mut processes: Vec<Process>,
     pid: u32,
     tty: &Path,
+    relays: impl Fn(&Host<'_>) -> bool,
 ) -> Option<ForegroundGroup> {
     let own = processes.iter().find(|process| process.pid == pid)?;
     let mut terminal = own.terminal;
     let mut group = own.foreground?;
     let mut tty = tty.to_path_buf();
     for _ in 0..MOST_WRAPPERS {
-        let Some(behind) = behind(&processes, group, terminal) else {
+        let Some(behind) = behind(&processes, group, terminal, &tty, &relays) else {
             break;
         };
         (tty, terminal, group) = behind;
@@ -81,32 +98,54 @@ pub(super) fn in_front(
         .filter(|process| process.terminal == 0)
         .map(|process| process.pid)
         .into_set();
+    let hosts = processes
+        .iter()
+        .filter(|process| process.terminal != 0 && process.terminal != terminal)
+        .filter_map(|process| process.parent)
+        .into_set();
     // A process without a terminal of its own may read its wrapper's, foreground or not.
     processes.retain(|process| process.group == Some(group) || without.contains(&process.pid));
     (!processes.is_empty()).then_some(ForegroundGroup {
         tty,
         members: processes,
+        hosts,
     })
 }
 
-/// Returns the terminal in which a wrapper of this group runs its program, and that terminal's
-/// foreground group; `None` without a wrapper, or where it has several terminals.
-fn behind(processes: &[Process], group: u32, terminal: u32) -> Option<(PathBuf, u32, u32)> {
-    let wrapper = processes
+/// Returns the terminal in which a wrapper or a relay of this group runs its program, and that
+/// terminal's foreground group; `None` without one, or where it has several terminals.
+fn behind(
+    processes: &[Process],
+    group: u32,
+    terminal: u32,
+    tty: &Path,
+    relays: impl Fn(&Host<'_>) -> bool,
+) -> Option<(PathBuf, u32, u32)> {
+    let mut members = processes
         .iter()
-        .find(|process| process.group == Some(group) && is_wrapper(process))?;
-    let inner: BTreeSet<(u32, Option<u32>)> = descendants(processes, wrapper.pid, terminal)
-        .into_iter()
-        .filter(|process| process.terminal != 0 && process.terminal != terminal)
-        .map(|process| (process.terminal, process.foreground))
-        .into_set();
-    let mut inner = inner.into_iter();
-    let (Some((terminal, Some(group))), None) = (inner.next(), inner.next()) else {
-        return None;
-    };
-    let is_known = processes.iter().any(|process| process.group == Some(group));
-    let path = path_of(terminal).filter(|_| is_known)?;
-    Some((path, terminal, group))
+        .filter(|process| process.group == Some(group));
+    members.find_map(|member| {
+        let below = descendants(processes, member.pid, terminal);
+        let mut inner = below
+            .into_iter()
+            .filter(|process| process.terminal != 0 && process.terminal != terminal);
+        let first = inner.next()?;
+        let is_same = |other: &Process| {
+            (other.terminal, other.foreground) == (first.terminal, first.foreground)
+        };
+        let group = first.foreground.filter(|_| inner.all(is_same))?;
+        let is_known = processes.iter().any(|process| process.group == Some(group));
+        let path = path_of(first.terminal).filter(|_| is_known)?;
+        let host = Host {
+            process: member,
+            tty,
+            child: first.pid,
+            inner: &path,
+        };
+        let is_passed_on =
+            is_wrapper(member) || (first.parent == Some(member.pid) && relays(&host));
+        is_passed_on.then_some((path, first.terminal, group))
+    })
 }
 
 fn is_wrapper(process: &Process) -> bool {
@@ -231,7 +270,8 @@ mod tests {
     #[track_caller]
     fn check(rows: &[(u32, u32, u32, u32, u32, &str)], expected: Option<(&str, &[u32])>) {
         let pid = rows[0].0;
-        let found = in_front(tree(rows), pid, Path::new("/dev/pts/7"));
+        let relays = |host: &Host<'_>| host.process.name == "copies";
+        let found = in_front(tree(rows), pid, Path::new("/dev/pts/7"), relays);
         let found = found.map(|front| {
             let pids: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
             (front.tty.display().to_string(), pids)
@@ -293,6 +333,24 @@ mod tests {
                 (11, 10, 11, INNER, 11, "sh"),
             ],
             Some(("/dev/pts/7", &[10])),
+        );
+    }
+
+    #[test]
+    fn a_relay_is_looked_through() {
+        let relay = (10, 1, 10, TTY, 10, "copies");
+        check(
+            &[relay, (11, 10, 11, INNER, 11, "sleep")],
+            Some(("/dev/pts/8", &[11])),
+        );
+        // Its child's child, in another terminal, has another host.
+        check(
+            &[
+                relay,
+                (11, 10, 10, TTY, 10, "sh"),
+                (12, 11, 12, INNER, 12, "sleep"),
+            ],
+            Some(("/dev/pts/7", &[10, 11])),
         );
     }
 

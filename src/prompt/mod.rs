@@ -180,12 +180,17 @@ impl Evaluation<'_> {
                 self.settled("follows a file")
             }
             (Some(true), TtyUse::Polling | TtyUse::Unknown) => self.by_text(Some(true), false),
+            (Some(false), TtyUse::Reading | TtyUse::Polling) if self.is_own_name(terminal) => {
+                self.settled("an interpreter's prompt for commands")
+            }
             (Some(false), TtyUse::Reading) => self.by_keys(terminal),
             (Some(false), TtyUse::Polling) => self.by_name(terminal),
             (Some(false), TtyUse::Elsewhere)
-                if terminal.is_asleep && !terminal.may_relay && !may_ask_by_agent(terminal) =>
+                if terminal.checks_no_keys
+                    && !terminal.may_relay
+                    && !may_ask_by_agent(terminal) =>
             {
-                self.settled("no program reads the terminal, and none has run")
+                self.settled("no program reads the terminal or checks for keys")
             }
             (Some(false), TtyUse::Elsewhere | TtyUse::Unknown)
             | (None, TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown) => {
@@ -245,6 +250,16 @@ impl Evaluation<'_> {
                 found.still_for = still_for;
             }
         })
+    }
+
+    /// Whether the cursor is behind the name of a foreground program, as a prompt for commands.
+    fn is_own_name(&self, terminal: &TtyEvidence) -> bool {
+        match self.context {
+            CursorContext::Behind(row) => {
+                shell_prompts::is_own_name(&self.screen.rows[row], &terminal.programs)
+            }
+            CursorContext::On(_) | CursorContext::Below(_) | CursorContext::Unknown(_) => false,
+        }
     }
 
     /// Whether the row is what one of these programs shows while it waits for a command.

@@ -53,6 +53,13 @@ pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
         })
 }
 
+/// Whether the line is the name of one of these programs and a colon, which a program that edits
+/// lines shows while it waits for a command: `debugfs:`.
+pub(super) fn is_own_name(line: &str, programs: &[String]) -> bool {
+    let name = line.trim().strip_suffix(':');
+    programs.iter().any(|program| name == Some(program))
+}
+
 /// Whether all of these programs are shells.
 pub(super) fn are_shells(programs: &[String]) -> bool {
     !programs.is_empty()
@@ -134,6 +141,15 @@ mod tests {
         }
         for line in ["#?", "Name:", "Go on?", "What now>", "[Y/n]", "Password:"] {
             assert!(!is_idle_prompt(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_program_and_a_colon_is_its_prompt() {
+        let programs = ["bash", "debugfs"].map(str::to_owned);
+        assert!(is_own_name("debugfs: ", &programs));
+        for line in ["debugfs:  open", "Name:", "debugfs", ":", "The debugfs:"] {
+            assert!(!is_own_name(line, &programs), "{line}");
         }
     }
 

@@ -377,7 +377,7 @@ fn a_program_that_sleeps_all_the_time_takes_no_keys_whatever_it_shows() {
     let asleep = TtyEvidence {
         reader: TtyUse::Elsewhere,
         canonical: Some(false),
-        is_asleep: true,
+        checks_no_keys: true,
         ..TtyEvidence::default()
     };
     let waits = |terminal: &TtyEvidence| {
@@ -387,7 +387,7 @@ fn a_program_that_sleeps_all_the_time_takes_no_keys_whatever_it_shows() {
     assert!(!waits(&asleep));
     // One that runs may look for keys now and then.
     let runs = TtyEvidence {
-        is_asleep: false,
+        checks_no_keys: false,
         ..asleep.clone()
     };
     assert!(waits(&runs));
@@ -487,7 +487,7 @@ fn an_agent_may_ask_for_the_secret_of_a_program_that_reads_nothing() {
         canonical: Some(canonical),
         echo: Some(echo),
         programs: ["bash", "gpg"].map(str::to_owned).to_vec(),
-        is_asleep: true,
+        checks_no_keys: true,
         ..command()
     };
     let lines = "Enter passphrase\n\nPassphrase: ▮";

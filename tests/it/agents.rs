@@ -118,6 +118,12 @@ fn what_happens_until_the_receipt_is_one_message() {
     for name in ["b", "c"] {
         run_to_end(&world, "pi:p", name);
     }
+    // They are on the stream before this notice, so the adapter has them.
+    world.task(["run", "later", "--", "sleep 1000"]).ok();
+    adapter.records_until(|line| {
+        let text = line["text"].as_str().unwrap_or_default();
+        line["kind"] == "notice" && text.contains("(later)")
+    });
     // A receipt for another message is none.
     adapter.write("{\"received\":{\"to\":\"p\",\"id\":\"x:1\"}}\n");
     receive(&mut adapter, &first);

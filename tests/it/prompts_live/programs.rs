@@ -52,6 +52,13 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "script -qec \"bash -c 'read -p Name x'\" /dev/null",
         "text",
     ),
+    // Behind a program that copies between two terminals.
+    (
+        "copied",
+        "python3",
+        "python3 -c 'import pty; pty.spawn([\"bash\", \"-c\", \"read -p Name x\"])'",
+        "text",
+    ),
     (
         "select",
         "bash",
@@ -212,6 +219,17 @@ const WORKING: &[(&str, &str, &str)] = &[
         "script",
         "script -qc 'echo Password:; sleep 1000' /dev/null",
     ),
+    (
+        "copied-sleep",
+        "python3",
+        "python3 -c 'import pty; pty.spawn([\"sh\", \"-c\", \"printf Copying?; sleep 1000\"])'",
+    ),
+    // It takes keys, but it computes instead.
+    (
+        "computes",
+        "python3",
+        "python3 -c 'import os, tty\nos.nice(19)\ntty.setcbreak(0)\nprint(\"Retry? [y/N] \", end=\"\", flush=True)\nwhile True: pass'",
+    ),
     // It polls, but not the terminal.
     (
         "children",
@@ -251,6 +269,11 @@ const WORKING: &[(&str, &str, &str)] = &[
     ("plain-sh", "sh", "exec sh"),
     ("repl", "python3", "exec python3 -q"),
     ("tcl", "tclsh", "exec tclsh"),
+    (
+        "own-name",
+        "python3",
+        "ln -s \"$(python3 -c 'import sys; print(sys.executable)')\" tool; ./tool -c 'import readline; input(\"tool: \")'",
+    ),
     (
         "answered",
         "bash",
