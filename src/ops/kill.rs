@@ -25,12 +25,13 @@ pub(crate) async fn kill(
     caller: Caller,
     names: Vec<String>,
 ) -> Result<Vec<EndedTask>, OpsError> {
+    let is_by_agent = caller.is_agent || caller.owner.is_some();
     let request = Request::Kill {
         tasks: names.clone(),
         owner: caller.owner,
         by_agent: caller.is_agent,
     };
-    if let Some(ended) = ask(session, &request).await? {
+    if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended);
     }
     let look = session.look().await?;
@@ -67,10 +68,10 @@ pub(crate) async fn kill_all(
     session: &mut Session,
     target: Option<SessionToKill>,
 ) -> Result<Vec<EndedTask>, OpsError> {
-    let request = Request::KillAll {
-        owner: Caller::of_environment().owner,
-    };
-    if let Some(ended) = ask(session, &request).await? {
+    let owner = Caller::of_environment().owner;
+    let is_by_agent = owner.is_some();
+    let request = Request::KillAll { owner };
+    if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended);
     }
     let target = match target {
@@ -104,6 +105,27 @@ pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsEr
         .into_iter()
         .filter(|(window, _)| !after.tasks.contains_key(window));
     Ok(gone.map(|(_, (_, ended))| ended).collect())
+}
+
+/// Sends a request to end tasks to the daemon; `None` when none runs.
+///
+/// For an agent a daemon is started where one has run before: a later one would report the tasks as
+/// lost, which wakes the agent.
+async fn ask_to_end(
+    session: &mut Session,
+    request: &Request,
+    is_by_agent: bool,
+) -> Result<Option<Vec<EndedTask>>, OpsError> {
+    if let Some(ended) = ask(session, request).await? {
+        return Ok(Some(ended));
+    }
+    if is_by_agent
+        && session.paths.feed().exists()
+        && let Err(error) = session.daemon_or_start().await
+    {
+        tracing::debug!(%error, "no daemon to note why tasks disappear");
+    }
+    ask(session, request).await
 }
 
 /// Sends a request to the daemon; `None` when none runs.

@@ -120,6 +120,12 @@ impl Session {
                 owner,
             } => {
                 if let Some(name) = launching {
+                    // A server that runs and cannot be reached would be started a second time.
+                    if self.look_problem.is_some() {
+                        let refused = Response::Refused(self.missing());
+                        self.effects.push(Effect::Answer(ask, refused));
+                        return;
+                    }
                     self.prepare_launch(&name, will_wait, owner, now);
                 }
                 // After its output is archived.

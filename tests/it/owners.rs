@@ -87,6 +87,13 @@ fn what_an_agent_ends_itself_is_a_notice() {
         assert!(content(&told).ends_with(end), "{told}");
     }
     world.set("TMUX_TASK_OWNER", "pi:1");
+    // Also where no daemon runs any more.
+    world.run("alone", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    world.task(["kill", "alone"]).ok();
+    let told = delivered(&world, "disappeared", "alone");
+    assert_eq!(told["kind"], "notice");
+    world.task(["daemon", "stop"]).ok();
     world.task(["kill-all", "--yes"]).ok();
     let told = delivered(&world, "disappeared", "other");
     assert_eq!(told["kind"], "notice");

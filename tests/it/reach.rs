@@ -108,6 +108,12 @@ fn a_daemon_that_comes_back_to_a_deleted_socket_waits_for_it() {
     fs::remove_file(&socket).unwrap();
     world.daemon();
     until_it_cannot_look(&world);
+    // A launch starts no second server in the place of the first one.
+    let launched = world.task(["run", "other", "--", "sleep 1000"]);
+    let hint = format!("`kill -USR1 {}`", server.as_raw_nonzero());
+    assert_eq!(launched.code, 1, "{launched}");
+    assert!(launched.err.contains(&hint), "{launched}");
+    assert!(!socket.exists());
     kill_process(server, Signal::USR1).unwrap();
     check_carries_on(&world, &gate, &before);
 }
