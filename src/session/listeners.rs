@@ -8,7 +8,7 @@ use super::pane_stream::PaneStream;
 use super::wait_entry::{Since, give_since};
 use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
-use crate::wait::{AnchorPosition, Condition, Spec, Verdict, Wait, locate};
+use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
 
 /// Waits in progress, followers of output, and the panes that they follow.
 #[derive(Debug, Default)]
@@ -101,12 +101,9 @@ impl Listeners {
         self.waits.len()
     }
 
-    /// Returns how many texts are searched for.
-    pub(super) fn n_patterns(&self) -> usize {
-        self.waits
-            .iter()
-            .map(|active| n_patterns(active.wait.spec()))
-            .sum()
+    /// Returns what the waits are for.
+    pub(super) fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.waits.iter().map(|active| active.wait.spec())
     }
 
     /// Takes the messages to followers.
@@ -253,9 +250,7 @@ impl Listeners {
             if !is_of_it || !active.wait.spec().needs_text() {
                 return None;
             }
-            let since = anchor.as_ref().map_or(Since::Lost, |anchor| {
-                give_since(&mut active.wait, anchor, output)
-            });
+            let since = give_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
         })
     }
@@ -324,9 +319,7 @@ impl Listeners {
             if active.pane != Some(pane) {
                 return None;
             }
-            let since = anchor.as_ref().map_or(Since::Lost, |anchor| {
-                give_since(&mut active.wait, anchor, output)
-            });
+            let since = give_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
         });
         if let Some(stream) = self.streams.get_mut(&pane) {
@@ -394,16 +387,10 @@ impl Listeners {
     }
 }
 
-/// Returns how many texts a wait searches for.
-pub(super) fn n_patterns(spec: &Spec) -> usize {
-    let is_text = |condition: &&Condition| matches!(condition, Condition::Text(_));
-    spec.conditions.iter().filter(is_text).count() + spec.stops.len()
-}
-
 /// Returns the verdict on a wait that was given the output behind an anchor.
 pub(super) fn verdict_since(wait: &mut Wait, since: Since, now: Now) -> Option<Verdict> {
     match since {
-        Since::Lost => Some(Verdict::anchor_lost()),
+        Since::Lost => Some(wait.on_loss()),
         Since::Output => wait.on_output(now),
         Since::Nothing => None,
     }

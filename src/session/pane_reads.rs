@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::effect::{Effect, History, LookOrder, Scope};
 use super::input::{AskId, Outcome};
-use super::listeners::{ActiveWait, EndedWait, n_patterns, verdict_since};
+use super::listeners::{ActiveWait, EndedWait, verdict_since};
 use super::machine::Session;
 use super::queue_items::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
-use super::wait_entry::{self, Entry, EntryRead};
+use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
 use super::wait_result;
 use crate::model::{Now, PaneId, Task, WindowId};
 use crate::terminal::PaneOutput;
@@ -33,8 +33,11 @@ impl Session {
         if let Some(task) = window.and_then(known) {
             self.engine.wait_begun(&task.name, request.owner.as_deref());
         }
-        let prepared = wait_entry::spec(request, self.n_patterns())
-            .and_then(|spec| Ok((spec, self.entry(request)?)));
+        // Including waits that are about to begin.
+        let others = self.listeners.specs().chain(self.jobs.beginning_specs());
+        let under_way = PatternLoad::of(others);
+        let prepared =
+            wait_entry::spec(request, under_way).and_then(|spec| Ok((spec, self.entry(request)?)));
         let (spec, (task, anchor)) = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => {
@@ -53,7 +56,7 @@ impl Session {
         let begin = Begin {
             ask,
             entry: Some(Entry {
-                wait: Wait::begin(spec, task, 0, now),
+                wait: Wait::begin(spec, task, 0, now).with_whole_run(anchor == Some(Anchor::START)),
                 anchor,
                 reading: EntryRead::default(),
             }),
@@ -304,12 +307,6 @@ impl Session {
     fn lose_pane(&mut self, pane: PaneId, now: Now) {
         let ended = self.listeners.lose(pane);
         self.finish(ended, now);
-    }
-
-    /// Returns how many texts are searched for, including waits that are about to begin.
-    fn n_patterns(&self) -> usize {
-        let specs = self.jobs.beginning_specs();
-        self.listeners.n_patterns() + specs.map(n_patterns).sum::<usize>()
     }
 
     pub(super) fn refuse(&mut self, ask: AskId, kind: RefusalKind, message: String) {

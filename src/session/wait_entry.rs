@@ -13,8 +13,38 @@ const MOST_PATTERNS: usize = 64;
 /// The maximum length of such a text, in bytes: longer than any reported line.
 const LONGEST_PATTERN: usize = 8192;
 
-/// The maximum number of texts of all waits of the session.
-const MOST_PATTERNS_IN_ALL: usize = 2048;
+/// The maximum number of texts of all waits of the session, and their maximum length in total. A text
+/// takes up to sixty times its length.
+const MOST_IN_ALL: PatternLoad = PatternLoad {
+    number: 2048,
+    bytes: 512 << 10,
+};
+
+/// The texts that waits search for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PatternLoad {
+    number: usize,
+    /// Their length in total.
+    bytes: usize,
+}
+
+impl PatternLoad {
+    /// Returns the texts of these waits.
+    pub(super) fn of<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Self {
+        let patterns = specs
+            .into_iter()
+            .flat_map(|spec| spec.texts().chain(&spec.stops));
+        patterns.fold(Self::default(), |load, pattern| Self {
+            number: load.number + 1,
+            bytes: load.bytes + pattern.bytes(),
+        })
+    }
+
+    /// Whether this is as many as are searched for at most.
+    fn is_too_much(self) -> bool {
+        self.number > MOST_IN_ALL.number || self.bytes > MOST_IN_ALL.bytes
+    }
+}
 
 /// A wait that is about to begin with a read of its pane.
 #[derive(Debug)]
@@ -38,7 +68,7 @@ pub(super) struct EntryRead {
 /// The output behind an anchor in a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
-    /// The anchor was not found.
+    /// The anchor was not found. A wait for the whole run has processed what is left of its output.
     Lost,
     /// None.
     Nothing,
@@ -66,7 +96,7 @@ pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
         let since = anchor.as_ref();
         *reading = EntryRead {
             is_text_there,
-            since: since.map(|anchor| give_since(wait, anchor, output)),
+            since: since.map(|anchor| give_since(wait, Some(anchor), output)),
         };
     }
 }
@@ -79,22 +109,13 @@ fn n_patterns(request: &WaitRequest) -> usize {
 
 /// Parses a wait request. Refuses invalid ones and those with too many texts, including those of
 /// other waits.
-pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Refusal> {
+pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Refusal> {
     let n_patterns = n_patterns(request);
     if n_patterns > MOST_PATTERNS {
         return Err(usage(format!(
             "a wait takes at most {MOST_PATTERNS} texts, found {n_patterns}; one regular expression \
              can hold several: --regex 'a|b'"
         )));
-    }
-    if n_patterns > 0 && n_under_way + n_patterns > MOST_PATTERNS_IN_ALL {
-        return Err(Refusal::new(
-            RefusalKind::Failed,
-            format!(
-                "the waits under way look for {n_under_way} texts, and {MOST_PATTERNS_IN_ALL} are \
-                 the most"
-            ),
-        ));
     }
     let pattern = |text: &String| {
         if text.len() > LONGEST_PATTERN {
@@ -127,7 +148,7 @@ pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Re
     if conditions.is_empty() {
         conditions.push(Condition::Exit);
     }
-    Ok(Spec {
+    let spec = Spec {
         conditions,
         stops: request
             .stops
@@ -136,25 +157,48 @@ pub(super) fn spec(request: &WaitRequest, n_under_way: usize) -> Result<Spec, Re
             .collect::<Result<_, _>>()?,
         timeout: request.timeout_ms.map(Duration::from_millis),
         through_prompts: request.through_prompts,
-    })
+    };
+    let own = PatternLoad::of([&spec]);
+    let in_all = PatternLoad {
+        number: under_way.number + own.number,
+        bytes: under_way.bytes + own.bytes,
+    };
+    if own.number > 0 && in_all.is_too_much() {
+        return Err(Refusal::new(
+            RefusalKind::Failed,
+            format!(
+                "the waits under way look for {} texts of {} bytes, and {} texts of {} bytes are the \
+                 most",
+                under_way.number, under_way.bytes, MOST_IN_ALL.number, MOST_IN_ALL.bytes
+            ),
+        ));
+    }
+    Ok(spec)
 }
 
-/// Passes the output behind the anchor to a wait.
-pub(super) fn give_since(wait: &mut Wait, anchor: &Anchor, output: &PaneOutput) -> Since {
-    match locate(anchor, &output.rows, output.history, output.limit) {
-        AnchorPosition::Lost => Since::Lost,
-        AnchorPosition::At(row) => {
-            let mut since = Since::Nothing;
-            let rows = output.rows.get(row..).unwrap_or_default();
-            for row in unwrapped(rows, output.width, anchor.column) {
-                if row.is_fresh() {
-                    since = Since::Output;
-                }
+/// Passes the output behind the anchor to a wait; `None` for an anchor that is not known.
+pub(super) fn give_since(wait: &mut Wait, anchor: Option<&Anchor>, output: &PaneOutput) -> Since {
+    let located = anchor.map(|anchor| {
+        let position = locate(anchor, &output.rows, output.history, output.limit);
+        (position, anchor.column)
+    });
+    let Some((AnchorPosition::At(row), column)) = located else {
+        if wait.is_of_whole_run() {
+            for row in unwrapped(&output.rows, output.width, 0) {
                 wait.line_since(&row.line());
             }
-            since
         }
+        return Since::Lost;
+    };
+    let mut since = Since::Nothing;
+    let rows = output.rows.get(row..).unwrap_or_default();
+    for row in unwrapped(rows, output.width, column) {
+        if row.is_fresh() {
+            since = Since::Output;
+        }
+        wait.line_since(&row.line());
     }
+    since
 }
 
 /// A line of a capture.
@@ -210,26 +254,83 @@ mod tests {
 
     use super::*;
     use crate::model::test_notation::snapshot;
+    use crate::wait::Outcome;
 
-    #[test]
-    fn each_wait_learns_whether_its_own_text_is_there() {
+    /// A wait for these texts, or one of these stop texts.
+    fn wait(texts: &[&str], stops: &[&str]) -> Wait {
         let now = crate::model::Now {
             mono: std::time::Instant::now(),
             wall: 0,
         };
         let snapshot = snapshot("life 1; @1#1 a running pid=7");
         let task = snapshot.tasks.values().next().unwrap();
-        let entry = |texts: &[&str]| {
-            let text = |text: &&str| ConditionFields::Text((*text).to_owned());
+        let text = |text: &&str| ConditionFields::Text((*text).to_owned());
+        let request = WaitRequest {
+            conditions: texts.iter().map(text).collect(),
+            stops: stops.iter().map(|stop| (*stop).to_owned()).collect(),
+            ..WaitRequest::default()
+        };
+        let spec = spec(&request, PatternLoad::default());
+        Wait::begin(spec.unwrap(), Arc::clone(task), 0, now)
+    }
+
+    #[test]
+    fn the_texts_of_all_waits_are_bounded() {
+        let longest = "x".repeat(LONGEST_PATTERN);
+        let many = vec!["text"; MOST_PATTERNS];
+        let large = vec![longest.as_str(); MOST_PATTERNS];
+        for (texts, expected) in [(many, 2048 / MOST_PATTERNS), (large, 1)] {
             let request = WaitRequest {
-                conditions: texts.iter().map(text).collect(),
+                stops: texts.iter().map(|text| (*text).to_owned()).collect(),
                 ..WaitRequest::default()
             };
-            Entry {
-                wait: Wait::begin(spec(&request, 0).unwrap(), Arc::clone(task), 0, now),
-                anchor: None,
-                reading: EntryRead::default(),
+            let mut waits: Vec<Spec> = Vec::new();
+            while let Ok(spec) = spec(&request, PatternLoad::of(&waits)) {
+                waits.push(spec);
             }
+            assert_eq!(waits.len(), expected);
+            // A wait without a text is not refused.
+            assert!(spec(&WaitRequest::default(), PatternLoad::of(&waits)).is_ok());
+        }
+    }
+
+    #[test]
+    fn of_a_whole_run_all_that_is_left_counts() {
+        let rows: Vec<String> = (3000..4900).map(|n| format!("line {n}")).collect();
+        let output = PaneOutput {
+            history: 1880,
+            rows,
+            limit: 2000,
+            width: 80,
+            height: 20,
+            cursor: (0, 19),
+            is_alternate: false,
+            is_dead: true,
+            pid: Some(7),
+        };
+        let check = |wait: Wait, expected: Outcome| {
+            for anchor in [Some(&Anchor::START), None] {
+                let mut wait = wait.clone();
+                assert_eq!(give_since(&mut wait, anchor, &output), Since::Lost);
+                assert_eq!(wait.on_loss().outcome, expected);
+            }
+        };
+        let of_whole_run = |texts, stops| wait(texts, stops).with_whole_run(true);
+        check(of_whole_run(&["line 4899"], &[]), Outcome::Matched);
+        check(of_whole_run(&["line 1"], &["line 4000"]), Outcome::Stopped);
+        check(of_whole_run(&["line 1 "], &[]), Outcome::AnchorLost);
+        // The stop text may have come before.
+        check(of_whole_run(&["line 4899"], &["stop"]), Outcome::AnchorLost);
+        // What is left may be old.
+        check(wait(&["line 4899"], &[]), Outcome::AnchorLost);
+    }
+
+    #[test]
+    fn each_wait_learns_whether_its_own_text_is_there() {
+        let entry = |texts: &[&str]| Entry {
+            wait: wait(texts, &[]),
+            anchor: None,
+            reading: EntryRead::default(),
         };
         let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
         let mut entries = texts.map(entry);

@@ -105,6 +105,12 @@ impl Pattern {
         }
     }
 
+    /// Returns how much is searched for, in bytes.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> usize {
+        self.regex.as_str().len()
+    }
+
     /// Returns the first non-empty match that contains a cell written after `since`.
     ///
     /// Matches that start within an older one are found too. Trailing blanks that were written

@@ -179,13 +179,15 @@ impl Verdict {
 }
 
 /// A wait in progress.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wait {
     spec: Spec,
     /// The run that is waited for, as it was when the wait began.
     entry: Arc<Task>,
     /// Output with this stamp or a smaller one is old.
     since: Stamp,
+    /// Whether it began with the run, so that all output of the run counts.
+    is_of_whole_run: bool,
     began: Instant,
     deadline: Option<Instant>,
     last_output: Instant,
@@ -203,6 +205,7 @@ impl Wait {
             spec,
             entry: entry.into(),
             since,
+            is_of_whole_run: false,
             began: now.mono,
             last_output: now.mono,
             saw_output: false,
@@ -214,6 +217,21 @@ impl Wait {
     /// Counts only output with a later stamp than `since` from here on.
     pub(crate) fn count_from(&mut self, since: Stamp) {
         self.since = since;
+    }
+
+    /// Counts all output of the run if `is_of_whole_run`: the wait begins with it.
+    #[must_use]
+    pub(crate) fn with_whole_run(self, is_of_whole_run: bool) -> Self {
+        Self {
+            is_of_whole_run,
+            ..self
+        }
+    }
+
+    /// Whether all output of the run counts.
+    #[must_use]
+    pub(crate) fn is_of_whole_run(&self) -> bool {
+        self.is_of_whole_run
     }
 
     /// Returns when it began.
@@ -293,6 +311,14 @@ impl Wait {
                 let change = self.spec.conditions.iter().find(change)?;
                 Some(Verdict::by(Outcome::Changed, change.name()))
             })
+    }
+
+    /// Decides a wait for which output is missing, after the lines that are left of it. A stop text may
+    /// have been in what is missing, before a match.
+    pub(crate) fn on_loss(&mut self) -> Verdict {
+        let matched = self.matched.take().filter(|_| self.spec.stops.is_empty());
+        let known = self.stopped.take().or(matched);
+        known.unwrap_or(Verdict::of(Outcome::AnchorLost))
     }
 
     /// Processes a look. All output before it must have been processed.

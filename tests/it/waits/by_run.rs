@@ -44,6 +44,8 @@ fn a_text_that_is_overwritten_at_once_is_found_by_the_run_itself() {
         r"printf 'LASTWORD\n\033[H\033[2J\033[3J'",
         r"printf '\033[?1049hLASTWORD\033[?1049l'; sleep 1000",
         r"printf 'LASTWORD'; clear; exec sleep 1000",
+        // More than the history holds, so that tmux may discard a part at the end.
+        "seq 1 200000; echo LASTWORD",
     ] {
         for _ in 0..2 {
             let args = ["run", "api", "--until", "LASTWORD", "--timeout", LONG, "--"];
