@@ -82,11 +82,24 @@ impl Context {
         }
     }
 
+    /// Returns what the command line says, for a command on all sessions. It can do without a daemon
+    /// that does not answer.
+    pub(super) fn all_sessions(&self, what: &str) -> Result<SessionChoice, Failure> {
+        let choice = self.choice();
+        let session = Session::named(&choice).or_fail(what)?;
+        *self.asked.borrow_mut() = Some(Peers {
+            what: what.to_owned(),
+            server: session.server,
+            daemon: None,
+        });
+        Ok(choice)
+    }
+
     fn asks(&self, what: &str, session: &Session) {
         *self.asked.borrow_mut() = Some(Peers {
             what: what.to_owned(),
             server: session.server.clone(),
-            daemon: session.daemon_socket(),
+            daemon: Some(session.daemon_socket()),
         });
     }
 }

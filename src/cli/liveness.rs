@@ -1,6 +1,6 @@
 //! Determines whether the tmux server or the daemon does not answer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub(super) struct Peers {
     /// The command, for errors.
     pub(super) what: String,
     pub(super) server: Server,
-    /// The daemon's socket.
-    pub(super) daemon: Arc<Mutex<PathBuf>>,
+    /// The daemon's socket; `None` for a command that needs no certain daemon.
+    pub(super) daemon: Option<Arc<Mutex<PathBuf>>>,
 }
 
 impl Peers {
@@ -39,11 +39,9 @@ impl Peers {
                 "the cause is unknown; run the command again when the server answers".to_owned();
             return Some(self.failure("the tmux server", &who, pid, hint));
         }
-        let pid = self.silent_daemon().await?;
-        let who = pid.map_or_else(
-            || self.socket().display().to_string(),
-            |pid| format!("pid {pid}"),
-        );
+        let socket = self.socket()?;
+        let pid = silent_daemon(&socket).await?;
+        let who = pid.map_or_else(|| socket.display().to_string(), |pid| format!("pid {pid}"));
         let hint = match pid {
             Some(pid) => format!("`kill {pid}` ends it, and the next command starts another"),
             None => "end it, and the next command starts another".to_owned(),
@@ -51,9 +49,9 @@ impl Peers {
         Some(self.failure("the daemon", &who, pid, hint))
     }
 
-    fn socket(&self) -> PathBuf {
-        let socket = self.daemon.lock().unwrap_or_else(PoisonError::into_inner);
-        socket.clone()
+    fn socket(&self) -> Option<PathBuf> {
+        let socket = self.daemon.as_ref()?.lock();
+        Some(socket.unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Failure {
@@ -76,21 +74,21 @@ impl Peers {
         }
         (!self.server.answers(ANSWERS_WITHIN).await).then_some(pid)
     }
+}
 
-    /// The same for the daemon.
-    async fn silent_daemon(&self) -> Option<Option<u32>> {
-        let mut pid = None;
-        let answer = async {
-            // If it does not exist or has ended, nothing waits for it.
-            let Ok(mut daemon) = Client::connect(&self.socket()).await else {
-                return;
-            };
-            pid = daemon.pid();
-            if pid.is_some_and(process::is_stopped) {
-                std::future::pending::<()>().await;
-            }
-            drop(daemon.ask(&Request::Status).await);
+/// Returns the daemon's pid, if known, when it does not answer.
+async fn silent_daemon(socket: &Path) -> Option<Option<u32>> {
+    let mut pid = None;
+    let answer = async {
+        // If it does not exist or has ended, nothing waits for it.
+        let Ok(mut daemon) = Client::connect(socket).await else {
+            return;
         };
-        timeout(ANSWERS_WITHIN, answer).await.err().map(|_| pid)
-    }
+        pid = daemon.pid();
+        if pid.is_some_and(process::is_stopped) {
+            std::future::pending::<()>().await;
+        }
+        drop(daemon.ask(&Request::Status).await);
+    };
+    timeout(ANSWERS_WITHIN, answer).await.err().map(|_| pid)
 }

@@ -65,7 +65,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
 
 /// Lists all task sessions, each below its name.
 async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
-    let choice = context.choice();
+    let choice = context.all_sessions("ls")?;
     let Everywhere { sessions, silent } = ops::list_everywhere(&choice).await.or_fail("ls")?;
     for socket in silent {
         output::note(&format!(

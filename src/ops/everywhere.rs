@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
 use super::error::OpsError;
 use super::list;
 #[cfg(feature = "panel")]
@@ -45,8 +48,12 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     let here = session.server.socket().display().to_string();
     let mut supervised = Vec::new();
     let mut silent = Vec::new();
-    for socket in session.paths.sockets() {
-        match tokio::time::timeout(PATIENCE, ask(&socket)).await {
+    let asked = session.paths.sockets().into_iter().map(async |socket| {
+        let answer = timeout(PATIENCE, ask(&socket)).await;
+        (socket, answer)
+    });
+    for (socket, answer) in join_all(asked).await {
+        match answer {
             Ok(Some(answer)) => supervised.push(answer),
             // It has left its socket behind, or leaves now.
             Ok(None) => {}

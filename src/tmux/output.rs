@@ -173,14 +173,23 @@ pub(crate) async fn read_log(
     Ok(Log { lines, end })
 }
 
-/// tmux writes attributes only where they change, and no end for the last ones: without a reset the
-/// reader's terminal would continue in that colour.
+/// tmux writes attributes and the character set only where they change, and no end for the last ones:
+/// without a reset the reader's terminal would continue in that colour, or draw lines.
 fn reset_at_end(lines: &mut [String]) {
     const RESET: &str = "\u{1b}[m";
+    const SHIFT_OUT: char = '\u{e}';
+    const SHIFT_IN: char = '\u{f}';
     let has_escapes = lines.iter().any(|line| line.contains('\u{1b}'));
-    if let Some(last) = lines.last_mut().filter(|_| has_escapes)
-        && !last.ends_with(RESET)
-    {
+    let shifts = [SHIFT_OUT, SHIFT_IN];
+    let last_shift = lines
+        .iter()
+        .rev()
+        .find_map(|line| line.chars().rfind(|c| shifts.contains(c)));
+    let Some(last) = lines.last_mut() else { return };
+    if last_shift == Some(SHIFT_OUT) {
+        last.push(SHIFT_IN);
+    }
+    if has_escapes && !last.ends_with(RESET) {
         last.push_str(RESET);
     }
 }

@@ -181,6 +181,11 @@ fn raw_logs_have_their_colours() {
     assert!(raw.ok().contains("\u{1b}[31mred"), "{raw}");
     // What comes next in the reader's terminal is not red.
     assert!(raw.ok().ends_with("\u{1b}[m\n"), "{raw}");
+    // Nor is it drawn as lines.
+    let window = world.run("box", r"printf '\033(0lqqk\n'");
+    world.until_ended(&window);
+    let raw = world.task(["logs", "box", "--raw"]);
+    assert_eq!(raw.ok(), "\u{e}lqqk\u{f}\n");
 }
 
 #[test]

@@ -80,6 +80,6 @@ fn a_tmux_server_that_does_not_answer_is_named() {
     let pid = world.server();
     let stopped = Stopped::new(pid);
     let who = format!("the tmux server (pid {}, ", pid.as_raw_nonzero());
-    all_say(start_all(&world, &[]), &who, pid);
+    all_say(start_all(&world, &[&["ls", "--all"]]), &who, pid);
     drop(stopped);
 }
