@@ -38,7 +38,9 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> 
 /// the session already.
 async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure> {
     let Some(_) = args.as_child else {
-        return context.session("daemon").await;
+        let session = context.session("daemon").await?;
+        session.check_server().or_fail("daemon")?;
+        return Ok(session);
     };
     let mut session = context.given("daemon")?;
     if let Some(asked) = &args.asked {

@@ -342,6 +342,7 @@ impl Session {
         child_of: &str,
         more: &[OsString],
     ) -> Result<Start, OpsError> {
+        self.check_server()?;
         let program = env::current_exe().map_err(OpsError::Program)?;
         let mut args: Vec<OsString> = vec![
             "-S".into(),
@@ -411,7 +412,15 @@ impl Session {
 
     /// Returns the error for a missing session.
     pub(crate) fn missing(&self) -> OpsError {
-        OpsError::NoSession(self.name.clone())
+        match self.server.check_socket_folder() {
+            Ok(()) => OpsError::NoSession(self.name.clone()),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Checks that the tmux server can exist, before a daemon is started for it.
+    pub(crate) fn check_server(&self) -> Result<(), OpsError> {
+        Ok(self.server.check_socket_folder()?)
     }
 
     /// Returns the error that no daemon runs and starting one is forbidden.

@@ -133,21 +133,36 @@ impl Server {
     ///
     /// [`TmuxError::NoFolder`] when a server cannot be started because the folder is missing.
     pub(crate) fn create_socket_folder(&self) -> Result<(), TmuxError> {
-        let Some(folder) = self.socket.parent().filter(|folder| !folder.exists()) else {
+        self.check_socket_folder()?;
+        let Some(folder) = self.missing_folder() else {
             return Ok(());
         };
-        let is_tmux_own = folder.file_name() == Some(OsStr::new(&folder_name()));
-        if !is_tmux_own {
-            return Err(TmuxError::NoFolder {
-                folder: folder.to_owned(),
-            });
-        }
         match std::fs::DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 Err(TmuxError::Io(error))
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// Whether a server can be started, as far as the folder of its socket is concerned. tmux makes
+    /// only a folder of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::NoFolder`] when another folder is missing.
+    pub(crate) fn check_socket_folder(&self) -> Result<(), TmuxError> {
+        let is_tmux_own = |folder: &Path| folder.file_name() == Some(OsStr::new(&folder_name()));
+        match self.missing_folder().filter(|folder| !is_tmux_own(folder)) {
+            Some(folder) => Err(TmuxError::NoFolder {
+                folder: folder.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn missing_folder(&self) -> Option<&Path> {
+        self.socket.parent().filter(|folder| !folder.exists())
     }
 
     /// Returns a command for a client of this server.

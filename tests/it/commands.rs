@@ -56,13 +56,24 @@ fn a_folder_that_is_missing_is_named() {
     let world = World::new();
     let nowhere = world.path("nowhere");
     let socket = nowhere.join("s");
-    let output = world.task(["-S", socket.to_str().unwrap(), "run", "api", "--", "true"]);
-    let why = format!(
-        "tmux-task: run: there is no folder {} for the tmux server's socket\n\
-         hint: make it, or name another path with -S",
-        nowhere.display()
-    );
-    output.fails(1, &why);
+    let commands: [&[&str]; 6] = [
+        &["run", "api", "--", "true"],
+        &["daemon", "--detach"],
+        &["daemon"],
+        &["feed", "--follow"],
+        &["ls"],
+        &["kill", "api"],
+    ];
+    for command in commands {
+        let output = world.task([&["-S", socket.to_str().unwrap()], command].concat());
+        let why = format!(
+            "tmux-task: {}: there is no folder {} for the tmux server's socket\n\
+             hint: make it, or name another path with -S",
+            command[0],
+            nowhere.display()
+        );
+        output.fails(1, &why);
+    }
     assert!(!world.path("state").read_dir().unwrap().any(|_| true));
 
     let deleted = |args: &str| {
