@@ -6,6 +6,7 @@ use super::output;
 use crate::agent::{AgentClient, Setup, SetupError};
 use crate::model::text;
 use crate::ops::{ShellSetup, ShellSetupError, UserProgram, lookup};
+use crate::paths::foreign_home;
 
 const WHAT: &str = "init";
 
@@ -16,6 +17,11 @@ const NOTHING: &str = "nothing to remove:";
 const MAX_CHARS: usize = 4096;
 
 pub(super) fn run(args: &Init) -> Result<(), Failure> {
+    if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
+        let why = format!("{} belongs to uid {owner}", home.display());
+        return Err(Failure::new(Kind::Failed, WHAT, why)
+            .with_hint("with sudo, give -H; otherwise set HOME to your own home directory"));
+    }
     let client = match args.client {
         InitClient::Bash => return set_up_program(args, UserProgram::Bash),
         InitClient::Fish => return set_up_program(args, UserProgram::Fish),

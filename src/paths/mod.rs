@@ -319,6 +319,14 @@ pub(crate) fn check_state(env: Env<'_>) -> Result<(), PathsError> {
     check_above(&root).map_err(|error| place_error(&root, STATE_DIR, error))
 }
 
+/// Returns the home directory and its owner's user id if that is another user: files that are written
+/// there would not be the owner's, or would be read by a user who may not.
+pub(crate) fn foreign_home(env: Env<'_>) -> Option<(PathBuf, u32)> {
+    let home = folder_of(env, "HOME")?;
+    let owner = std::fs::metadata(&home).ok()?.uid();
+    (owner != our_uid()).then_some((home, owner))
+}
+
 /// Checks the folder of sockets and locks, which may not exist yet. Changes nothing.
 ///
 /// # Errors

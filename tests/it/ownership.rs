@@ -197,6 +197,19 @@ fn a_home_of_another_user_is_left_alone() {
     give_away(&state);
     check(&world, &state);
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
+
+    // Nor are files of shells and clients written there.
+    let before = fs::read_dir(&home).unwrap().count();
+    for program in ["bash", "fish", "zsh", "tmux", "claude", "pi"] {
+        let output = world.task(["init", program, "--write"]);
+        let why = format!(
+            "tmux-task: init: {} belongs to uid {OTHER_UID}",
+            home.display()
+        );
+        assert_eq!(output.code, 1, "{output}");
+        assert!(output.err.contains(&why), "{output}");
+    }
+    assert_eq!(fs::read_dir(&home).unwrap().count(), before);
 }
 
 #[test]
