@@ -2,6 +2,7 @@
 
 mod clients;
 mod hooks;
+mod idle;
 mod launches;
 mod looks;
 mod restarts;
