@@ -31,9 +31,8 @@ const PART_PAUSE: Duration = Duration::from_millis(5);
 /// The same for a sweep that looks for what was reported without its window.
 const URGENT_PART_PAUSE: Duration = Duration::from_millis(1);
 
-/// While things change, a sweep is put off by no more than this: half as long as a respawn of a dead
-/// pane may stay unnoticed.
-const PUT_OFF: Duration = Duration::from_secs(5);
+/// While things change, a sweep is put off by no more than this.
+const PUT_OFF: Duration = Duration::from_secs(2);
 
 /// The maximum delay of safety looks while there are dead panes.
 const WITH_DEAD: Duration = Duration::from_secs(10);
@@ -414,7 +413,7 @@ mod tests {
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
         let mut parts = Vec::new();
         // Every 10 ms something changes; a sweep has three parts.
-        for millis in (0..12_000).step_by(10) {
+        for millis in (0..5000).step_by(10) {
             let now = begin + ms(millis);
             let is_part = schedule.due(now) == Some(Due::Part);
             if is_part {
@@ -433,7 +432,7 @@ mod tests {
             };
             schedule.looked(found, now);
         }
-        assert_eq!(parts, [0, 5000, 5010, 10_010, 10_020, 10_030]);
+        assert_eq!(parts, [0, 2000, 2010, 4010, 4020, 4030]);
     }
 
     #[test]
