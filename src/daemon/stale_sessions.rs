@@ -13,11 +13,13 @@ use crate::feed::{Holdings, LastRead, has_files, holdings, last_read, load_consu
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
+use crate::process;
 use crate::tmux::{self, Extent, ListedSession, Memory, Target, TmuxError, Unless};
 use crate::wire::{Request, Response, SavedConsumer};
 
-/// How long another session's daemon may take to report its readers.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+/// How long another session's daemon may take to report its readers. Our own session is not looked at
+/// meanwhile, and a session whose daemon takes longer just stays.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
 /// How many tasks a report names.
 const NAMED: usize = 2;
@@ -279,6 +281,9 @@ async fn has_no_reader(paths: &Paths) -> bool {
 
 async fn readers_of(paths: &Paths) -> Result<usize, ClientError> {
     let mut daemon = Client::connect(&paths.socket()).await?;
+    if daemon.pid().is_some_and(process::is_stopped) {
+        return Err(ClientError::Left);
+    }
     let Response::Status(status) = daemon.ask(&Request::Status).await? else {
         return Err(ClientError::Unexpected);
     };
