@@ -27,6 +27,9 @@ pub(super) trait Facts {
     fn watched(&self, epoll: u64) -> Option<Vec<u64>>;
     /// A piece of the process's memory. Who may see a thread's call may see this, too.
     fn memory(&self, address: u64, bytes: usize) -> Option<Vec<u8>>;
+    /// Whether a thread that sleeps in the same function as one that reads the terminal may be
+    /// blocked writing to it: someone is, or the thread has run just now.
+    fn may_write(&self, thread: u32) -> bool;
     /// Whether a child can write to a pipe that the process can read, or has its terminal from the
     /// process.
     fn has_output_of_child(&self) -> bool;
@@ -116,7 +119,7 @@ impl Call {
 const TERMINAL_READS: &[&str] = &["n_tty_read", "tty_read"];
 
 /// Kernel functions in which a thread sleeps while it reads a terminal, a socket or some other
-/// device. Kernels differ in whether they report this function or its caller.
+/// device, or writes to a terminal whose output is not read fast enough. Kernels differ in whether they report this function or its caller.
 const DEVICE_READS: &[&str] = &["wait_woken"];
 
 /// Kernel functions in which a thread sleeps while it waits for one of several files.
@@ -229,6 +232,9 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> 
         } else {
             TtyUse::Elsewhere
         };
+    }
+    if reads_device && facts.may_write(thread) {
+        return TtyUse::Elsewhere;
     }
     // It may be reading another open file.
     let others = files.iter().any(|(_, target)| {
@@ -372,6 +378,9 @@ mod tests {
         has_child_output: bool,
         #[serde(default)]
         takes_keys: bool,
+        /// Whether it may be blocked writing to the terminal.
+        #[serde(default)]
+        may_write: bool,
         expect: String,
         /// The result where the call is hidden, if it differs.
         hidden: Option<String>,
@@ -416,6 +425,10 @@ mod tests {
                 .map(|pair| u8::from_str_radix(pair, 16).expect("two digits"))
                 .collect();
             memory.get(..bytes).map(<[u8]>::to_vec)
+        }
+
+        fn may_write(&self, _thread: u32) -> bool {
+            self.row.may_write
         }
 
         fn has_output_of_child(&self) -> bool {

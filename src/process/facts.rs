@@ -5,6 +5,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+
 use super::blocked::{self, Facts, MOST_FILES};
 use super::tree::{ForegroundGroup, Host, Process};
 use crate::model::{ReadCall, TtyUse};
@@ -18,7 +21,8 @@ pub(super) fn does(
 ) -> (TtyUse, Option<u32>) {
     let facts = ProcFacts {
         pid: process.pid,
-        front,
+        front: Some(front),
+        tty: &front.tty,
     };
     let tty = &front.tty;
     let mut sum = TtyUse::Elsewhere;
@@ -69,8 +73,10 @@ fn number(pid: u32, thread: u32, file: &str, name: &str) -> Option<u64> {
 }
 
 /// Whether a host passes on everything that is typed to its child, which uses the inner terminal: it
-/// reads keys, and it is a script of `expect`, or has one thread and nothing else open that it could
-/// wait for. An agent or an editor, which shows more than its child's output, has more.
+/// is a script of `expect` and reads keys, or it has one thread and nothing else open that it could
+/// wait for, and reads keys or polls. An agent or an editor, which shows more than its child's
+/// output, has more. A script that answers its child's questions by itself polls as well, but then
+/// the child does not wait for long.
 pub(super) fn relays(host: &Host<'_>, takes_keys: impl Fn(&Path) -> bool) -> bool {
     let is_input_of_child = |inner: &Path| {
         let input = fs::read_link(format!("/proc/{}/fd/0", host.child));
@@ -91,9 +97,18 @@ pub(super) fn relays(host: &Host<'_>, takes_keys: impl Fn(&Path) -> bool) -> boo
             && masters.count() == 1
             && !files.iter().any(|(_, file)| is_waited_for(file))
     };
-    takes_keys(host.tty)
-        && is_input_of_child(host.inner)
-        && (host.process.name == "expect" || copies())
+    let polls = || {
+        let facts = ProcFacts {
+            pid: host.process.pid,
+            front: None,
+            tty: host.tty,
+        };
+        let mut threads = host.process.threads.iter();
+        threads.any(|thread| blocked::does(&facts, *thread, host.tty, true) == TtyUse::Polling)
+    };
+    let takes_keys = takes_keys(host.tty);
+    let is_expect = takes_keys && host.process.name == "expect";
+    is_input_of_child(host.inner) && (is_expect || (copies() && (takes_keys || polls())))
 }
 
 /// Whether a program that reads or polls its terminal may pass on what is typed to another terminal
@@ -105,8 +120,8 @@ pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bo
     }
     let files = || files_of(process.pid).unwrap_or_default();
     match does {
-        // The screen server, which is not a child of the client, reads the terminal.
-        TtyUse::Elsewhere => process.name == "screen",
+        // The terminal is read by the server, of which the client may be no parent.
+        TtyUse::Elsewhere => ["screen", "tmux: client"].contains(&process.name.as_str()),
         TtyUse::Unknown => FAR.contains(&process.name.as_str()),
         TtyUse::Reading | TtyUse::Polling => {
             FAR.contains(&process.name.as_str())
@@ -154,8 +169,10 @@ fn files_of(pid: u32) -> Option<Vec<(u64, PathBuf)>> {
 /// A process in `/proc`.
 struct ProcFacts<'a> {
     pid: u32,
-    /// The group that it is in, among which its children are searched.
-    front: &'a ForegroundGroup,
+    /// The group that it is in, among which its children are searched; `None` where they do not
+    /// matter.
+    front: Option<&'a ForegroundGroup>,
+    tty: &'a Path,
 }
 
 impl Facts for ProcFacts<'_> {
@@ -196,16 +213,39 @@ impl Facts for ProcFacts<'_> {
         Some(memory)
     }
 
+    fn may_write(&self, thread: u32) -> bool {
+        let before = switches(self.pid, thread);
+        // The kernel says that a terminal cannot be written to while another thread writes to it.
+        let is_writable = is_writable(self.tty);
+        let sleeps = self
+            .channel(thread)
+            .is_some_and(|channel| channel.trim() != "0");
+        let has_slept_on = sleeps && before.is_some() && before == switches(self.pid, thread);
+        is_writable == Some(false) || !has_slept_on
+    }
+
     fn has_output_of_child(&self) -> bool {
-        if self.front.hosts.contains(&self.pid) {
+        let Some(front) = self.front else {
+            return false;
+        };
+        if front.hosts.contains(&self.pid) {
             return true;
         }
         let own = pipes_of(self.pid, MODE_READABLE);
-        let members = self.front.members.iter();
+        let members = front.members.iter();
         let mut children = members.filter(|child| child.parent == Some(self.pid));
         !own.is_empty()
             && children.any(|child| !own.is_disjoint(&pipes_of(child.pid, MODE_WRITABLE)))
     }
+}
+
+/// Whether a terminal can be written to without waiting; `None` where it cannot be opened.
+fn is_writable(tty: &Path) -> Option<bool> {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(tty, flags, Mode::empty()).ok()?;
+    let mut polled = [PollFd::new(&file, PollFlags::OUT)];
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).ok()?;
+    Some(polled[0].revents().contains(PollFlags::OUT))
 }
 
 /// The bits of a link in `/proc/PID/fd` that show what its file was opened for.

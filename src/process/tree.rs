@@ -56,7 +56,8 @@ pub(super) struct Host<'a> {
 }
 
 /// Programs that run another program for their caller, in a terminal of its own or without one, and
-/// add no output of their own.
+/// show its output. The servers of `screen`, `dtach` and `abduco`, which have no terminal, are
+/// children of the clients that have started them.
 const WRAPPERS: &[&str] = &[
     "script",
     "su",
@@ -67,6 +68,9 @@ const WRAPPERS: &[&str] = &[
     "pkexec",
     "asciinema",
     "ttyrec",
+    "screen",
+    "dtach",
+    "abduco",
 ];
 
 /// The maximum number of nested wrappers that are followed.
@@ -317,6 +321,15 @@ mod tests {
                 (12, 11, 12, INNER + 1, 12, "apt"),
             ],
             Some(("/dev/pts/9", &[12])),
+        );
+        // Behind a server without a terminal.
+        check(
+            &[
+                (10, 1, 10, TTY, 10, "screen"),
+                (11, 10, 11, 0, 0, "screen"),
+                (12, 11, 12, INNER, 12, "sleep"),
+            ],
+            Some(("/dev/pts/8", &[12])),
         );
         // Programs with terminals for several programs display them in their own way.
         check(
