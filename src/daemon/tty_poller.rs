@@ -45,6 +45,13 @@ const PART: u32 = 1000;
 /// How much may be examined at once, as saved-up time: five milliseconds.
 const AHEAD: Duration = Duration::from_secs(5);
 
+/// A program that checks for keys sleeps in between at least so many times a second: with fewer
+/// checks, a key has no effect at once.
+const CHECKS_PER_SECOND: u32 = 3;
+
+/// How long it is counted at most how often programs sleep.
+const COUNTING: Duration = Duration::from_secs(1);
+
 /// How long one call may examine and check: the thread has other things to do in between. What is
 /// left is due at once.
 const SLICE: Duration = Duration::from_millis(2);
@@ -85,9 +92,10 @@ struct Pane {
     doubt: Option<Doubt>,
     /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
-    /// Whether its programs may have checked for keys since its output stopped: they have run, and
-    /// slept in between.
+    /// Whether its programs may check for keys: they run, and sleep often in between.
     may_check_keys: bool,
+    /// How often they had slept at an examination, from which on it is counted.
+    slept: Option<(u64, Instant)>,
     /// When it counts as quiet, or takes part in a round.
     next: Instant,
 }
@@ -181,6 +189,7 @@ impl TtyPoller {
                 doubt: None,
                 shown: None,
                 may_check_keys: false,
+                slept: None,
                 next: now + quiet,
             };
             let is_reported = waits(row.window);
@@ -190,7 +199,12 @@ impl TtyPoller {
                 ..rests()
             });
             if pane.pid != pid || pane.screen != task.screen {
-                *pane = rests();
+                // A countdown goes on.
+                let goes_on = pane.pid == pid && differ_in_numbers(&pane.screen, &task.screen);
+                *pane = Pane {
+                    may_check_keys: goes_on && pane.may_check_keys,
+                    ..rests()
+                };
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
@@ -392,6 +406,29 @@ impl Pane {
         self.take(examination, is_reported, now);
     }
 
+    /// Notes how often the programs have slept until now. `has_run` is whether they have run since
+    /// the previous examination.
+    fn count_pauses(&mut self, pauses: Option<u64>, has_run: bool, now: Instant) {
+        let Some(pauses) = pauses else {
+            self.may_check_keys |= has_run;
+            self.slept = None;
+            return;
+        };
+        let Some((before, since)) = self.slept else {
+            self.slept = Some((pauses, now));
+            return;
+        };
+        let counted_for = now.saturating_duration_since(since);
+        // The first one may have been at the very beginning.
+        let n_pauses = pauses.saturating_sub(before).saturating_sub(1);
+        let least = counted_for.as_millis() * u128::from(CHECKS_PER_SECOND);
+        let is_often = n_pauses > 0 && u128::from(n_pauses) * 1000 >= least;
+        if is_often || counted_for >= COUNTING {
+            self.may_check_keys = is_often;
+            self.slept = Some((pauses, now));
+        }
+    }
+
     /// Stores a result.
     fn take(&mut self, mut examination: TtyExamination, is_reported: bool, now: Instant) {
         let was_doubted = self.doubt.is_some();
@@ -399,9 +436,8 @@ impl Pane {
             Some(doubt) => doubt.before,
             None => self.known.take(),
         };
-        self.may_check_keys |= before
-            .as_ref()
-            .is_some_and(|before| before.has_paused_until(&examination));
+        let has_run = before.as_ref().is_some_and(Known::has_run);
+        self.count_pauses(examination.pauses, has_run, now);
         if let Some(evidence) = &mut examination.evidence {
             Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
         }
@@ -452,6 +488,15 @@ impl Pane {
     }
 }
 
+/// Whether nothing but numbers differs.
+fn differ_in_numbers(before: &Screen, after: &Screen) -> bool {
+    let is_other = |c: &char| !c.is_ascii_digit() && !c.is_whitespace();
+    let is_same = |(before, after): (&String, &String)| {
+        before == after || (before.chars().filter(is_other)).eq(after.chars().filter(is_other))
+    };
+    before.rows.len() == after.rows.len() && before.rows.iter().zip(after.rows.iter()).all(is_same)
+}
+
 fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_none_or(|evidence| evidence.reader == TtyUse::Unknown)
 }
@@ -476,10 +521,9 @@ impl Known {
             .is_some_and(|evidence| matches!(evidence.reader, TtyUse::Reading | TtyUse::Polling))
     }
 
-    /// Whether the programs have run until this examination, other than to compute without a pause.
-    fn has_paused_until(&self, next: &TtyExamination) -> bool {
-        let has_run = matches!(self.stale, Some((Why::Ran, _)));
-        has_run && (next.pauses.is_none() || next.pauses != self.examination.pauses)
+    /// Whether the programs have run since.
+    fn has_run(&self) -> bool {
+        matches!(self.stale, Some((Why::Ran, _)))
     }
 
     /// Whether a program was blocked reading keys, which is reported only after a while.
@@ -555,6 +599,7 @@ mod tests {
             doubt: None,
             shown: None,
             may_check_keys: false,
+            slept: None,
             next: Instant::now(),
         }
     }
@@ -639,10 +684,10 @@ mod tests {
     }
 
     #[test]
-    fn programs_check_no_keys_until_they_have_run_with_a_pause() {
-        // How many pauses were counted at each examination, and whether keys may have been checked.
+    fn programs_check_no_keys_unless_they_run_and_sleep_often() {
+        // How many pauses were counted at each examination, and whether keys may be checked.
         // No CPU time was counted, so the programs may have run each time.
-        let check = |examinations: &[(Option<u64>, bool)]| {
+        let check = |every: Duration, examinations: &[(Option<u64>, bool)]| {
             let mut pane = pane();
             let mut now = Instant::now();
             for (pauses, expected) in examinations {
@@ -653,14 +698,62 @@ mod tests {
                 pane.take(examination, false, now);
                 let checks_none = pane.evidence().map(|evidence| evidence.checks_no_keys);
                 assert_eq!(checks_none, Some(!expected), "{examinations:?}");
-                now += RESTLESS_PAUSE;
+                now += every;
                 assert!(pane.known.as_mut().unwrap().take_part(false, now));
             }
         };
-        check(&[(None, false), (None, true)]);
-        check(&[(Some(7), false), (Some(9), true), (Some(9), true)]);
-        // They compute.
-        check(&[(Some(7), false), (Some(7), false), (Some(8), true)]);
+        check(FIRST_PAUSE, &[(None, false), (None, true)]);
+        let long = Duration::from_secs(10);
+        check(
+            long,
+            &[(Some(7), false), (Some(60), true), (Some(60), false)],
+        );
+        // They compute, or sleep twice a second.
+        check(
+            long,
+            &[(Some(7), false), (Some(7), false), (Some(27), false)],
+        );
+        // Five times a second, as is known after a while.
+        check(
+            FIRST_PAUSE,
+            &[
+                (Some(7), false),
+                (Some(8), false),
+                (Some(9), false),
+                (Some(11), true),
+            ],
+        );
+        // Twice a second.
+        check(
+            FIRST_PAUSE,
+            &[
+                (Some(1), false),
+                (Some(2), false),
+                (Some(2), false),
+                (Some(3), false),
+                (Some(3), false),
+                (Some(4), false),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_countdown_differs_in_numbers() {
+        let screen = |rows: &[&str]| Screen {
+            rows: rows.iter().map(|row| (*row).to_owned()).collect(),
+            ..Screen::default()
+        };
+        let check = |after: &[&str], expected: bool| {
+            let before = screen(&["Stop?", "│ 100 │"]);
+            assert_eq!(
+                differ_in_numbers(&before, &screen(after)),
+                expected,
+                "{after:?}"
+            );
+        };
+        check(&["Stop?", "│  99 │"], true);
+        check(&["Stop? y", "│  99 │"], false);
+        check(&["Stop?", "│  99 │", ""], false);
     }
 
     #[test]
