@@ -331,7 +331,10 @@ fn see(
         evidence,
     );
     match before {
-        Some(before) if before.screen.has_rows_of(&task.screen) => {
+        Some(before)
+            if before.screen.has_rows_of(&task.screen)
+                && !is_printing(&before.screen, &task.screen, terminal) =>
+        {
             let is_same = before.screen == task.screen
                 && before.terminal.as_ref() == terminal
                 && before.judgement.is_some() == is_open;
@@ -355,6 +358,13 @@ fn see(
             place: None,
         },
     }
+}
+
+/// Whether a program goes on printing, although all rows are alike: the cursor moves, and nothing is
+/// known of the terminal yet.
+fn is_printing(before: &Screen, after: &Screen, terminal: Option<&Arc<TtyEvidence>>) -> bool {
+    let cursors = before.cursor.zip(after.cursor);
+    terminal.is_none() && cursors.is_some_and(|(before, after)| before != after)
 }
 
 /// One task at one look.

@@ -86,6 +86,13 @@ fn where_the_cursor_is_is_no_output() {
 }
 
 #[test]
+fn rows_that_are_printed_again_and_again_do_not_wait() {
+    let at = |column: u32| format!("@1 a running cursor={column},0 : Go? [y/n]");
+    let looks = [at(10), at(3), at(10), at(0)];
+    check(&looks.each_ref().map(|look| (look.as_str(), &[][..])));
+}
+
+#[test]
 fn only_a_live_pane_whose_state_is_known_waits() {
     for state in [
         "@1 a dead 0 : Go? [y/n]",
