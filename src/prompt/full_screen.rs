@@ -22,6 +22,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
         .or_else(|| finder(screen, context))
         .or_else(|| framed_field(screen))
         .or_else(|| framed_toggle(screen))
+        .or_else(|| boxed_field(screen))
         .or_else(|| list::drawn(screen, context))
         .or_else(|| hinted_field(screen, context))
         .or_else(|| legend_alone(screen))
@@ -164,6 +165,31 @@ fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
         row,
         secret: kind == PromptKind::Password,
         rule: "question in a frame",
+    })
+}
+
+/// A field in a box of `▔` and `▁` below its label, at the end of a screen.
+fn boxed_field(screen: &Screen) -> Option<DrawnPrompt> {
+    let is_edge = |row: &str, edge: char| {
+        let inside = row
+            .trim()
+            .strip_prefix('▊')
+            .and_then(|row| row.strip_suffix('▎'));
+        inside.is_some_and(|inside| !inside.is_empty() && inside.chars().all(|c| c == edge))
+    };
+    let mut rows = text_rows(screen);
+    let (_, bottom) = rows.next()?;
+    let (_, field) = rows.next()?;
+    let (_, top) = rows.next()?;
+    let (row, label) = rows.next()?;
+    let is_field = field.trim_start().starts_with('▊') && field.trim_end().ends_with('▎');
+    let ask = line::asks(label.trim())
+        .filter(|_| is_edge(bottom, '▁') && is_field && is_edge(top, '▔'))?;
+    Some(DrawnPrompt {
+        kind: ask.kind,
+        row,
+        secret: ask.secret,
+        rule: "a field below its label",
     })
 }
 

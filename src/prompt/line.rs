@@ -38,7 +38,7 @@ patterns! {
     plain_pattern:
     DEBUGGER = concat!(
         r"^\s*(?:\([[:word:].-]*(?:db|dbg|dlv|byebug|trepan[[:word:]]*|rr|delve)\+*(?::[0-9]+)?\)",
-        r"|(?:i?pdb\+*|bpdb|gdb|lldb|jdb|rdb|rdbg|bashdb|zshdb|pudb|kdb|byebug|debug|db)\s?(?:[<(\[]+[0-9]+[>)\]]+|:[0-9]+)?>?|main\[[0-9]+\])$",
+        r"|(?:i?pdb\+*|bpdb|lua_debug|gdb|lldb|jdb|rdb|rdbg|bashdb|zshdb|pudb|kdb|byebug|debug|db)\s?(?:[<(\[]+[0-9]+[>)\]]+|:[0-9]+)?>?|main\[[0-9]+\])$",
     );
     /// `Press Enter to continue`, `Hit any key`. Single letters are hints of programs at work.
     KEY = concat!(
@@ -188,6 +188,21 @@ pub(super) fn is_request(text: &str) -> bool {
     is_one_of(verb, &["paste", "enter", "type", "input", "provide"])
         && is_one_of(place, &["below", "here"])
         && between.chars().count() <= DISTANCE
+}
+
+/// Whether a line orders to type something: `Enter your query:`, `Paste the key:`.
+pub(super) fn is_order(text: &str) -> bool {
+    const ARTICLES: &[&str] = &["a", "an", "the", "your", "one", "some", "any", "another"];
+    const LENGTH: usize = 80;
+    let text = text.trim();
+    let (verb, rest) = split_word(after_please(text));
+    let (next, _) = split_word(rest.trim_start());
+    let is_verb = is_one_of(verb, &["enter", "specify", "provide", "paste"])
+        || (is_one_of(verb, &["type", "choose", "select", "pick"]) && is_one_of(next, ARTICLES));
+    is_verb
+        && rest.starts_with(' ')
+        && text.ends_with([':', '：'])
+        && text.chars().count() <= LENGTH
 }
 
 /// Whether a line asks for a key, wherever the cursor is: programs often end that line.
@@ -461,6 +476,7 @@ mod tests {
             ("What now>", Menu),
             ("(Pdb)", Debugger),
             ("ipdb>", Debugger),
+            ("lua_debug>", Debugger),
             ("(gdb)", Debugger),
             ("  DB<1>", Debugger),
             ("Real name:", Text),
@@ -483,6 +499,28 @@ mod tests {
         ] {
             let kind_found = asks_before_answer(text).map(|ask| ask.kind);
             assert_eq!(kind_found, kind, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_order_to_type_ends_in_a_colon() {
+        for line in [
+            "Enter your query:",
+            "Enter the numbers, one per line:",
+            "Please paste the key:",
+            "Select a region:",
+        ] {
+            assert!(is_order(line), "{line}");
+        }
+        for line in [
+            "Entering the loop:",
+            "Select query failed:",
+            "Type errors in a.ts:",
+            "Enter the loop",
+            "enter:",
+            "remote: enter a name:",
+        ] {
+            assert!(!is_order(line), "{line}");
         }
     }
 

@@ -194,6 +194,34 @@ fn under_cursor(screen: &Screen) -> Option<DrawnPrompt> {
     })
 }
 
+/// Returns the list right above the cursor, which is on a fresh line, if nothing but a short title
+/// heads it and one of its choices is marked with `❯`.
+pub(super) fn titled(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
+    const LENGTH: usize = 60;
+    let CursorContext::Below(Some(at)) = context else {
+        return None;
+    };
+    let is_marked = |row: usize| screen.rows[row].trim_start().starts_with("❯ ");
+    let (end, _) = text_rows(screen).next().filter(|(end, _)| *end == at)?;
+    let pointer = (end.saturating_sub(ROWS)..=end)
+        .rev()
+        .find(|row| is_marked(*row))?;
+    let (first, last) = run_of(screen, pointer)?;
+    let is_fresh = screen.cursor.is_some_and(|cursor| {
+        cursor.x == 0 && usize::try_from(cursor.y).is_ok_and(|y| y == end + 1)
+    });
+    let n_marked = (first..=last).filter(|row| is_marked(*row)).count();
+    let title = first.checked_sub(1)?;
+    let text = screen.rows[title].trim_end();
+    let is_title = text.starts_with(char::is_alphabetic) && text.chars().count() <= LENGTH;
+    (last == end && is_fresh && n_marked == 1 && is_title).then_some(DrawnPrompt {
+        kind: PromptKind::Menu,
+        row: title,
+        secret: false,
+        rule: "list with a marked choice below a title",
+    })
+}
+
 /// Whether a row asks, or starts as questions do.
 fn heads_choices(row: &str) -> bool {
     let asked = question(row).to_lowercase();

@@ -17,6 +17,7 @@ mod list;
 mod marked;
 mod pattern;
 mod report;
+mod right_prompt;
 mod secret;
 mod shell_prompts;
 mod user_rules;
@@ -48,12 +49,27 @@ const DRAWN_KEYS_STILL: Duration = Duration::from_secs(5);
 const LOG_STILL: Duration = Duration::from_millis(1500);
 
 /// Programs that show text page by page.
-const PAGERS: &[&str] = &["less", "more", "most", "pg", "man", "bat", "w3m"];
+const PAGERS: &[&str] = &[
+    "less", "more", "most", "pg", "man", "bat", "w3m", "mcview", "lnav",
+];
 
 /// Programs that edit text.
 const EDITORS: &[&str] = &[
     "vi", "vim", "nvim", "view", "vimdiff", "nano", "pico", "emacs", "mg", "micro", "hx", "helix",
     "kak", "joe", "jed", "ne", "mcedit", "tilde",
+];
+
+/// Programs in which a user goes through files, mail, news, appointments or commits. They do nothing
+/// unless a key is pressed.
+const BROWSERS: &[&str] = &[
+    "nnn", "vifm", "ranger", "mc", "lf", "yazi", "joshuto", "broot", "xplr", "newsboat",
+    "newsraft", "alpine", "mutt", "neomutt", "aerc", "calcurse", "ikhal", "tig", "lazygit",
+    "gitui", "lynx", "elinks", "links",
+];
+
+/// Programs in which a user picks a line of their input. They need not take the whole screen.
+const PICKERS: &[&str] = &[
+    "fzf", "fzy", "sk", "peco", "percol", "pick", "smenu", "iselect",
 ];
 
 /// Programs whose agent asks for the secret. The agent starts a program that asks on the same
@@ -115,11 +131,12 @@ impl Judgement {
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
     let judgement = judge_rows(screen, terminal, user_rules);
-    let whole = wrapped::unwrapped(screen);
-    let whole = whole.map(|screen| judge_rows(&screen, terminal, user_rules));
-    whole
-        .filter(|whole| whole.found.is_some())
-        .unwrap_or(judgement)
+    let variants = [wrapped::unwrapped, right_prompt::without];
+    let mut others = variants.into_iter().filter_map(|variant| {
+        let judgement = judge_rows(&variant(screen)?, terminal, user_rules);
+        judgement.found.is_some().then_some(judgement)
+    });
+    others.next().unwrap_or(judgement)
 }
 
 fn judge_rows(
@@ -176,7 +193,10 @@ impl Evaluation<'_> {
             }
             (Some(true), TtyUse::Reading) if terminal.may_relay => self.by_text(Some(true), true),
             (Some(true), TtyUse::Reading) => self.by_reading(terminal),
-            (Some(true), TtyUse::Polling) if shell_prompts::follows_a_file(&terminal.programs) => {
+            (Some(_), TtyUse::Polling)
+                if shell_prompts::follows_a_file(&terminal.programs)
+                    && kind_of_program(&terminal.programs).is_none() =>
+            {
                 self.settled("follows a file")
             }
             (Some(true), TtyUse::Polling | TtyUse::Unknown) => self.by_text(Some(true), false),
@@ -304,6 +324,11 @@ impl Evaluation<'_> {
         if row.is_some_and(|row| self.is_for_commands(row, &terminal.programs)) {
             return self.settled("an interpreter's prompt for commands");
         }
+        if let Some(judgement) = self.in_known_program(terminal)
+            && is_among(&terminal.programs, BROWSERS)
+        {
+            return judgement;
+        }
         let ask = row.and_then(|row| line::asks(&self.screen.rows[row]));
         let kind = ask.map(|ask| ask.kind);
         let kind = kind.or_else(|| kind_of_program(&terminal.programs));
@@ -321,7 +346,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// A program polls for keys. Editors and pagers are recognised by name, whatever they show.
+    /// A program polls for keys. Editors, pagers and others that do nothing by themselves are
+    /// recognised by name, whatever they show.
     fn by_name(&self, terminal: &TtyEvidence) -> Judgement {
         let by_text = self.by_text(Some(false), terminal.may_relay);
         if by_text.found.is_none()
@@ -330,19 +356,36 @@ impl Evaluation<'_> {
         {
             return judgement;
         }
-        let kind = kind_of_program(&terminal.programs)
-            .filter(|_| self.screen.alternate == Some(true) && !terminal.may_relay);
-        match kind {
-            Some(kind) if by_text.found.is_none() && !by_text.is_settled => {
-                let last = self.screen.rows.iter().rposition(|row| !is_blank(row));
-                let judgement = self.waits(last, kind, false, "a program known by its name");
-                judgement.with_match(|found| {
-                    found.is_question = false;
-                    found.still_for = KEYS_STILL;
-                })
-            }
-            Some(_) | None => by_text,
+        if by_text.found.is_some() || by_text.is_settled {
+            return by_text;
         }
+        self.in_known_program(terminal).unwrap_or(by_text)
+    }
+
+    /// One of the foreground programs is known to wait whenever it takes keys.
+    fn in_known_program(&self, terminal: &TtyEvidence) -> Option<Judgement> {
+        let is_picker = is_among(&terminal.programs, PICKERS);
+        let kind = kind_of_program(&terminal.programs)
+            .filter(|_| self.screen.alternate == Some(true) || is_picker)
+            // An editor may show a terminal. A file manager has one for its commands.
+            .filter(|kind| !terminal.may_relay || *kind != PromptKind::Editor)?;
+        let is_menu = kind == PromptKind::Menu;
+        let row = if is_picker {
+            self.context.row()
+        } else if is_menu {
+            // Its rows change with each key, and the next page is no new question.
+            None
+        } else {
+            self.screen.rows.iter().rposition(|row| !is_blank(row))
+        };
+        let judgement = self.waits(row, kind, false, "a program known by its name");
+        Some(judgement.with_match(|found| {
+            found.is_question = false;
+            // A calendar has a clock.
+            if !is_menu {
+                found.still_for = KEYS_STILL;
+            }
+        }))
     }
 
     /// A script of a shell takes keys only in the shell's line editor, as in `read -e -i main`, where
@@ -382,6 +425,16 @@ impl Evaluation<'_> {
         {
             return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
         }
+        let has_listener =
+            canonical.is_some() && !may_relay && !shell_prompts::has_hints(self.screen);
+        if is_raw
+            && has_listener
+            && let Some(drawn) = list::titled(self.screen, self.context)
+        {
+            let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+            // Programs that only print draw such lists, too.
+            return judgement.with_match(|found| found.still_for = LOG_STILL);
+        }
         match self.context {
             CursorContext::Behind(row) => self.anchored(row, true),
             CursorContext::On(row) => {
@@ -395,8 +448,7 @@ impl Evaluation<'_> {
             CursorContext::Below(Some(row)) => {
                 let line = self.screen.rows[row].as_str();
                 let is_last_raw = canonical == Some(false)
-                    && !may_relay
-                    && !shell_prompts::has_hints(self.screen)
+                    && has_listener
                     && line::asks(line).is_some_and(|ask| ask.is_plain);
                 if is_last_raw {
                     let ask = line::asks(line);
@@ -412,6 +464,11 @@ impl Evaluation<'_> {
                 if line::is_request(line) {
                     let kind = PromptKind::Text;
                     return self.waits(Some(row), kind, false, "asks to type below");
+                }
+                if has_listener && line::is_order(line) {
+                    let judgement =
+                        self.waits(Some(row), PromptKind::Text, false, "asks to type below");
+                    return judgement.with_match(|found| found.still_for = LOG_STILL);
                 }
                 if self.is_row_begun() && line::asks(line).is_some_and(|ask| ask.is_plain) {
                     let kind = line::asks(line).map_or(PromptKind::Text, |ask| ask.kind);
@@ -559,17 +616,21 @@ fn may_ask_by_agent(terminal: &TtyEvidence) -> bool {
     programs.any(|program| ASK_BY_AGENT.contains(&program.as_str()))
 }
 
-/// Returns the kind for pagers and editors, which always expect input.
+/// Returns the kind for pagers, editors, browsers and pickers, which always expect input.
 fn kind_of_program(programs: &[String]) -> Option<PromptKind> {
-    let is_among = |names: &[&str]| {
-        let mut programs = programs.iter();
-        programs.any(|program| names.contains(&program.as_str()))
-    };
-    if is_among(EDITORS) {
+    if is_among(programs, EDITORS) {
         Some(PromptKind::Editor)
+    } else if is_among(programs, PAGERS) {
+        Some(PromptKind::Pager)
     } else {
-        is_among(PAGERS).then_some(PromptKind::Pager)
+        let is_menu = is_among(programs, BROWSERS) || is_among(programs, PICKERS);
+        is_menu.then_some(PromptKind::Menu)
     }
+}
+
+fn is_among(programs: &[String], names: &[&str]) -> bool {
+    let mut programs = programs.iter();
+    programs.any(|program| names.contains(&program.as_str()))
 }
 
 /// Whether a row is nothing but a mark to type behind.
@@ -583,8 +644,8 @@ fn is_bare_mark(text: &str) -> bool {
 /// Whether a row starts with the number or letter of a choice: `1) Install`, ` 2. Quit`, `q) Quit`.
 fn is_numbered(row: &str) -> bool {
     let row = row.trim_start();
-    // Letters, as in `n) New remote`.
-    if let Some((letter, rest)) = row.split_once(')')
+    // Letters, as in `n) New remote` and `a. sword`.
+    if let Some((letter, rest)) = row.split_once([')', '.'])
         && letter.len() == 1
         && letter.starts_with(|c: char| c.is_ascii_lowercase())
     {

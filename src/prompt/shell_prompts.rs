@@ -18,7 +18,8 @@ const HINT_ROWS: usize = 10;
 /// Whether one of these programs follows a file and polls the terminal only to notice that it is
 /// closed. It reads no input, whatever the file contains.
 pub(super) fn follows_a_file(programs: &[String]) -> bool {
-    programs.iter().any(|program| program == "tail")
+    let mut programs = programs.iter();
+    programs.any(|program| ["tail", "multitail"].contains(&program.as_str()))
 }
 
 /// Whether the line is what an interpreter shows while it waits for a command: at most one word,
@@ -26,7 +27,7 @@ pub(super) fn follows_a_file(programs: &[String]) -> bool {
 pub(super) fn is_idle_prompt(line: &str) -> bool {
     static IDLE: LazyLock<Regex> = LazyLock::new(|| {
         plain_pattern(concat!(
-            r"^(?:not connected>|>{1,3}|\.{3}|[$#%❯➜»›]|",
+            r"^(?:not connected>|(?:[0-9]+ )?\?-|>{1,3}|\.{3}|[$#%❯➜»›]|",
             r"(?:[[:word:].+-]+)?(?:\s?[\[(][^\[\]()]*[\])])?(?::[0-9]+)*[[:word:]:!*=-]*\s?[>$#%❯]|",
             r"in ?\[[0-9]+\]:|\[[0-9]+\] [[:word:]]+\([^)]*\)[>*]|[[:word:]]+(?:\s[[:word:]~-]*[:@/.][[:word:].:@~/-]*)?(?:\s?\[\(?[^\]]*\)?\])?>|",
             r"[[:word:].-]+@[[:word:].-]+[: ].*[$#%>❯]|\[[^\]]+\][$#%>])$",
@@ -136,6 +137,8 @@ mod tests {
             "php >",
             "127.0.0.1:6379>",
             "not connected>",
+            "?-",
+            "1 ?-",
         ] {
             assert!(is_idle_prompt(line), "{line}");
         }

@@ -540,3 +540,111 @@ fn a_mark_below_a_frame_is_no_interpreters_prompt() {
         }
     }
 }
+
+/// A program that polls the terminal for keys.
+fn polls_keys(program: &str) -> TtyEvidence {
+    TtyEvidence {
+        reader: TtyUse::Polling,
+        canonical: Some(false),
+        echo: Some(false),
+        programs: vec![program.to_owned()],
+        ..command()
+    }
+}
+
+#[test]
+fn programs_that_do_nothing_by_themselves_are_known_by_their_names() {
+    let files = " .config\n a\n▮ b\n1/3 2026-01-01";
+    let kind_of = |program: &str, is_alternate: bool, may_relay: bool| {
+        let terminal = TtyEvidence {
+            may_relay,
+            ..polls_keys(program)
+        };
+        let found = judged(files, is_alternate, &terminal)?;
+        Some((found.prompt.kind, found.prompt.text))
+    };
+    let menu = Some((PromptKind::Menu, String::new()));
+    assert_eq!(kind_of("nnn", true, false), menu);
+    assert_eq!(kind_of("nnn", false, false), None);
+    // It has a terminal for commands.
+    assert_eq!(kind_of("mc", true, true), menu);
+    let pager = kind_of("mcview", true, true).map(|(kind, _)| kind);
+    assert_eq!(pager, Some(PromptKind::Pager));
+    assert_eq!(kind_of("vim", true, true), None);
+    assert_eq!(kind_of("htop", true, false), None);
+    let picked = judged("> ▮\none\ntwo", false, &polls_keys("fzy")).map(|found| found.prompt.text);
+    assert_eq!(picked.as_deref(), Some(">"));
+}
+
+#[test]
+fn what_follows_a_file_reads_nothing() {
+    assert_eq!(judged("Password: ▮", true, &polls_keys("multitail")), None);
+    assert!(judged("Password: ▮", true, &polls_keys("tool")).is_some());
+}
+
+#[test]
+fn a_listener_asks_for_what_is_typed_below() {
+    let lines = |canonical: bool, program: &str| TtyEvidence {
+        canonical: Some(canonical),
+        echo: Some(canonical),
+        ..polls_keys(program)
+    };
+    let asked = |text: &str, canonical: bool| {
+        let found = judged(text, false, &lines(canonical, "node"))?;
+        assert_eq!(found.still_for, LOG_STILL, "{text}");
+        Some((found.prompt.kind, found.prompt.text))
+    };
+    let text = |text: &str| Some((PromptKind::Text, text.to_owned()));
+    let query = "Enter your query:";
+    assert_eq!(asked(&format!("{query}\n▮"), false), text(query));
+    assert_eq!(asked(&format!("{query}\n▮"), true), text(query));
+    assert_eq!(asked("Type errors found:\n▮", true), None);
+    let plans = "Choose a plan\n❯ Free\n  Pro\n▮";
+    let menu = Some((PromptKind::Menu, "Choose a plan".to_owned()));
+    assert_eq!(asked(plans, false), menu);
+    assert_eq!(asked(plans, true), None);
+    for printed in [
+        "\n❯ Free\n  Pro\n▮",
+        "Plans\n❯ Free\n❯ Pro\n▮",
+        "Plans\n❯ Free\n  Pro\n\n▮",
+        "Plans\n❯ Free\n  Pro\nbuilt in 3 s\n▮",
+        "Plans\n❯ Free\n  Pro\n  press q to quit\n▮",
+    ] {
+        assert_eq!(asked(printed, false), None, "{printed}");
+    }
+    // By the text alone, they may have been printed.
+    assert_eq!(find(&with_cursor(plans, false)), None);
+}
+
+#[test]
+fn buttons_and_boxes_below_a_question_ask() {
+    let asked = |text: &str| {
+        let found = judged(text, true, &polls_keys("python3"))?;
+        Some((found.prompt.kind, found.prompt.text))
+    };
+    let dialog = |text: &str| Some((PromptKind::Dialog, text.to_owned()));
+    let yes = "▔▔▔▔▔▔▔▔\n  Yes\n▁▁▁▁▁▁▁▁\n";
+    let no = "▔▔▔▔▔▔▔▔\n  No\n▁▁▁▁▁▁▁▁";
+    assert_eq!(
+        asked("Really quit?\n<▮ Yes      >\n< No       >"),
+        dialog("Really quit?")
+    );
+    assert_eq!(asked(&format!("▮Deploy?\n{yes}{no}")), dialog("Deploy?"));
+    assert_eq!(
+        asked("▮Deploy?\n\n▔▔▔▔ ▔▔▔▔\n Yes  No\n▁▁▁▁ ▁▁▁▁"),
+        dialog("Deploy?")
+    );
+    assert_eq!(asked(&format!("▮Requests\n{yes}{no}")), None);
+    assert_eq!(asked(&format!("▮Deploying?\n{no}")), None);
+    assert_eq!(asked("Deployed\n<▮ Stop      >\n< Restart   >"), None);
+    let field = "▊▔▔▔▔▔▔▔▔▎\n▊▮        ▎\n▊▁▁▁▁▁▁▁▁▎";
+    let text = Some((PromptKind::Text, "Project name:".to_owned()));
+    assert_eq!(asked(&format!("Project name:\n{field}")), text);
+    assert_eq!(asked(&format!("Requests\n{field}")), None);
+}
+
+#[test]
+fn a_mark_below_lettered_choices_asks_for_one() {
+    let text = "Choose wisely...\n   a. sword\n   b. shield\n\n> ▮";
+    check_kind(text, Some(PromptKind::Menu));
+}
