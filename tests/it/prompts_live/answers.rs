@@ -44,6 +44,11 @@ fn a_question_that_counts_down_is_reported_once() {
             "for n in 9 8 7 6 5 4 3 2 1; do printf '\\r%s ' \"{question}\"; read -t 0.5 {read} x && break; done; touch {ended}; sleep 1000"
         )
     };
+    let has_dialog = is_installed("dialog");
+    if has_dialog {
+        // Its number is in a frame of its own, and it sleeps between two looks at the keyboard.
+        world.run("dialog", "dialog --pause 'Restarting. Stop it?' 10 50 300");
+    }
     let questions = [
         ("line", "Going on in $n s. Stop? [y/N]", ""),
         ("key", "Press any key to abort: $n", "-n 1 -s"),
@@ -54,13 +59,26 @@ fn a_question_that_counts_down_is_reported_once() {
     let told = world.until("both have counted to the end", |told| {
         let resolved = told.iter().filter(|told| told.what == "inputResolved");
         let ended = questions.map(|(task, ..)| world.dir.path().join(task).is_file());
-        ended == [true; 2] && resolved.count() >= 2 && told.len() % 2 == 0
+        let of_dialog = events_of(told, "dialog").len();
+        ended == [true; 2]
+            && resolved.count() >= 2
+            && (told.len() - of_dialog).is_multiple_of(2)
+            && (of_dialog > 0 || !has_dialog)
     });
+    let expected = if has_dialog { &["input"][..] } else { &[] };
+    assert_eq!(events_of(&told, "dialog"), expected, "{told:#?}");
     for (task, ..) in questions {
-        let of_task = told.iter().filter(|told| told.task == task);
-        let of_task: Vec<&str> = of_task.map(|told| told.what.as_str()).collect();
-        assert_eq!(of_task, ["input", "inputResolved"], "{told:#?}");
+        assert_eq!(
+            events_of(&told, task),
+            ["input", "inputResolved"],
+            "{told:#?}"
+        );
     }
+}
+
+fn events_of<'a>(told: &'a [PromptEvent], task: &str) -> Vec<&'a str> {
+    let of_task = told.iter().filter(|told| told.task == task);
+    of_task.map(|told| told.what.as_str()).collect()
 }
 
 #[test]

@@ -59,6 +59,22 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
         "python3 -c 'import pty; pty.spawn([\"bash\", \"-c\", \"read -p Name x\"])'",
         "text",
     ),
+    // The same in line mode, where the copying program waits for either terminal.
+    (
+        "copied-lines",
+        "python3",
+        "python3 -c 'import os, pty, select\npid, m = pty.fork()\nif not pid: os.execlp(\"bash\", \"bash\", \"-c\", \"read -p Name x\")\nwhile True:\n  for f in select.select([0, m], [], [])[0]: os.write(m if f == 0 else 1, os.read(f, 99))'",
+        "text",
+    ),
+    // Its server is no descendant.
+    (
+        "tmux",
+        "tmux",
+        "TMUX= tmux -L inner -f /dev/null new-session \"bash -c \\\"read -p 'Inside? [y/N] ' x\\\"\" ';' set destroy-unattached on",
+        "confirm",
+    ),
+    ("files", "mc", "mc -P ./last", "menu"),
+    ("calendar", "calcurse", "calcurse -D ./c", "menu"),
     (
         "select",
         "bash",
@@ -194,6 +210,20 @@ const WORKING: &[(&str, &str, &str)] = &[
         "node -e 'process.stdin.on(\"data\", () => {}); console.log(\"  press h + enter to show help\")'",
     ),
     ("top", "top", "top"),
+    // Blocked writing rows that are all the same.
+    ("flood", "yes", "yes 'Continue? [y/N]'"),
+    // In raw mode, it works and sleeps once a second.
+    (
+        "works-raw",
+        "bash",
+        "stty -icanon -echo; printf 'Loading? '; while :; do sleep 1; done",
+    ),
+    ("swipl", "swipl", "exec swipl"),
+    (
+        "multitail",
+        "multitail",
+        "echo Password: > rows; multitail rows",
+    ),
     (
         "tail",
         "bash",
@@ -280,6 +310,11 @@ const WORKING: &[(&str, &str, &str)] = &[
         "read -p 'Go on? [y/N] ' x < /dev/null || true; echo y; sleep 1000",
     ),
 ];
+
+/// The task that asks after all the others.
+const LAST: &str = "last";
+const LAST_LINE: &str =
+    "stty -icanon -echo; printf '\\33[?1049h\\33[2J\\33[Hsrc\\n'; dd bs=1 count=1";
 
 #[test]
 fn programs_that_wait_are_reported_and_no_others() {
@@ -391,10 +426,17 @@ fn check_programs(world: &World) {
             (*name, *kind)
         })
         .collect();
-    let told = world.until("every prompt is told", |told| {
+    world.until("every prompt is told", |told| {
         let tasks: BTreeSet<&str> = told.iter().map(|told| told.task.as_str()).collect();
         expected.keys().all(|name| tasks.contains(name))
     });
+    // It is reported last of all that could be: full-screen programs that read keys are observed
+    // for longer than any other.
+    world.run(LAST, LAST_LINE);
+    let told = world.until("the last one is told", |told| {
+        told.iter().any(|told| told.task == LAST)
+    });
+    let told: Vec<PromptEvent> = told.into_iter().filter(|told| told.task != LAST).collect();
     for told in &told {
         let kind = expected.get(told.task.as_str());
         assert_eq!(kind, Some(&told.kind.as_str()), "{told:?}");
