@@ -6,21 +6,8 @@ use crate::client::ClientError;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns the daemon's status. The daemon gives it without asking tmux, so the session's name is
-/// resolved only if the daemon that is found by it has another session, or none.
-pub(crate) async fn daemon_status(session: &mut Session) -> Result<DaemonStatus, OpsError> {
-    if let Ok(status) = ask_status(session).await
-        && status.exists
-        && session.is_named(&status.session_name)
-    {
-        return Ok(status);
-    }
-    session.leave_daemon();
-    session.settle().await?;
-    ask_status(session).await
-}
-
-async fn ask_status(session: &Session) -> Result<DaemonStatus, OpsError> {
+/// Returns the daemon's status.
+pub(crate) async fn daemon_status(session: &Session) -> Result<DaemonStatus, OpsError> {
     match session.ask(&Request::Status).await? {
         Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(ClientError::Unexpected.into()),

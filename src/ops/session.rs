@@ -239,11 +239,6 @@ impl Session {
         }
     }
 
-    /// Drops the connection to the daemon, which may be of another session than is asked for.
-    pub(super) fn leave_daemon(&self) {
-        self.client.take();
-    }
-
     /// Sends the daemon a request that may be repeated; `None` when no daemon runs any more.
     pub(crate) async fn ask(&self, request: &Request) -> Result<Option<Response>, OpsError> {
         loop {
@@ -337,7 +332,7 @@ impl Session {
     }
 
     /// Whether this is how the session's name is displayed.
-    pub(super) fn is_named(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         name == text::one_line(self.name.as_bytes(), MAX_NAME)
     }
 

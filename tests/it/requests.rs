@@ -109,8 +109,6 @@ fn a_command_is_one_request() {
         &["run", "api", "--", "exec sleep 1000"],
         &["kill", "api"],
         &["prune"],
-        // The only one that the log leaves out: it takes nobody's time.
-        &["daemon", "status"],
         &["kill-all", "--yes"],
     ] {
         world.task(command).ok();
