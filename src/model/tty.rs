@@ -22,8 +22,8 @@ pub struct TtyEvidence {
     pub may_relay: bool,
     /// Whether a program that is blocked reading has other threads, which may be at work.
     pub reader_has_threads: bool,
-    /// Whether no program has checked for keys since the output stopped, as far as is known: none
-    /// has run, or they have computed without a pause.
+    /// Whether no program checks for keys, as far as is known: none has run since the output
+    /// stopped, or they seldom sleep.
     pub checks_no_keys: bool,
 }
 

@@ -426,10 +426,10 @@ impl Evaluation<'_> {
             return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
         }
         let has_listener =
-            canonical.is_some() && !may_relay && !shell_prompts::has_hints(self.screen);
+            || canonical.is_some() && !may_relay && !shell_prompts::has_hints(self.screen);
         if is_raw
-            && has_listener
             && let Some(drawn) = list::titled(self.screen, self.context)
+            && has_listener()
         {
             let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
             // Programs that only print draw such lists, too.
@@ -448,7 +448,7 @@ impl Evaluation<'_> {
             CursorContext::Below(Some(row)) => {
                 let line = self.screen.rows[row].as_str();
                 let is_last_raw = canonical == Some(false)
-                    && has_listener
+                    && has_listener()
                     && line::asks(line).is_some_and(|ask| ask.is_plain);
                 if is_last_raw {
                     let ask = line::asks(line);
@@ -465,7 +465,7 @@ impl Evaluation<'_> {
                     let kind = PromptKind::Text;
                     return self.waits(Some(row), kind, false, "asks to type below");
                 }
-                if has_listener && line::is_order(line) {
+                if line::is_order(line) && has_listener() {
                     let judgement =
                         self.waits(Some(row), PromptKind::Text, false, "asks to type below");
                     return judgement.with_match(|found| found.still_for = LOG_STILL);
