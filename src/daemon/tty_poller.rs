@@ -406,14 +406,10 @@ impl Pane {
         self.take(examination, is_reported, now);
     }
 
-    /// Notes how often the programs have slept until now. `has_run` is whether they have run since
-    /// the previous examination.
-    fn count_pauses(&mut self, pauses: Option<u64>, has_run: bool, now: Instant) {
-        let Some(pauses) = pauses else {
-            self.may_check_keys |= has_run;
-            self.slept = None;
-            return;
-        };
+    /// Notes how often the programs have slept until now; `None` where that is not known.
+    fn count_pauses(&mut self, pauses: Option<u64>, now: Instant) {
+        // A program may have ended meanwhile, or be hidden for a moment: that says nothing.
+        let Some(pauses) = pauses else { return };
         let Some((before, since)) = self.slept else {
             self.slept = Some((pauses, now));
             return;
@@ -436,8 +432,7 @@ impl Pane {
             Some(doubt) => doubt.before,
             None => self.known.take(),
         };
-        let has_run = before.as_ref().is_some_and(Known::has_run);
-        self.count_pauses(examination.pauses, has_run, now);
+        self.count_pauses(examination.pauses, now);
         if let Some(evidence) = &mut examination.evidence {
             Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
         }
@@ -519,11 +514,6 @@ impl Known {
         let evidence = self.examination.evidence.as_ref();
         evidence
             .is_some_and(|evidence| matches!(evidence.reader, TtyUse::Reading | TtyUse::Polling))
-    }
-
-    /// Whether the programs have run since.
-    fn has_run(&self) -> bool {
-        matches!(self.stale, Some((Why::Ran, _)))
     }
 
     /// Whether a program was blocked reading keys, which is reported only after a while.
@@ -702,7 +692,10 @@ mod tests {
                 assert!(pane.known.as_mut().unwrap().take_part(false, now));
             }
         };
-        check(FIRST_PAUSE, &[(None, false), (None, true)]);
+        check(
+            FIRST_PAUSE,
+            &[(None, false), (Some(7), false), (None, false)],
+        );
         let long = Duration::from_secs(10);
         check(
             long,

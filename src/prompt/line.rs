@@ -78,7 +78,7 @@ patterns! {
 /// Returns what the text of a row asks for; `None` when it asks for nothing.
 pub(super) fn asks(text: &str) -> Option<Ask> {
     let text = text.trim();
-    if text.is_empty() {
+    if text.is_empty() || is_of_spinner(text) {
         return None;
     }
     let plain_text = &*plain(text);
@@ -188,6 +188,13 @@ pub(super) fn is_request(text: &str) -> bool {
     is_one_of(verb, &["paste", "enter", "type", "input", "provide"])
         && is_one_of(place, &["below", "here"])
         && between.chars().count() <= DISTANCE
+}
+
+/// Whether a line begins as one of a program that shows with a turning sign that it is at work.
+fn is_of_spinner(text: &str) -> bool {
+    let mut chars = text.chars();
+    let is_sign = |c| matches!(c, '◐' | '◓' | '◑' | '◒' | '\u{2800}'..='\u{28ff}');
+    chars.next().is_some_and(is_sign) && chars.next() == Some(' ')
 }
 
 /// Whether a line orders to type something: `Enter your query:`, `Paste the key:`.
@@ -500,6 +507,14 @@ mod tests {
             let kind_found = asks_before_answer(text).map(|ask| ask.kind);
             assert_eq!(kind_found, kind, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_line_with_a_turning_sign_asks_nothing() {
+        for line in ["◒  Install dependencies?", "⠹ Continue? [y/N]"] {
+            assert_eq!(asks(line).map(|ask| ask.kind), None, "{line}");
+        }
+        assert!(asks("◆  Install dependencies?").is_some());
     }
 
     #[test]
