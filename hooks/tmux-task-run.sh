@@ -480,8 +480,9 @@ require_tmux() {
 
 # Looks at the session. Sets `session_id` (empty when there is no such session),
 # `windows` (the ids of the task's windows), `primary` (the lowest pane id of the
-# last of them: a user's split never takes its place), `dead` (whether that has
-# ended) and `named` (what tmux says of all windows of that name).
+# last of them: a user's split never takes its place), `dead` (1 when that has ended, 0
+# when it runs, `new` when another launch has made it for a task) and `named` (what tmux
+# says of all windows of that name).
 look() {
     list_windows
     if [ -z "$session_id" ] && follow_rename; then list_windows; fi
@@ -513,7 +514,7 @@ list_windows() {
     session_id='' windows='' primary='' dead='' named='' has_daemon=''
     # `list-commands` would start a server, which -N forbids.
     if ! ask -N list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} #{==:#{window_name},$task} #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{pane_dead} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
+        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
         list-commands -F "$INHERITED" list-commands \; \
         show-options -q -t "=$session:" @tmux_task_command \; \
         show-options -q -t "=$session:" @pi_task_command; then
@@ -598,7 +599,8 @@ window_options() {
 
 # A window begins with a stand-in, which ends by itself, and gets the task when all
 # is set: hooks of the user may run in between, wait, print, rename and make
-# windows. The stand-in's last word says whose it is.
+# windows. The stand-in's last word says whose it is. Another launch of the same name
+# may use the window before us.
 #
 # add_stand_in COMMAND...: adds the tmux command that makes a window with one.
 add_stand_in() {
@@ -606,15 +608,24 @@ add_stand_in() {
     add "$@" -P -F "made-$mark #{window_id} #{pane_id}" -n "$task" -c "$literal" sh -c 'exec sleep 60' "$STAND_IN window-$mark"
 }
 
-# is_stand_in WORD: prints the format that is true of a pane with the stand-in.
-is_stand_in() { printf '%s' "#{m:*$1*,#{pane_start_command}}"; }
+# is_stand_in WORD: prints the format that is true of a pane with the stand-in whose
+# last word begins like that.
+is_stand_in() { printf '%s' "#{m:*$STAND_IN $1*,#{pane_start_command}}"; }
 
-# add_task TARGET RUN: adds what turns the window into the task's and starts it; RUN
-# is the count's new value, a format.
+# add_task TARGET RUN: adds what turns the window into the task's, starts it and says
+# so; RUN is the count's new value, a format. Whatever fails after that, the task was
+# started.
 add_task() {
     window_options "$1"
+    # See `settle_name`. A window that another launch has made may have its task by now.
+    case $dead in
+        0 | 1) ;;
+        new) add set-option -wF -t "$1" @tmux_task_naming "#{?$(is_stand_in ''),$task,#{@tmux_task_naming}}" ;;
+        *) add set-option -w -t "$1" @tmux_task_naming "$task" ;;
+    esac
     add set-option -wF -t "$1" @tmux_task_run "$2"
     respawn "$1"
+    add display-message -p -t "$1" "$STARTED"
 }
 
 # go_on_if TARGET CONDITION: adds what fails the list unless the format is true. A
@@ -628,16 +639,24 @@ respawn() {
     add clear-history -t "$1"
 }
 
-# add_first_run TARGET: adds the first run in a window of ours, if TARGET is it.
+# add_first_run TARGET CONDITION: adds the first run in a window of ours, if TARGET is
+# it and CONDITION, a format, is true: that no other window has got the name. Else it
+# closes the window.
 add_first_run() {
-    local before=$list task_list
+    local before=$list task_list close is_ours
+    is_ours=$(is_stand_in "window-$mark")
     list=''
     add if-shell -F -t "$1" "#{==:#{window_name},$task}" '' "rename-window -t '$1' $task"
     add_task "$1" 1
-    add display-message -p -t "$1" "$STARTED"
     task_list=$list
+    list=''
+    add kill-window -t "$1"
+    close=$list
+    list=''
+    add if-shell -F -t "$1" "$is_ours" "$close"
+    close=$list
     list=$before
-    add if-shell -F -t "$1" "$(is_stand_in "window-$mark")" "$task_list"
+    add if-shell -F -t "$1" "#{&&:$is_ours,$2}" "$task_list" "$close"
 }
 
 # Wakes the session's daemon, if it has one: it waits on this channel.
@@ -647,13 +666,16 @@ call_daemon() {
 
 # Creates the session with the task as its only window.
 create_session() {
-    local replace make before
+    local first="=$session:^" replace make close before literal_cwd is_free
     format_literal "$cwd"
-    local literal_cwd=$literal
+    literal_cwd=$literal
     format_literal "$session"
+    # While a hook of the user waits, another launch may find the session.
+    is_free="#{==:$NAMED,}"
     list=''
-    add new-session -d -s "$literal" -n "$task" -c "$literal_cwd" sh -c 'exec sleep 60' "$STAND_IN session-$mark"
-    # The length of a history is fixed when its pane is made.
+    # The length of a history is fixed when its pane is made, so this window is replaced.
+    # It has no task's name: no launch may use it.
+    add new-session -d -s "$literal" -n "_$STAND_IN" -c "$literal_cwd" sh -c 'exec sleep 60' "$STAND_IN session-$mark"
     add set-option -t "=$session:" history-limit "$HISTORY_LIMIT"
     # It lives for its tasks, and not for whoever looks at it.
     add set-option -t "=$session:" destroy-unattached off
@@ -661,14 +683,23 @@ create_session() {
     add set-option -t "=$session:" bell-action any
     before=$list
     list=''
-    add_stand_in new-window -d -k -t "=$session:^"
+    add_stand_in new-window -d -k -t "$first"
+    replace=$list
+    list=''
+    add kill-window -t "$first"
+    close=$list
+    list=''
+    add if-shell -F -t "$first" "$is_free" "$replace" "$close"
     replace=$list
     list=''
     add_stand_in new-window -d -a -t "=$session:{end}"
     make=$list
+    list=''
+    add if-shell -F -t "$first" "$is_free" "$make"
+    make=$list
     list=$before
-    add if-shell -F -t "=$session:^" "$(is_stand_in "session-$mark")" "$replace" "$make"
-    add_first_run "=$session:^"
+    add if-shell -F -t "$first" "$(is_stand_in "session-$mark")" "$replace" "$make"
+    add_first_run "$first" "#{||:$is_free,#{==:$NAMED,#{window_id}+}}"
     tell
 }
 
@@ -682,19 +713,22 @@ create_window() {
     # A hook of the user may have renamed it, or made another window.
     go_on_if "$end" "#{&&:$(is_stand_in "window-$mark"),#{==:#{window_name},$task}}"
     add_task "$end" 1
-    add display-message -p -t "$end" "$STARTED"
     call_daemon
     tell
 }
 
-# A hook of the user has renamed our window, or made another one where ours was to be:
-# starts the task in the one that tmux said it made for us.
+# A hook of the user has waited, has renamed our window, or made another one where ours
+# was to be: starts the task in the one that tmux said it made for us. Where another
+# launch has used that one, or made one of the name, the caller looks again.
 start_in_made() {
-    local made=${reply##*"made-$mark @"}
-    made=${made#* %}
-    made=%${made%%[!0-9]*}
+    local made_pane=${reply##*"made-$mark @"} others
+    made_pane=${made_pane#* %}
+    made_pane=%${made_pane%%[!0-9]*}
+    others="#{W:#{?#{&&:$IS_NAMED,#{!=:#{window_id},$made}},#{window_id}+,}}"
     list=''
-    add_first_run "$made"
+    # `if-shell` does not fail where its target is gone.
+    add list-panes -t "$made_pane" -F ''
+    add_first_run "$made_pane" "#{==:$others,$named}"
     if [ -n "$session_id" ]; then call_daemon; fi
     tell
 }
@@ -730,28 +764,40 @@ for_clients() {
 
 # Reruns the task in the window that it has.
 rerun() {
-    local window=$1 clients attached
+    local window=$1 clients attached is_first
+    # Another launch has made the window, and has not started its task.
+    is_first=$(is_stand_in '')
     control_clients
     list=''
     # A client that has come since they were listed is not among those in the line.
-    go_on_if "$primary" "#{==:#{window_id} $ATTACHED_CLIENTS #{window_name},$window ${attached//,/#,} $task}"
+    go_on_if "$primary" "#{==:#{window_id} $ATTACHED_CLIENTS $IS_NAMED,$window ${attached//,/#,} 1}"
     # tmux up to 3.7c crashes when a pane is respawned of whose output a control
     # client has not consumed all, unless it is paused for that client. First in
     # the line: a client that has gone meanwhile fails it.
     for_clients pause
     # A live run that we replace is marked, so that its end is reported as such.
-    add set-option -wF -t "$primary" @tmux_task_replaced '#{?pane_dead,,#{pane_pid}}'
+    add set-option -wF -t "$primary" @tmux_task_replaced "#{?$is_first,,#{?pane_dead,,#{pane_pid}}}"
     add set-option -t "$session_id:" bell-action any
-    add_task "$primary" '#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}'
+    add_task "$primary" "#{?$is_first,1,#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}}"
     for_clients continue
     call_daemon
-    add display-message -p -t "$primary" "$STARTED"
     tell
+}
+
+# Hooks that tmux runs after the line that makes a window may rename it, or one that
+# waits while another launch uses the window. Gives it the name back. Until its maker
+# has come here, the window is found by the option as well.
+settle_name() {
+    local forget=(set-option -wu -t "$window_id" @tmux_task_naming)
+    if [ "$window_id" != "$made" ]; then forget=(set-option -wq -t "$window_id" remain-on-exit on); fi
+    ask -N set-option -wF -t "$window_id" remain-on-exit "#{?#{==:#{window_name},$task},on,$CHANGED}" \; "${forget[@]}" ||
+        [[ $reply != *"$CHANGED" ]] ||
+        ask -N rename-window -t "$window_id" "$task" \; "${forget[@]}" || :
 }
 
 # Starts or reruns the task and sets `window_id`.
 launch() {
-    local attempt done_what ok unattached
+    local attempt done_what ok flags made=''
     for ((attempt = 0; attempt < ATTEMPTS; attempt++)); do
         look
         case $windows in
@@ -770,19 +816,28 @@ launch() {
         ok=yes
         # shellcheck disable=SC2086 # a function and the window's id
         $done_what || ok=no
+        if [[ $reply == *"made-$mark @"* ]]; then
+            made=${reply##*"made-$mark @"}
+            made=@${made%%[!0-9]*}
+        fi
         if [[ $reply == *"made-$mark @"* && $reply != *"started-$mark @"* ]]; then
             ok=yes
             start_in_made || ok=no
-            [[ $reply == *"started-$mark @"* ]] ||
-                fail 1 "could not start task \`$task\` in the window that was made for it${reply:+: ${reply##*$'\n'}}"
+            if [ "$ok" = no ] && [[ $reply != *"started-$mark @"* ]]; then
+                ! nothing_there ||
+                    fail 1 "could not start task \`$task\`: its window was gone right after it was made" \
+                        "a hook of tmux may have closed it: \`tmux show-hooks -g\` lists them"
+                fail 1 "could not start task \`$task\` in the window that was made for it: ${reply##*$'\n'}"
+            fi
         fi
         case $reply in
             *"started-$mark @"*)
                 window_id=${reply##*"started-$mark "}
-                unattached=${window_id#* }
+                flags=${window_id#* }
                 window_id=${window_id%%[!@0-9]*}
                 environment_file=''
-                if [ "${unattached%%[!01]*}" = 1 ]; then
+                if [ "${flags:1:1}" = 1 ]; then settle_name; fi
+                if [ "${flags:0:1}" = 1 ]; then
                     fail 1 "task \`$task\` ends as soon as it was started: tmux's option exit-unattached is on, and no client is attached" \
                         'tmux set-option -s exit-unattached off'
                 fi
@@ -865,13 +920,16 @@ record=$(command_record "$@")
 mark=$$-$RANDOM$RANDOM$RANDOM
 find_owner
 # What tmux knows of the windows of the task's name: as long as that is the same, so
-# are they.
-NAMED="#{W:#{?#{==:#{window_name},$task},#{window_id}+,}}"
+# are they. A launch that has not ended yet notes the name in an option: a hook may have
+# renamed its window.
+IS_NAMED="#{||:#{==:#{window_name},$task},#{==:#{@tmux_task_naming},$task}}"
+NAMED="#{W:#{?$IS_NAMED,#{window_id}+,}}"
 # Options that no window may inherit. A format finds them also where they are set for
 # all windows; that of `list-commands` is expanded for no window, and finds only those.
 INHERITED="#{?#{!=:#{@tmux_task_command},},inherited @tmux_task_command,#{?#{!=:#{@pi_task_command},},inherited @pi_task_command,}}"
-# What tmux says when the task runs; 1 at the end where the server is about to end.
-STARTED="started-$mark #{window_id} #{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}"
+# What tmux says when the task runs; 1 behind the window where the server is about to
+# end, and another 1 where the window's name is to be settled.
+STARTED="started-$mark #{window_id} #{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}#{?@tmux_task_naming,1,0}"
 write_environment
 task_script "$@"
 

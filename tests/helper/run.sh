@@ -625,6 +625,53 @@ at_once2() {
 }
 at_once2 together3
 
+# beside_hook STORY HOOK COMMAND: three at once, in a new session and in a new window. The
+# server is the test's own, so that the hook is there when the session is made.
+beside_hook() {
+    local i pids where
+    printf 'set-hook -g %s "%s"\n' "$2" "${3//\"/\\\"}" >"$dir/hooked.conf"
+    printf '#!/bin/sh\nexec "%s" -L beside -f "%s" "$@"\n' "$real_tmux" "$dir/hooked.conf" >"$dir/hooked-tmux"
+    chmod +x "$dir/hooked-tmux"
+    export TMUX_TASK_SESSION=beside
+    for where in 'a new session' 'a new window'; do
+        if [ "$where" = 'a new window' ]; then
+            "$dir/hooked-tmux" new-session -d -s beside -n stay 'sleep 1000'
+        fi
+        pids=''
+        for i in 1 2 3; do
+            TMUX_TASK_TMUX=$dir/hooked-tmux "$helper" api -- 'sleep 1000' >"$dir/out.$i" 2>&1 </dev/null &
+            pids="$pids $!"
+        done
+        code=0
+        for i in $pids; do wait "$i" || code=$?; done
+        is "$1: three at once in $where succeed" "$code" 0
+        is '... one window, whose runs are counted' \
+            "$("$dir/hooked-tmux" list-windows -t '=beside' -F '#{?@tmux_task_command,#{window_name} #{@tmux_task_run} #{pane_dead} #{history_limit},}' | grep .)" \
+            'api 3 0 50000'
+        TMUX_TASK_TMUX=$dir/hooked-tmux run api -- 'sleep 1000'
+        is '... which is the slot' \
+            "$("$dir/hooked-tmux" list-windows -t '=beside' -F '#{?@tmux_task_command,#{window_name} #{@tmux_task_run},}' | grep .)" \
+            'api 4'
+        "$dir/hooked-tmux" kill-server
+    done
+}
+beside_hook 'a hook that renames new windows' after-new-window 'rename-window x#I'
+beside_hook 'a hook that waits after a new session' after-new-session 'run-shell "sleep 0.2"'
+beside_hook 'a hook that waits after a new window' after-new-window 'run-shell "sleep 0.2"'
+beside_hook 'a hook that waits and renames' after-new-window 'run-shell "sleep 0.2" ; rename-window x#I'
+beside_hook 'a hook that renames after the launch' window-linked 'rename-window x#I'
+
+export TMUX_TASK_SESSION=closing
+tmux new-session -d -s closing -n stay 'sleep 1000'
+tmux set-hook -g after-new-window kill-window
+run api -- true
+is 'a hook that closes new windows: 1' "$code" 1
+is '... one line says so, and a hint why' "$err" \
+    'tmux-task-run: could not start task `api`: its window was gone right after it was made
+hint: a hook of tmux may have closed it: `tmux show-hooks -g` lists them'
+is '... and nothing is left' "$(windows closing)" 'stay '
+tmux set-hook -gu after-new-window
+
 # --- without stdin, and elsewhere ----------------------------------------------
 
 export TMUX_TASK_SESSION=closed
