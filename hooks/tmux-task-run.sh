@@ -11,9 +11,25 @@
 #
 # The lists go to `tmux source-file -` on stdin: everybody can read arguments, and
 # those of the command that starts a server stay readable as long as it lives.
-set -euo pipefail
 
 # --- the caller's environment, before anything here hides a part of it -----------
+
+# What bash obeys wherever it finds it; no function runs before this. With `keyword`,
+# words like `a=b` would be variables of a command.
+set +k
+bash_of_caller=$(declare -p FUNCNEST BASH_XTRACEFD 2>/dev/null) || :
+unset -v FUNCNEST
+case ${BASH_XTRACEFD-} in
+    [012])
+        # Unset, it is closed as well.
+        descriptor_of_caller=$BASH_XTRACEFD
+        exec {kept_descriptor}>&"$descriptor_of_caller"
+        unset -v BASH_XTRACEFD
+        eval "exec $descriptor_of_caller>&$kept_descriptor $kept_descriptor>&-"
+        ;;
+esac
+unset -v BASH_XTRACEFD
+set -euo pipefail
 
 functions_of_caller=$(declare -fx)
 
@@ -52,6 +68,7 @@ environment_text() (
     done
     # shellcheck disable=SC2016 # for the task's shell to expand
     printf '%s\n' '[ "${1-}" != again ] || return 0' "$functions_of_caller"
+    printf '%s\n' "$bash_of_caller"
     while [ $# -gt 0 ]; do
         declare -p "$1" 2>/dev/null || :
         shift
@@ -97,10 +114,42 @@ Environment:
 END
 }
 
+# safe_text TEXT: prints it with a `?` in the place of each byte that is not UTF-8, and
+# of each character that a terminal obeys or does not show: controls, marks of
+# direction and of width, tags, and those of no agreed meaning.
+safe_text() (
+    LC_ALL=C
+    next=$'[\x80-\xbf]'
+    rest=$1
+    safe=''
+    while [ -n "$rest" ]; do
+        case $rest in
+            [' '-'~']*) length=1 ;;
+            $'\xc2'[$'\x80'-$'\x9f']* | $'\xc2\xad'* | $'\xcd\x8f'* | $'\xd8\x9c'*) length=-2 ;;
+            [$'\xc2'-$'\xdf']$next*) length=2 ;;
+            $'\xe0'[$'\x80'-$'\x9f']* | $'\xed'[$'\xa0'-$'\xbf']*) length=-1 ;;
+            $'\xe1\x85'[$'\x9f'-$'\xa0']* | $'\xe1\x9e'[$'\xb4'-$'\xb5']* | $'\xe1\xa0'[$'\x8b'-$'\x8f']*) length=-3 ;;
+            $'\xe2\x80'[$'\x8b'-$'\x8f']* | $'\xe2\x80'[$'\xa8'-$'\xae']* | $'\xe2\x81'[$'\xa0'-$'\xaf']*) length=-3 ;;
+            $'\xe3\x85\xa4'* | [$'\xee']$next$next* | $'\xef'[$'\x80'-$'\xa3']$next*) length=-3 ;;
+            $'\xef\xb8'[$'\x80'-$'\x8f']* | $'\xef\xbb\xbf'* | $'\xef\xbe\xa0'* | $'\xef\xbf'[$'\xb0'-$'\xbc']* | $'\xef\xbf'[$'\xbe'-$'\xbf']*) length=-3 ;;
+            [$'\xe0'-$'\xef']$next$next*) length=3 ;;
+            $'\xf0'[$'\x90'-$'\xbf']$next$next*) length=4 ;;
+            [$'\xf1'-$'\xf3']$next$next$next* | $'\xf4'[$'\x80'-$'\x8f']$next$next*) length=-4 ;;
+            *) length=-1 ;;
+        esac
+        case $length in
+            -*) safe="$safe?" length=${length#-} ;;
+            *) safe=$safe${rest:0:length} ;;
+        esac
+        rest=${rest:length}
+    done
+    printf '%s' "$safe"
+)
+
 # fail CODE MESSAGE [HINT]
 fail() {
-    printf 'tmux-task-run: %s\n' "$2" >&2
-    if [ $# -gt 2 ]; then printf 'hint: %s\n' "$3" >&2; fi
+    printf 'tmux-task-run: %s\n' "$(safe_text "$2")" >&2
+    if [ $# -gt 2 ]; then printf 'hint: %s\n' "$(safe_text "$3")" >&2; fi
     exit "$1"
 }
 
@@ -405,11 +454,23 @@ now_ms() {
 # Both set `reply` to what tmux said on either stream and return its code.
 ask() { reply=$(client "$@" </dev/null 2>&1); }
 tell() { reply=$(printf '%s\n' "$list" | client start-server \; source-file - 2>&1); }
+# The same for a list that may start the server.
+tell_first() {
+    local from=/
+    tell
+}
 
 # client WORD...: a client of the server, with no more of our environment than a
 # server may have: one that we start keeps all of it for every task and shell to
-# come.
+# come. It would also keep the caller's files and locks open, and its directory.
 client() (
+    if [ "$from" = / ]; then
+        case ${TMUX_TMPDIR-} in
+            '' | /*) ;;
+            *) TMUX_TMPDIR=$PWD/$TMUX_TMPDIR ;;
+        esac
+        cd /
+    fi
     set -- "$tmux" -u ${socket:+-S "$socket"} "$@"
     if [ "${#strange_names[@]}" -gt 0 ]; then
         set -- env "${strange_names[@]}" "$@"
@@ -418,6 +479,14 @@ client() (
     unset -f $foreign_functions 2>/dev/null || :
     # shellcheck disable=SC2086
     unset -v $foreign_names 2>/dev/null || :
+    set +f
+    for descriptor in /dev/fd/*; do
+        descriptor=${descriptor##*/}
+        case $descriptor in
+            0 | 1 | 2 | *[!0-9]*) ;;
+            *) eval "exec $descriptor>&-" 2>/dev/null || : ;;
+        esac
+    done
     exec "$@"
 )
 
@@ -436,6 +505,8 @@ find_foreign() {
             DBUS_SESSION_BUS_ADDRESS | SSH_AUTH_SOCK | SSH_AGENT_PID | SSH_CONNECTION | SSH_CLIENT) ;;
             SSH_TTY | SSH_ASKPASS | KRB5CCNAME | EDITOR | VISUAL | LD_LIBRARY_PATH | LD_PRELOAD | DYLD_*) ;;
             '' | BASH_FUNC_*) ;;
+            # What no shell can unset.
+            BASHOPTS | SHELLOPTS | BASH_VERSINFO | EUID | PPID | UID) strange_names+=(-u "$name") ;;
             *[!A-Za-z0-9_]* | [0-9]*) strange_names+=(-u "$name") ;;
             *) foreign_names="$foreign_names $name" ;;
         esac
@@ -700,7 +771,7 @@ create_session() {
     list=$before
     add if-shell -F -t "$first" "$(is_stand_in "session-$mark")" "$replace" "$make"
     add_first_run "$first" "#{||:$is_free,#{==:$NAMED,#{window_id}+}}"
-    tell
+    tell_first
 }
 
 # Creates the task's window, unless the windows of its name are others by now.
@@ -902,6 +973,8 @@ if [ -n "$program" ] && ! [ "$program" -ef "${BASH_SOURCE[0]}" ]; then
 fi
 
 tmux=${TMUX_TASK_TMUX:-tmux}
+# Where the next client stands; nothing for where we are.
+from=''
 socket=${TMUX-}
 socket=${socket%%,*}
 find_foreign
@@ -910,6 +983,11 @@ require_tmux
 # The `x` keeps a line break at the end of the directory's name.
 cwd=$(pwd -P 2>/dev/null && printf x) || fail 1 'could not find the current directory: is it gone?'
 cwd=${cwd%$'\n'x}
+tmux=$(type -P "$tmux") || :
+case $tmux in
+    /*) ;;
+    *) tmux=$cwd/$tmux ;;
+esac
 case $cwd in
     *$'\n'*) fail 1 "could not use the current directory: its name has a line break" ;;
 esac

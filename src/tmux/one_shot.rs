@@ -167,6 +167,9 @@ impl Server {
         let mut process = self.client_process();
         if !may_start {
             process.arg("-N");
+        } else {
+            // The server keeps its first client's directory.
+            process.current_dir("/");
         }
         process
             .args(words)

@@ -51,6 +51,12 @@ impl Server {
             .clone()
             .or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from))
             .unwrap_or_else(|| PathBuf::from("tmux"));
+        // A name is looked for on PATH. A client that starts a server does not stand where we are.
+        let program = if program.components().count() > 1 {
+            std::path::absolute(program).map_err(TmuxError::Io)?
+        } else {
+            program
+        };
         let socket = match (&choice.socket_path, &choice.socket_name) {
             (Some(path), _) => path.clone(),
             (None, Some(name)) => default_folder(set("TMUX_TMPDIR"))?.join(name),

@@ -118,6 +118,13 @@ run() {
     err=$(cat "$dir/err")
 }
 
+# stop TMUX: ends its server. tmux may say that the server exited unexpectedly.
+stop() {
+    "$1" kill-server 2>/dev/null || true
+    eventually no_server "$1"
+}
+no_server() { ! "$1" has-session 2>/dev/null; }
+
 # The id that the last run printed.
 window() { sed -n 's/^window_id=//p' <<<"$out"; }
 
@@ -652,7 +659,7 @@ beside_hook() {
         is '... which is the slot' \
             "$("$dir/hooked-tmux" list-windows -t '=beside' -F '#{?@tmux_task_command,#{window_name} #{@tmux_task_run},}' | grep .)" \
             'api 4'
-        "$dir/hooked-tmux" kill-server
+        stop "$dir/hooked-tmux"
     done
 }
 beside_hook 'a hook that renames new windows' after-new-window 'rename-window x#I'
@@ -687,6 +694,70 @@ socket=$("$dir/other-tmux" display-message -p '#{socket_path},#{pid},0')
 TMUX=$socket run inside -- 'sleep 1000'
 is 'TMUX names the server' "$("$dir/other-tmux" list-windows -t '=closed' -F '#{window_name}' | tr '\n' ' ')" 'elsewhere inside '
 "$dir/other-tmux" kill-server
+
+# --- a server that it starts ---------------------------------------------------
+
+printf '#!/bin/sh\nexec "%s" -L started -f /dev/null "$@"\n' "$real_tmux" >"$dir/started-tmux"
+chmod +x "$dir/started-tmux"
+export TMUX_TASK_SESSION=started
+exec 8>"$dir/lock"
+if type -P flock >/dev/null; then flock 8; fi
+TMUX_TASK_TMUX=$dir/started-tmux run api -- "pwd >$dir/stands.part; mv $dir/stands.part $dir/stands; sleep 1000"
+exec 8>&-
+is 'a server that it starts' "$code" 0
+holds '... runs the task' eventually exists "$dir/stands"
+is '... in the directory of the caller' "$(cat "$dir/stands")" "$dir/code"
+if type -P flock >/dev/null; then
+    holds '... and holds no lock of the caller' flock -n "$dir/lock" true
+fi
+if [ -d /proc/self/fd ]; then
+    server=$("$dir/started-tmux" display-message -p '#{pid}')
+    is '... stands in /' "$(readlink "/proc/$server/cwd")" /
+    is '... and has none of its files' "$(readlink "/proc/$server"/fd/* | grep -c "^$dir")" 0
+fi
+stop "$dir/started-tmux"
+(cd "$dir" && TMUX_TASK_TMUX=started-tmux "$helper" api -- 'sleep 1000') >/dev/null 2>"$dir/err" </dev/null || true
+holds 'a program is not looked for in the directory' holds_text "$dir/err" 'no such program'
+cp "$dir/started-tmux" "$dir/code/started-tmux"
+TMUX_TMPDIR=../code TMUX_TASK_TMUX=./started-tmux run api -- 'sleep 1000'
+is 'a relative program and a relative folder for the socket' "$code $err" '0 '
+TMUX_TMPDIR=$dir/code stop "$dir/started-tmux"
+
+# --- what it says ---------------------------------------------------------------
+
+# says STORY NAME EXPECTED: the task's name in the error, in two locales.
+says() {
+    local locale
+    for locale in C C.UTF-8; do
+        LC_ALL=$locale run "$2" -- true
+        is "$1 ($locale)" "$(head -n 1 "$dir/err")" \
+            "tmux-task-run: invalid task name \`$3\`: 1 to 40 of A-Z a-z 0-9 . _ - are allowed, the first a letter or digit"
+    done
+}
+says 'what people write stays' 'é ж日本😀→' 'é ж日本😀→'
+says 'controls are not printed' $'a\u009b2J\u0085' 'a?2J?'
+says '... nor are marks of direction' $'a\u202eb\u2066\u061c' 'a?b??'
+says '... nor what takes no room' $'a\u200bb\ufeff\u00ad' 'a?b??'
+says '... nor tags' $'a\U000e0041' 'a?'
+says '... nor bytes that are not UTF-8' $'a\xff\x9b\xc3' 'a???'
+TMUX=$'/no/such/\e[31m\u009b\u202e\xff,1,0' run api -- true
+is '... wherever they are from' "$code $(LC_ALL=C tr -d ' -~\n' <"$dir/err" | wc -c | tr -d ' ')" '1 0'
+
+# --- what bash obeys -------------------------------------------------------------
+
+export TMUX_TASK_SESSION=obeyed
+for setting in FUNCNEST=1 FUNCNEST=3 SHELLOPTS=keyword BASH_XTRACEFD=1 BASH_XTRACEFD=2; do
+    rm -f "$dir/obeyed"
+    code=0
+    out=$(env "$setting" "$helper" api -- "$dir/bin/words" "$dir/obeyed" a=b 2>"$dir/err" </dev/null) || code=$?
+    is "$setting" "$code $(cat "$dir/err") $(tail -n 1 <<<"$out")" "0  cwd=$dir/code"
+    holds '... runs the task' eventually exists "$dir/obeyed"
+    is '... with its words' "$(tr '\0' '|' <"$dir/obeyed")" 'a=b|'
+done
+rm -f "$dir/seen"
+FUNCNEST=99 run api -- "$env0"
+holds 'a variable of these' eventually exists "$dir/seen"
+holds '... reaches the task' has FUNCNEST=99
 
 echo "$((told - failed)) of $told ok"
 [ "$failed" -eq 0 ]
