@@ -579,9 +579,10 @@ END
 
 list_windows() {
     local id window pane same is_task is_dead daemon seen name lowest='' others=''
-    # Whether the pane runs a shell that was opened without a command.
+    # Whether the pane runs a shell that was opened without a command, or tmux has named
+    # the window after what runs in it.
     # shellcheck disable=SC2016 # tmux expands it
-    local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{==:#{pane_start_command},"#{default-command}"}}}'
+    local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{||:#{==:#{pane_start_command},"#{default-command}"},#{automatic-rename}}}}'
     session_id='' windows='' primary='' dead='' named='' has_daemon=''
     # `list-commands` would start a server, which -N forbids.
     if ! ask -N list-panes -s -t "=$session:" -F \
@@ -603,7 +604,7 @@ list_windows() {
         case " $windows $others " in
             *" $window "*) ;;
             *)
-                # A person's shell that tmux has named after what runs in it is no task.
+                # A person's window that tmux has named after what runs in it is no task.
                 if [ "$is_task" = 0 ]; then
                     others="$others $window"
                     continue

@@ -519,6 +519,7 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         run: Some(run),
         owner: None,
         shell: false,
+        is_named_by_tmux: false,
         started_at: None,
         ended_at: None,
         restarts: None,

@@ -1,5 +1,6 @@
 //! Which task a user means by a name or a window's id.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,12 +35,14 @@ pub enum NameError {
 impl NameError {
     /// Returns what the user can do.
     #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
+    pub fn hint(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Self::Missing { .. } => "`tmux-task ls` lists them",
             Self::Ambiguous { .. } => "name one by its id",
-            Self::Shell { .. } => "`tmux-task kill` ends it by its id",
-        }
+            Self::Shell { window, .. } => {
+                return Cow::Owned(format!("`tmux-task kill {window}` ends it by its id"));
+            }
+        })
     }
 }
 
@@ -74,9 +77,11 @@ impl Snapshot {
             return Ok(task);
         }
         let named = || self.tasks.values().filter(|task| task.name == name);
-        // A name means a task: tmux names a user's shell after what runs in it.
-        let has_task = named().any(|task| !task.shell);
-        let meant: Vec<&Arc<Task>> = named().filter(|task| !(task.shell && has_task)).collect();
+        // A name means a task: tmux names a user's window after what runs in it.
+        let rank = |task: &Task| (task.shell, task.is_named_by_tmux);
+        let first = named().map(|task| rank(task)).min();
+        let is_meant = |task: &&Arc<Task>| Some(rank(task)) == first;
+        let meant: Vec<&Arc<Task>> = named().filter(is_meant).collect();
         match meant.as_slice() {
             [] => Err(NameError::Missing {
                 name: name.to_owned(),
@@ -153,6 +158,28 @@ mod tests {
         check(&both, "vim", Ok(3));
         let several = look(&["@1 a running", "@4 a running"], &["@2 a running"]);
         check(&several, "a", Err("2 tasks are named `a`: @1, @4"));
+    }
+
+    #[test]
+    fn a_name_that_somebody_gave_goes_before_one_that_tmux_gave() {
+        let look = look(
+            &["@1 a running", "@2 a running", "@3 b running"],
+            &["@4 b running"],
+        );
+        let tasks = look.tasks.into_iter().map(|(window, task)| {
+            let is_named_by_tmux = [1, 3].contains(&window.0);
+            let task = Task {
+                is_named_by_tmux,
+                ..Task::clone(&task)
+            };
+            (window, Arc::new(task))
+        });
+        let look = Snapshot {
+            tasks: tasks.collect(),
+            ..Snapshot::missing("S", 1)
+        };
+        check(&look, "a", Ok(2));
+        check(&look, "b", Ok(3));
     }
 
     #[test]

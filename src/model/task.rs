@@ -33,6 +33,8 @@ pub struct Task {
     /// Whether this is a shell: the window was opened without a command and no launcher has marked
     /// it.
     pub shell: bool,
+    /// Whether tmux has given the window its name, after the program that runs in it.
+    pub is_named_by_tmux: bool,
     /// When the run began.
     pub started_at: Option<Millis>,
     /// When the run ended.
@@ -60,6 +62,7 @@ impl Task {
             run,
             owner,
             shell,
+            is_named_by_tmux,
             started_at,
             ended_at,
             restarts,
@@ -76,7 +79,8 @@ impl Task {
                 &other.cwd,
             )
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
-            && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts);
+            && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
+            && *is_named_by_tmux == other.is_named_by_tmux;
         if !is_same {
             Difference::Otherwise
         } else if (bell, bell_count) == (&other.bell, &other.bell_count) {

@@ -100,6 +100,7 @@ pub(crate) fn task(notation: &str) -> Task {
         run,
         owner: None,
         shell: false,
+        is_named_by_tmux: false,
         started_at: None,
         ended_at: None,
         restarts: None,

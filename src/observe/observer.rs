@@ -484,6 +484,7 @@ impl<'a> WindowLook<'a> {
             owner: self.row.owner.clone(),
             // What a launcher has marked is a task, whatever runs in it.
             shell: self.row.is_bare && self.row.command.is_none(),
+            is_named_by_tmux: self.row.is_named_by_tmux && self.row.command.is_none(),
             started_at,
             ended_at,
             restarts: self.row.restarts.clone(),
@@ -620,6 +621,7 @@ fn ends_of_unknown(
             run: Some(*run),
             owner: death.owner.clone(),
             shell: death.is_shell,
+            is_named_by_tmux: false,
             started_at: None,
             ended_at: None,
             restarts: None,

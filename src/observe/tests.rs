@@ -155,6 +155,7 @@ fn row(text: &str) -> WindowRow {
         owner: None,
         restarts: None,
         is_bare: false,
+        is_named_by_tmux: false,
         is_stand_in: false,
         command: None,
         cwd: None,

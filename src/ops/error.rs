@@ -222,7 +222,7 @@ impl OpsError {
             }
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
-            Self::Name(error) => error.hint(),
+            Self::Name(error) => return Some(error.hint().into_owned()),
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
             }

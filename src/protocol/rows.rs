@@ -59,6 +59,10 @@ pub struct SessionRow {
 
 /// One window.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a separate field of a row of tmux"
+)]
 pub struct WindowRow {
     /// Its id.
     pub window: WindowId,
@@ -82,6 +86,8 @@ pub struct WindowRow {
     pub restarts: Option<TaskRestarts>,
     /// Whether the pane was opened without a command, so that a shell runs in it.
     pub is_bare: bool,
+    /// Whether tmux names the window after what runs in it: nobody has named it.
+    pub is_named_by_tmux: bool,
     /// Whether a launch is still in progress in it, so that it is not a task yet.
     pub is_stand_in: bool,
     /// The recorded command, sanitised text.

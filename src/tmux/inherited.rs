@@ -86,6 +86,7 @@ mod tests {
             owner: Some(owner.to_owned()),
             restarts: None,
             is_bare: false,
+            is_named_by_tmux: false,
             is_stand_in: false,
             command: Some(command.to_owned()),
             cwd: None,

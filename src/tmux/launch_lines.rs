@@ -12,7 +12,7 @@ use super::respawn::{
     read_control_clients,
 };
 use super::restart_option::set_restarts;
-use super::rows::{IS_BARE, STAND_IN};
+use super::rows::{IS_BARE, IS_NAMED_BY_TMUX, STAND_IN};
 use super::server::Server;
 use super::task_environment::PREFIX;
 use crate::model::{PaneId, Replaces, SessionLife, WindowId};
@@ -70,6 +70,9 @@ pub(super) struct LaunchLines<'a> {
 
 const MARK: &str = "@tmux_task_launch";
 
+/// The window option with the name of a task whose launch has created the window and is not done.
+const NAMING: &str = "@tmux_task_naming";
+
 /// What tmux refuses as the value of an option when a launch has to start over.
 const CHANGED: &str = "changed-meanwhile";
 
@@ -114,7 +117,13 @@ impl<'a> LaunchLines<'a> {
             return Err(LaunchError::OfSession(names));
         }
         let launched = match slots.as_slice() {
-            [] => self.create_window(connection, &named, has_hook).await?,
+            [] => {
+                let run = self.create_window(connection, &named, has_hook).await?;
+                if let Some(run) = &run {
+                    self.settle_name(connection, run).await;
+                }
+                run
+            }
             [slot] if !slot.is_dead && !self.plan.replaces.may_end(slot.pid) => {
                 return Err(LaunchError::Running {
                     name: self.plan.name.clone(),
@@ -146,18 +155,39 @@ impl<'a> LaunchLines<'a> {
 
     /// Returns a format that describes the windows of the name in one word.
     fn named_format(&self) -> String {
-        format!(
-            "#{{W:#{{?#{{==:#{{window_name}},{}}},#{{window_id}}+,}}}}",
-            self.plan.name
-        )
+        format!("#{{W:#{{?{},#{{window_id}}+,}}}}", self.is_named())
+    }
+
+    /// Returns a format that is true for a window of the name, and for one in which the name is noted
+    /// because a launch has created it and is not done.
+    fn is_named(&self) -> String {
+        let name = &self.plan.name;
+        format!("#{{||:#{{==:#{{window_name}},{name}}},#{{==:#{{{NAMING}}},{name}}}}}")
+    }
+
+    /// Gives the window its name back: a hook of the user that tmux runs after the launch's line may
+    /// have renamed it. The task runs, so errors are not those of the launch.
+    async fn settle_name(&self, connection: &mut Connection<'_>, run: &NewRun) {
+        let (pane, window) = (run.pane.to_string(), run.window.to_string());
+        let name = &self.plan.name;
+        let forget = || Command::new("set-option").args(["-wu", "-t", &window, NAMING]);
+        let is_right = go_on_if(&pane, &format!("#{{==:#{{window_name}},{name}}}"));
+        let mut answer = connection.run(&[is_right, forget()]).await;
+        if matches!(&answer, Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED)) {
+            let rename = Command::new("rename-window").args(["-t", &window, name]);
+            answer = connection.run(&[rename, forget()]).await;
+        }
+        if let Err(error) = answer {
+            tracing::debug!(%error, %window, "the name of a new window is not settled");
+        }
     }
 
     /// Returns the format for a pane in the list; see [`read_row`]. `named` is the format that
     /// describes the windows of the name, or nothing where that is not needed.
     fn row_format(named: &str) -> String {
-        // A task was marked by a launcher or opened with a command.
+        // A task was marked by a launcher, or opened with a command and named by somebody.
         let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
-        let is_task = format!("#{{?{is_marked},1,#{{?{IS_BARE},0,1}}}}");
+        let is_task = format!("#{{?{is_marked},1,#{{?#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},0,1}}}}");
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
              #{{window_id}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
@@ -173,10 +203,7 @@ impl<'a> LaunchLines<'a> {
         // Without the colon tmux would also search for a window of that name.
         let list = Command::new("list-panes")
             .args(["-s", "-t", &format!("{}:", self.session)])
-            .args([
-                "-f",
-                &format!("#{{==:#{{window_name}},{}}}", self.plan.name),
-            ])
+            .args(["-f", &self.is_named()])
             .args(["-F", &Self::row_format(&self.named_format())]);
         let pane_target = format!("{}:", self.session);
         let ask = [
@@ -311,13 +338,22 @@ impl<'a> LaunchLines<'a> {
         commands.push(self.start_in(&first));
         commands.push(self.list_launched());
         let mut connection = Connection::OneShot(server);
-        match connection.run_unseen(&commands).await {
+        let frames = connection.frames_unseen(&commands).await?;
+        let has_made = self.made(&frames).is_some();
+        match all_ok(&commands, frames.clone()) {
             Err(TmuxError::Rejected { command, reply })
                 if command == "new-session" && reply.starts_with("duplicate session") =>
             {
                 Ok(None)
             }
-            answer => self.created(&mut connection, &answer?).await,
+            Err(error) if !has_made => Err(error.into()),
+            Ok(_) | Err(_) => {
+                let run = self.created(&mut connection, &frames).await?;
+                if let Some(run) = &run {
+                    self.settle_name(&mut connection, run).await;
+                }
+                Ok(run)
+            }
         }
     }
 
@@ -395,15 +431,19 @@ impl<'a> LaunchLines<'a> {
             return Ok(Some(launched));
         }
         let commands = [
+            // `if-shell` does not fail where its target is gone.
+            Command::new("list-panes").args(["-t", &pane, "-F", ""]),
             self.start_in(&pane),
             self.mark_in(&pane),
             self.list_launched(),
         ];
         let disturbed = || LaunchError::Disturbed(self.plan.name.clone());
+        let gone = || LaunchError::Gone(self.plan.name.clone());
         match connection.run_unseen(&commands).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
-                Err(disturbed())
+                Err(gone())
             }
+            Err(error) if error.is_missing() => Err(gone()),
             answer => self
                 .launched(&answer?, None)?
                 .ok_or_else(disturbed)
@@ -459,8 +499,8 @@ impl<'a> LaunchLines<'a> {
     /// be kept is alive.
     fn go_on_if_unchanged(&self, slot: &Slot) -> Command {
         let is_same = format!(
-            "#{{&&:#{{==:#{{window_name}},{}}},{}}}",
-            self.plan.name,
+            "#{{&&:{},{}}}",
+            self.is_named(),
             are_attached(&slot.attached)
         );
         let condition = match self.plan.replaces {
@@ -567,7 +607,7 @@ impl<'a> LaunchLines<'a> {
         let set = |flags: &str, name: &str, value: &str| {
             Command::new("set-option").args([flags, "-t", target, name, value])
         };
-        vec![
+        let mut options = vec![
             set("-w", "remain-on-exit", "on"),
             set("-w", "monitor-bell", "on"),
             set("-w", "automatic-rename", "off"),
@@ -594,7 +634,11 @@ impl<'a> LaunchLines<'a> {
                     "#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}",
                 ),
             },
-        ]
+        ];
+        if let Count::First = count {
+            options.push(set("-w", NAMING, &self.plan.name));
+        }
+        options
     }
 }
 

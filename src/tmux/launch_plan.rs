@@ -116,6 +116,9 @@ pub(crate) enum LaunchError {
     /// The window was created, but the task is not in it.
     #[error("the window that was made for task `{0}` was changed before the task could start")]
     Disturbed(String),
+    /// The window was created, and does not exist any more.
+    #[error("the window of task `{0}` was gone right after it was made")]
+    Gone(String),
     /// The server ends as soon as no client is attached.
     #[error(
         "task `{0}` ends as soon as it was started: tmux's option exit-unattached is on, and no \
@@ -146,6 +149,9 @@ impl LaunchError {
                 "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
             ),
             Self::OfSession(_) => Some("`tmux set-option -t SESSION -u NAME` unsets an option"),
+            Self::Gone(_) => {
+                Some("a hook of tmux may have closed it: `tmux show-hooks -g` lists them")
+            }
             Self::ServerEnds(_) => Some("`tmux set-option -s exit-unattached off` lets it run"),
             Self::Name(_)
             | Self::Session(_)

@@ -264,6 +264,9 @@ pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
                        #{||:#{==:#{pane_start_command},#{default-command}},\
                        #{==:#{pane_start_command},\"#{default-command}\"}}}";
 
+/// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
+pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
+
 /// The word that marks the stand-in process, which a launch puts into a new window until the task
 /// replaces it.
 pub(super) const STAND_IN: &str = "tmux-task-stand-in";
@@ -351,6 +354,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &counter(BELLS_OF_PI),
         &OPTION_FIELDS,
         IS_BARE,
+        IS_NAMED_BY_TMUX,
         &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
         &quoted("window_name"),
         "#{pane_pid}",
@@ -394,6 +398,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         owner: options.owner,
         restarts,
         is_bare: fields.flag()?,
+        is_named_by_tmux: fields.flag()?,
         is_stand_in: fields.flag()?,
         name: fields.text()?,
         command: options.command,
@@ -479,7 +484,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "1", "0", name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "1", "0", "0", name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

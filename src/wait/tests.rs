@@ -24,6 +24,7 @@ fn task(life: Life, run: u32) -> Task {
         run: Some(run),
         owner: None,
         shell: false,
+        is_named_by_tmux: false,
         started_at: None,
         ended_at: None,
         restarts: None,

@@ -283,6 +283,8 @@ impl TaskFields {
                 .map(|text| proven(text, OWNER_CHARS))
                 .filter(|owner| !owner.is_empty()),
             shell: self.shell,
+            // Names are looked up where tmux is.
+            is_named_by_tmux: false,
             started_at: self.started_at,
             ended_at: self.ended_at,
             restarts: self.restarts.as_ref().map(TaskRestarts::from),

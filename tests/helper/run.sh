@@ -543,6 +543,16 @@ tmux new-window -d -t '=shells:' -n sh
 run sh -- 'sleep 1000'
 is '... also where shells are started by default-command' "$code $(windows shells | tr ' ' '\n' | sort | tr -s '\n' ' ')" '0 node sh sh '
 tmux set-option -gu default-command
+tmux set-option -g automatic-rename-format sleep
+tmux new-window -d -t '=shells:' sleep 901
+other=$(show '=shells:{end}' '#{window_id}')
+named() { [ "$(show "$other" '#{window_name}')" = sleep ]; }
+holds 'tmux names a window after its program' eventually named
+pid=$(show "$other" '#{pane_pid}')
+run sleep -- 'exec sleep 1000'
+slot=$(window)
+run sleep -- 'exec sleep 1000'
+is '... which is no slot then' "$code $(window) $(show "$other" '#{pane_pid} #{pane_dead}')" "0 $slot $pid 0"
 
 # --- with a configuration of the user's ---------------------------------------------
 

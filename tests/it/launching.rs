@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -112,9 +113,92 @@ fn what_is_replaced_is_said_and_a_live_run_may_stay() {
     assert_eq!(third["windowId"], window);
 }
 
+#[test]
+fn a_window_that_tmux_has_named_is_no_slot_for_either_launcher() {
+    for is_program in [true, false] {
+        let world = without_daemon();
+        world.tmux(["new-session", "-d", "-s", "work", "sleep", "1000"]);
+        // tmux may look between fork and exec, and not again: what it shows then is its format.
+        world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
+        let format = "#{window_id} #{window_name} #{pane_pid}";
+        let show = || world.tmux(["display-message", "-p", "-t", "work:", format]);
+        world.until_true("tmux has named it", || show().contains(" sleep "));
+        let before = show();
+        let run = || {
+            let mut run = launcher(&world, is_program);
+            run.args(["sleep", "--", "exec sleep 1000"]);
+            window_of(Output::of(run).ok())
+        };
+        let first = run();
+        assert!(!before.starts_with(&format!("{first} ")), "{before}");
+        assert_eq!(run(), first);
+        assert_eq!(show(), before, "program: {is_program}");
+        // A name that somebody gives makes it a slot.
+        world.tmux(["rename-window", "-t", "work:", "api"]);
+        let mut run = launcher(&world, is_program);
+        run.args(["api", "--", "exec sleep 1000"]);
+        let window = window_of(Output::of(run).ok());
+        assert!(before.starts_with(&format!("{window} ")), "{before}");
+    }
+}
+
+#[test]
+fn a_hook_that_closes_new_windows_is_said() {
+    for has_session in [true, false] {
+        let world = without_daemon();
+        let hook = "set-hook -g after-new-window kill-window";
+        fs::write(world.path("home").join(".tmux.conf"), format!("{hook}\n")).unwrap();
+        if has_session {
+            world.tmux(["new-session", "-d", "-s", "work", "exec sleep 1000"]);
+            world.tmux(["set-hook", "-g", "after-new-window", "kill-window"]);
+        }
+        world.task(["run", "api", "--", "sleep 1000"]).fails(
+            1,
+            "tmux-task: run: the window of task `api` was gone right after it was made\n\
+             hint: a hook of tmux may have closed it: `tmux show-hooks -g` lists them",
+        );
+    }
+}
+
+#[test]
+fn a_server_that_a_launch_starts_keeps_nothing_of_the_callers() {
+    for is_program in [true, false] {
+        let world = without_daemon();
+        let lock = world.project().join("lock");
+        let mut run = world.command("sh");
+        let name = if is_program { "\"$0\" run" } else { "\"$0\"" };
+        let line =
+            format!("exec 9>lock; {name} api -- 'pwd >seen.part; mv seen.part seen; sleep 1000'");
+        run.args(["-c", &line]).arg(if is_program {
+            World::program().to_owned()
+        } else {
+            World::helper().to_owned()
+        });
+        Output::of(run).ok();
+        let server = world.tmux(["display-message", "-p", "#{pid}"]);
+        let process = Path::new("/proc").join(server);
+        let what = format!("program: {is_program}");
+        assert_eq!(
+            fs::read_link(process.join("cwd")).unwrap(),
+            Path::new("/"),
+            "{what}"
+        );
+        let files = process.join("fd").read_dir().unwrap();
+        let has_lock = |file: std::io::Result<fs::DirEntry>| {
+            fs::read_link(file.unwrap().path()).is_ok_and(|to| to == lock)
+        };
+        assert!(!files.into_iter().any(has_lock), "{what}");
+        let seen = world.project().join("seen");
+        world.until_true("the directory is told", || seen.exists());
+        let told = fs::read_to_string(seen).unwrap();
+        assert_eq!(told.trim_end(), world.project().to_str().unwrap(), "{what}");
+    }
+}
+
 /// Hooks as users have them. Each one once left a launch incomplete or doubled it.
-const HOOKS: [(&str, &str); 9] = [
+const HOOKS: [(&str, &str); 10] = [
     ("after-new-window", "rename-window x#I"),
+    ("window-linked", "rename-window x#I"),
     ("after-new-session", "run-shell 'sleep 0.1'"),
     ("session-created", "run-shell 'sleep 0.1'"),
     ("after-new-window", "run-shell 'sleep 0.1'"),

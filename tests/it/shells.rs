@@ -67,7 +67,7 @@ fn a_name_means_the_task_and_not_a_shell() {
     let shell = world.tmux(["display-message", "-p", "-t", "=work:=node", "#{window_id}"]);
     let refused = |world: &World| {
         let said = format!(
-            "tmux-task: kill: `node` ({shell}) is a shell, not a task\nhint: `tmux-task kill` ends it by its id"
+            "tmux-task: kill: `node` ({shell}) is a shell, not a task\nhint: `tmux-task kill {shell}` ends it by its id"
         );
         world.task(["kill", "node"]).fails(1, &said);
     };
@@ -75,4 +75,29 @@ fn a_name_means_the_task_and_not_a_shell() {
     world.task(["daemon", "stop"]).ok();
     refused(&world);
     world.task(["kill", &shell]).ok();
+}
+
+/// A user's program in a window that tmux has named after it.
+#[test]
+fn a_name_means_the_window_that_somebody_has_named() {
+    let world = World::new();
+    world.run("other", "exec sleep 1000");
+    // tmux may look between fork and exec, and not again: what it shows then is its format.
+    world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
+    world.tmux(["new-window", "-d", "-t", "work:", "sleep", "901"]);
+    let window = world.tmux(["display-message", "-p", "-t", "work:{end}", "#{window_id}"]);
+    world.until_true("tmux has named it", || {
+        world.tmux(["display-message", "-p", "-t", &window, "#{window_name}"]) == "sleep"
+    });
+    world.look();
+    // Where nobody has given the name to another window, it is the one.
+    world.task(["logs", "sleep"]).ok();
+    let task = world.run("sleep", "exec sleep 1000");
+    assert_ne!(task, window);
+    world.task(["send", "sleep", "x"]).ok();
+    assert_eq!(world.run("sleep", "exec sleep 1000"), task);
+    world.task(["kill", "sleep"]).ok();
+    let left = world.tmux(["list-windows", "-t", "=work", "-F", "#{window_id}"]);
+    assert!(left.lines().any(|id| id == window), "{left}");
+    assert!(!left.lines().any(|id| id == task), "{left}");
 }
