@@ -49,7 +49,7 @@ const AHEAD: Duration = Duration::from_secs(5);
 /// checks, a key has no effect at once.
 const CHECKS_PER_SECOND: u32 = 3;
 
-/// How long it is counted at most how often programs sleep.
+/// The time over which the sleeps of programs are counted.
 const COUNTING: Duration = Duration::from_secs(1);
 
 /// How long one call may examine and check: the thread has other things to do in between. What is
@@ -94,7 +94,7 @@ struct Pane {
     shown: Option<ShownCall>,
     /// Whether its programs may check for keys: they run, and sleep often in between.
     may_check_keys: bool,
-    /// How often they had slept at an examination, from which on it is counted.
+    /// How often they had slept at the examination from which on this is counted, and when it was.
     slept: Option<(u64, Instant)>,
     /// When it counts as quiet, or takes part in a round.
     next: Instant,

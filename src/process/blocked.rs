@@ -119,7 +119,8 @@ impl Call {
 const TERMINAL_READS: &[&str] = &["n_tty_read", "tty_read"];
 
 /// Kernel functions in which a thread sleeps while it reads a terminal, a socket or some other
-/// device, or writes to a terminal whose output is not read fast enough. Kernels differ in whether they report this function or its caller.
+/// device, or writes to a terminal whose output is not read fast enough. Kernels differ in whether
+/// they report this function or its caller.
 const DEVICE_READS: &[&str] = &["wait_woken"];
 
 /// Kernel functions in which a thread sleeps while it waits for one of several files.

@@ -34,8 +34,8 @@ async fn what_came_to_life_after_the_look_is_not_ended() {
             .unwrap()
     };
     assert!(!ends(life, Unless::Active).await);
-    let pid = ["display-message", "-p", "-t", "=work:", "#{pane_dead}"];
-    assert_eq!(private.asks(&pid), "0");
+    let is_dead = ["display-message", "-p", "-t", "=work:", "#{pane_dead}"];
+    assert_eq!(private.asks(&is_dead), "0");
 
     // A session that is idle, but none of ours, or another one under the same id.
     private.asks(&["respawn-pane", "-k", "-t", "=work:", "true"]);
