@@ -26,7 +26,8 @@ pub(super) struct ControlClients {
     /// Runs commands, and reports windows, sessions and which panes print. It is never behind the
     /// output of a pane, so that its answers are never late.
     pub(super) main: Client,
-    /// Receives all output of the followed panes. Attached when the first pane is followed.
+    /// Receives all output of the followed panes. Attached when the first pane is followed, or
+    /// together with the others if attaching runs hooks of the user's.
     follower: Option<OutputFollower>,
     /// Woken by hooks.
     waiter: HookWakeups,
@@ -49,14 +50,37 @@ impl ControlClients {
         let lock = paths.lock_server().await;
         let mut apart = Connection::OneShot(server);
         tmux::end_clients_left_behind(server, &mut apart, session, &[]).await?;
-        let (waiter, main) = tokio::try_join!(
-            server.wait_on(session),
-            server.attach(session, Output::Reported),
+        // What a hook of the user's prints can crash tmux while the third client connects.
+        let has_hooks = server.has_attach_hooks(session).await?;
+        let follower = async {
+            match has_hooks {
+                true => server.connect(session, Output::Reported).await.map(Some),
+                false => Ok(None),
+            }
+        };
+        let (waiter, main, follower) = tokio::try_join!(
+            server.connect(session, Output::None),
+            server.connect(session, Output::Reported),
+            follower,
+        )?;
+        server
+            .release([&waiter, &main].into_iter().chain(&follower))
+            .await?;
+        let follower = async {
+            match follower {
+                Some(follower) => follower.into_client(server).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (waiter, main, follower) = tokio::try_join!(
+            waiter.into_wakeups(server, session),
+            main.into_client(server),
+            follower,
         )?;
         drop(lock);
         let mut clients = Self {
             main,
-            follower: None,
+            follower: follower.map(OutputFollower::new),
             waiter,
             activity: PaneActivity::default(),
             queued: VecDeque::new(),

@@ -5,10 +5,10 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use super::connected_client::{AttachedClient, ConnectedClient};
 use super::control_client::{ControlClient, Output};
 use super::error::TmuxError;
 use super::nonce::nonce;
-use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
 use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
@@ -55,53 +55,44 @@ enum ConnectionState {
     Lost,
 }
 
-impl Server {
-    /// Attaches a control client to the session. It is ignored for the size of windows.
-    ///
-    /// To be used rarely: tmux up to 3.5a crashes when a session is created or ended, the current
-    /// window changes or a client detaches, at the moment in which a control client connects.
+impl ConnectedClient {
+    /// Waits until the client is attached. To be called when it has been released.
     ///
     /// # Errors
     ///
-    /// When the program, the server or the session is missing, or there is no answer in time.
+    /// When the server or the session is missing, or there is no answer in time.
+    pub(crate) async fn into_client(self, server: &Server) -> Result<Client, TmuxError> {
+        let AttachedClient { control, notices } = self.attached(server).await?;
+        Ok(Client {
+            server: server.clone(),
+            control,
+            received: notices.into_iter().map(ReceivedItem::Notice).collect(),
+            calls: 0,
+            nonce: nonce(),
+            said: 0,
+            life: ConnectionState::Usable,
+        })
+    }
+}
+
+impl Server {
+    /// Connects a control client and attaches it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::connect`], and when the session is missing.
     pub(crate) async fn attach(
         &self,
         session: SessionId,
         output: Output,
     ) -> Result<Client, TmuxError> {
-        let mut client = Client {
-            server: self.clone(),
-            control: self.attach_control(session, output)?,
-            received: VecDeque::new(),
-            calls: 0,
-            nonce: nonce(),
-            said: 0,
-            life: ConnectionState::Usable,
-        };
-        tokio::time::timeout(TIME_LIMIT, client.greet(self))
-            .await
-            .map_err(|_| TmuxError::TimedOut)??;
-        Ok(client)
+        let connected = self.connect(session, output).await?;
+        self.release([&connected]).await?;
+        connected.into_client(self).await
     }
 }
 
 impl Client {
-    /// Reads the answer to the attach command.
-    async fn greet(&mut self, server: &Server) -> Result<(), TmuxError> {
-        loop {
-            match self.control.next().await? {
-                Some(ControlItem::Frame(frame)) if frame.ok => return Ok(()),
-                Some(ControlItem::Frame(frame)) => {
-                    return Err(TmuxError::from_reply("attach-session", &frame.text()));
-                }
-                Some(ControlItem::Notice(notice)) => {
-                    self.received.push_back(ReceivedItem::Notice(notice))
-                }
-                None => return Err(server.no_server()),
-            }
-        }
-    }
-
     /// Runs the commands as one line and returns exactly their frames: one for each, and for each
     /// that ran inside `if-shell`, up to the first that failed. Notifications received meanwhile
     /// are kept for [`Client::next_notice`].

@@ -4,7 +4,6 @@
 //! that is not read any more while output is pending stays in the server for ever (3.3a), and keeps
 //! the server from ending.
 
-use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use tokio::time::sleep;
 use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
-use crate::model::SessionId;
 use crate::protocol::{ControlItem, Parser};
 
 /// A command with an empty answer, which makes tmux write pending output.
@@ -29,11 +27,6 @@ const FLUSH: &str = "display-message -p ''\n";
 /// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How a client attaches in control mode; its flags and the session follow. `-E`: the session's
-/// environment belongs to its user and must not be updated from the daemon's, which may have been
-/// started anywhere.
-const ATTACH: [&str; 4] = ["-C", "attach-session", "-E", "-f"];
 
 /// A control client's process. Dropping it closes its stdin and reads on in the background until it
 /// has ended. It is never killed, which can crash the server.
@@ -65,18 +58,14 @@ struct ClientProcess {
 }
 
 impl Server {
-    /// Starts a control client that is attached to the session and is ignored for the size of
-    /// windows.
-    pub(super) fn attach_control(
+    /// Starts a control client with these arguments.
+    pub(super) fn start_control<'a>(
         &self,
-        session: SessionId,
-        output: Output,
+        words: impl Iterator<Item = &'a str>,
     ) -> Result<ControlClient, TmuxError> {
         let mut process = self.client_process();
         process
-            .args(ATTACH)
-            .args([output.flags(), "-t"])
-            .arg(session.to_string())
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -95,28 +84,9 @@ impl Server {
     }
 }
 
-impl Server {
-    /// Whether a process with this command line (words that end with a zero byte) is a control
-    /// client of this session, as [`Server::attach_control`] starts it.
-    pub(super) fn is_control_client(&self, command_line: &[u8], session: SessionId) -> bool {
-        let session = session.to_string();
-        let socket = self.socket().as_os_str().as_bytes();
-        [Output::None, Output::Reported].iter().any(|output| {
-            let before = [b"-u".as_slice(), b"-S", socket];
-            let after = [output.flags(), "-t", &session];
-            let expected = before
-                .into_iter()
-                .chain(ATTACH.iter().chain(&after).map(|word| word.as_bytes()));
-            // The first word is the program.
-            let words = command_line.split(|byte| *byte == 0).skip(1);
-            words.eq(expected.chain([b"".as_slice()]))
-        })
-    }
-}
-
 impl Output {
     /// Returns the flags of a client that receives this.
-    fn flags(self) -> &'static str {
+    pub(super) fn flags(self) -> &'static str {
         match self {
             Self::None => "no-output,ignore-size",
             Self::Reported => "pause-after=0,ignore-size",

@@ -8,7 +8,8 @@
 use std::pin::pin;
 
 use super::client::ready;
-use super::control_client::{ControlClient, Output};
+use super::connected_client::{AttachedClient, ConnectedClient};
+use super::control_client::ControlClient;
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
@@ -76,14 +77,18 @@ pub(crate) struct HookWakeups {
     called: Option<Callers>,
 }
 
-impl Server {
-    /// Attaches a client that waits for the hooks of the session. It is waiting when this returns.
+impl ConnectedClient {
+    /// Waits until the client is attached, and lets it wait for the hooks of the session. It is
+    /// waiting when this returns. To be called when it has been released.
     ///
     /// # Errors
     ///
-    /// When the program, the server or the session is missing, or there is no answer in time.
-    pub(crate) async fn wait_on(&self, session: SessionId) -> Result<HookWakeups, TmuxError> {
-        let control = self.attach_control(session, Output::None)?;
+    /// When the server or the session is missing, or there is no answer in time.
+    pub(crate) async fn into_wakeups(
+        self,
+        server: &Server,
+        session: SessionId,
+    ) -> Result<HookWakeups, TmuxError> {
         let target = format!("{session}:");
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
         let mark = |text: &str| Command::new("display-message").args(["-p", "-t", &target, text]);
@@ -95,6 +100,9 @@ impl Server {
         let (queued, _) = ROUNDS;
         // The first mark is printed at once, and shows that the first wait behind it has begun.
         let begin = control_line(&[mark(WOKEN)]) + "\n" + &round.repeat(queued);
+        // Only now: tmux may read our lines before the client's own command, and the client would
+        // wait for the hooks before it attaches.
+        let AttachedClient { control, .. } = self.attached(server).await?;
         let mut waiter = HookWakeups {
             control,
             round,
@@ -102,9 +110,6 @@ impl Server {
             called: None,
         };
         let begun = async {
-            // tmux may read our lines before the client's own command: the client would wait first
-            // and be attached after that.
-            waiter.attached().await?;
             waiter.control.write(&begin).await?;
             waiter.mark().await
         };
@@ -145,20 +150,6 @@ impl HookWakeups {
     pub(crate) async fn called(&mut self) -> Option<Callers> {
         // A closed connection is reported by the next call.
         ready(pin!(self.woken())).await?.ok()
-    }
-
-    /// Reads the answer to the attach command.
-    async fn attached(&mut self) -> Result<(), TmuxError> {
-        loop {
-            match self.control.next().await? {
-                Some(ControlItem::Frame(frame)) if frame.ok => return Ok(()),
-                Some(ControlItem::Frame(frame)) => {
-                    return Err(TmuxError::from_reply("attach-session", &frame.text()));
-                }
-                Some(ControlItem::Notice(_)) => {}
-                None => return Err(TmuxError::Closed),
-            }
-        }
     }
 
     async fn mark(&mut self) -> Result<Callers, TmuxError> {

@@ -4,6 +4,7 @@ mod banner;
 mod capture;
 mod client;
 mod commands;
+mod connected_client;
 mod control_client;
 mod error;
 mod gate;

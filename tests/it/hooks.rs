@@ -1,5 +1,7 @@
 //! Our hooks in a tmux server that daemons of several versions share.
 
+use std::fs;
+
 use crate::support::{World, events, repeated, story};
 
 /// The option that says which version the hooks are of.
@@ -201,4 +203,33 @@ fn the_death_of_a_pane_that_has_closed_is_not_recorded_for_another_one() {
             .collect();
         assert_eq!(ends, ["exited ends 3"]);
     }
+}
+
+#[test]
+fn a_hook_of_the_users_that_runs_when_a_client_attaches_repeats_no_bell() {
+    let world = World::new();
+    let hook = "set-hook -g client-attached 'run-shell \"echo attached\"'\n";
+    fs::write(world.path("home").join(".tmux.conf"), hook).unwrap();
+    let (bell, end) = (world.gate("bell"), world.gate("end"));
+    let line = format!("{}; printf '\\a'; {}; exit 3", bell.wait(), end.wait());
+    world.run("api", &line);
+    let until = |kind: &str| {
+        world.until(kind, |records| {
+            let last = events(records).last().map(|event| event["type"].clone());
+            last == Some(kind.into())
+        });
+    };
+    until("started");
+    bell.open();
+    until("notify");
+    end.open();
+    until("exited");
+    let records = world.finish();
+    let events = events(&records);
+    let types: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event["type"].as_str())
+        .collect();
+    assert_eq!(types, ["started", "notify", "exited"]);
+    assert_eq!(events[1]["task"]["bellCount"], 1);
 }

@@ -151,7 +151,10 @@ async fn a_call_says_which_window_it_is_about() {
     let mut apart = private.connection();
     let daemon = std::process::id();
     install(&mut apart, SessionId(0), [], daemon).await.unwrap();
-    let mut waiter = private.server.wait_on(SessionId(0)).await.unwrap();
+    let server = &private.server;
+    let connected = server.connect(SessionId(0), Output::None).await.unwrap();
+    server.release([&connected]).await.unwrap();
+    let mut waiter = connected.into_wakeups(server, SessionId(0)).await.unwrap();
     let script = r"while read -r line; do printf '\a'; done";
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", script]);
     // More often than waits are queued ahead.
@@ -212,4 +215,46 @@ async fn lists_and_ends() {
         .await
         .unwrap();
     assert_eq!(list_sessions(&mut connection).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_client_that_has_connected_attaches_when_it_is_released() {
+    let private = Private::started().await;
+    let server = &private.server;
+    let id = SessionId(0);
+    let client = server.connect(id, Output::None).await.unwrap();
+    let attached = || {
+        private.asks(&[
+            "display-message",
+            "-p",
+            "-t",
+            "keep:",
+            "#{session_attached}",
+        ])
+    };
+    assert_eq!(attached(), "0");
+    // A daemon that is killed now leaves it behind.
+    assert_eq!(running_clients(server, id).len(), 1);
+    assert!(running_clients(server, SessionId(1)).is_empty());
+    server.release([&client]).await.unwrap();
+    let client = client.into_client(server).await.unwrap();
+    assert_eq!(attached(), "1");
+    client.close().await;
+    assert!(running_clients(server, id).is_empty());
+}
+
+#[tokio::test]
+async fn a_hook_that_attaching_runs_is_found() {
+    let private = Private::started().await;
+    let has_hooks = async || private.server.has_attach_hooks(SessionId(0)).await.unwrap();
+    assert!(!has_hooks().await);
+    for (scope, hook) in [
+        ("-g", "client-attached"),
+        ("-t=keep:", "client-session-changed"),
+    ] {
+        private.asks(&["set-hook", scope, hook, "run-shell true"]);
+        assert!(has_hooks().await, "{scope} {hook}");
+        private.asks(&["set-hook", "-u", scope, hook]);
+        assert!(!has_hooks().await);
+    }
 }
