@@ -17,7 +17,8 @@ use crate::client::{Client, ClientError};
 use crate::model::with_causes;
 use crate::tmux::Gate;
 use crate::wire::{
-    ConditionFields, LaunchedRun, LogRequest, OutcomeName, TaskFields, WaitRequest, WaitResult,
+    ConditionFields, LaunchedRun, LogRequest, OutcomeName, TaskFields, TaskLog, WaitRequest,
+    WaitResult,
 };
 
 /// Why a task of a file is not ready.
@@ -151,14 +152,10 @@ async fn wait_for_text(
                 history_rows: None,
             };
             let log = present_log(session, request).await?;
-            if log.lines.iter().any(|line| line.contains(text)) {
-                return Ok(Some(Success::Yes));
-            }
-            if listed.task.dead {
-                return Ok(Some(Success::No(ended_without(&listed.task, text))));
-            }
-            if log.may_lack_beginning && log.run.is_some() && log.run == earlier {
-                return Ok(None);
+            match find_in_log(&log, &listed.task, text, earlier) {
+                TextSearch::Ended(success) => return Ok(Some(success)),
+                TextSearch::OutOfSight => return Ok(None),
+                TextSearch::StillPossible => {}
             }
             let (mut daemon, window) = find_to_wait(session, &name).await?;
             let request = WaitRequest {
@@ -180,28 +177,72 @@ async fn wait_for_text(
             Err(error) if patience.goes_on_after(&error) => continue,
             Err(error) => return Err(error),
         };
-        match result.outcome {
-            OutcomeName::Matched => return Ok(Some(Success::Yes)),
-            OutcomeName::Timeout => return Ok(Some(Success::TimedOut(patience.asks))),
-            OutcomeName::Disappeared => return Ok(Some(Success::No("has disappeared".to_owned()))),
-            // The cursor or the run is not the present one, or the task asks for input or was answered:
-            // looked at again.
-            OutcomeName::Respawned
-            | OutcomeName::AnchorLost
-            | OutcomeName::Input
-            | OutcomeName::Changed => {}
-            OutcomeName::Died | OutcomeName::Exited => {
+        match next_step(result.outcome) {
+            NextStep::Return(success) => return Ok(Some(success)),
+            NextStep::ReturnTimeout => return Ok(Some(Success::TimedOut(patience.asks))),
+            NextStep::LookAgain => {}
+            NextStep::AskHowItEnded => {
                 let listed = find_listed(session, &name).await?;
                 if listed.next_restart.is_none() && listed.task.dead {
                     return Ok(Some(Success::No(ended_without(&listed.task, text))));
                 }
             }
-            OutcomeName::Bell
-            | OutcomeName::Idle
-            | OutcomeName::Signalled
-            | OutcomeName::Stopped => {
-                return Ok(Some(Success::No("could not be waited for".to_owned())));
-            }
+        }
+    }
+}
+
+/// What a task's output so far says of a text that it is to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum TextSearch {
+    /// Printed, or the run has ended without it.
+    Ended(Success),
+    /// The run is an earlier one, and its first output is no longer in its history.
+    OutOfSight,
+    /// The run may still print it.
+    StillPossible,
+}
+
+/// Looks for the text in what a task has printed.
+fn find_in_log(
+    log: &TaskLog,
+    task: &TaskFields,
+    text: &str,
+    earlier_run: Option<u32>,
+) -> TextSearch {
+    if log.lines.iter().any(|line| line.contains(text)) {
+        TextSearch::Ended(Success::Yes)
+    } else if task.dead {
+        TextSearch::Ended(Success::No(ended_without(task, text)))
+    } else if log.may_lack_beginning && log.run.is_some() && log.run == earlier_run {
+        TextSearch::OutOfSight
+    } else {
+        TextSearch::StillPossible
+    }
+}
+
+/// What follows the end of a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum NextStep {
+    Return(Success),
+    ReturnTimeout,
+    /// The cursor or the run is not the present one, or the task asks for input or was answered.
+    LookAgain,
+    /// The run has ended: a restart may follow.
+    AskHowItEnded,
+}
+
+fn next_step(outcome: OutcomeName) -> NextStep {
+    match outcome {
+        OutcomeName::Matched => NextStep::Return(Success::Yes),
+        OutcomeName::Timeout => NextStep::ReturnTimeout,
+        OutcomeName::Disappeared => NextStep::Return(Success::No("has disappeared".to_owned())),
+        OutcomeName::Respawned
+        | OutcomeName::AnchorLost
+        | OutcomeName::Input
+        | OutcomeName::Changed => NextStep::LookAgain,
+        OutcomeName::Died | OutcomeName::Exited => NextStep::AskHowItEnded,
+        OutcomeName::Bell | OutcomeName::Idle | OutcomeName::Signalled | OutcomeName::Stopped => {
+            NextStep::Return(Success::No("could not be waited for".to_owned()))
         }
     }
 }
@@ -234,5 +275,53 @@ fn ended_without(task: &TaskFields, text: &str) -> String {
         // Reads like a success otherwise.
         Some(0) => format!("{how} without printing `{text}`"),
         Some(_) | None => how,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_log(lines: &[&str], exit_code: Option<i32>, may_lack_beginning: bool) -> TextSearch {
+        let log = TaskLog {
+            window_id: "@1".to_owned(),
+            window_name: "api".to_owned(),
+            run: Some(2),
+            lines: lines.iter().map(ToString::to_string).collect(),
+            cursor: None,
+            may_lack_beginning,
+        };
+        let task = TaskFields {
+            dead: exit_code.is_some(),
+            exit_code,
+            ..TaskFields::default()
+        };
+        find_in_log(&log, &task, "ready", Some(2))
+    }
+
+    #[test]
+    fn a_text_is_looked_for_in_what_was_printed() {
+        let printed = TextSearch::Ended(Success::Yes);
+        assert_eq!(of_log(&["is ready now"], None, true), printed);
+        assert_eq!(of_log(&["ready"], Some(1), false), printed);
+        assert_eq!(of_log(&["read"], None, false), TextSearch::StillPossible);
+        assert_eq!(of_log(&["read"], None, true), TextSearch::OutOfSight);
+        let without = of_log(&[], Some(0), true);
+        let TextSearch::Ended(Success::No(why)) = without else {
+            panic!("{without:?}");
+        };
+        assert!(why.ends_with("without printing `ready`"), "{why}");
+    }
+
+    #[test]
+    fn each_end_of_a_wait_has_its_next_step() {
+        for outcome in [OutcomeName::Respawned, OutcomeName::Input] {
+            assert_eq!(next_step(outcome), NextStep::LookAgain);
+        }
+        assert_eq!(next_step(OutcomeName::Died), NextStep::AskHowItEnded);
+        assert_eq!(
+            next_step(OutcomeName::Matched),
+            NextStep::Return(Success::Yes)
+        );
     }
 }

@@ -16,7 +16,7 @@ use super::respawn::{
 use super::restart_option::RESTART;
 use super::task_environment::{PREFIX, TaskEnvironment};
 use crate::model::environment::WithheldVariables;
-use crate::model::{Millis, Replaces, Task, TaskRestarts, text};
+use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text};
 use crate::protocol::{Command, Frame};
 
 /// A task to run again.
@@ -66,27 +66,12 @@ pub(crate) async fn restart(
         Err(error) if error.is_missing() => return Ok(RestartResult::Superseded),
         found => found?,
     };
-    let LaunchRecord {
-        record,
-        restart: Some((option, present)),
-    } = found
-    else {
-        return Ok(RestartResult::Superseded);
-    };
-    if present != *restarts {
-        return Ok(RestartResult::Superseded);
-    }
-    let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
-        return Ok(RestartResult::Impossible(
-            "its command is not recorded".to_owned(),
-        ));
+    let (option, record) = match check(found, restarts) {
+        Ok(current) => current,
+        Err(result) => return Ok(result),
     };
     if !record.cwd.is_dir() {
-        let cwd = record.cwd.display().to_string();
-        let cwd = text::one_line(cwd.as_bytes(), 400);
-        return Ok(RestartResult::Impossible(format!(
-            "`{cwd}` is not a directory any more"
-        )));
+        return Ok(without_directory(&record.cwd));
     }
     let token = unique_token();
     let path = order.runtime.join(format!("{PREFIX}{token}"));
@@ -103,17 +88,73 @@ pub(crate) async fn restart(
             "a folder's name is not UTF-8".to_owned(),
         ));
     };
-    let pane_target = pane.to_string();
-    let ask = [
-        list_control_clients(),
-        Command::new("display-message").args(["-p", "-t", &pane_target, ATTACHED_CLIENTS]),
-    ];
-    let listed = match connection.run(&ask).await {
-        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
-            return Ok(RestartResult::Superseded);
-        }
-        answer => answer?,
+    let lines = LaunchLines::new(&plan, String::new());
+    let Some(listed) = unless_contended(connection.run(&ask_for_clients(pane)).await)? else {
+        return Ok(RestartResult::Superseded);
     };
+    let line = restart_line(&lines, pane, &option, &listed);
+    let launched = unless_contended(connection.run_unseen(&line).await)?;
+    if launched.is_some_and(|frames| lines.has_launched(&frames)) {
+        file.hand_over();
+        Ok(RestartResult::Started)
+    } else {
+        Ok(RestartResult::Superseded)
+    }
+}
+
+/// Checks that the window still has the run and the policy for which the restart was ordered. Returns
+/// the value of the policy's option, and the command.
+fn check(
+    found: LaunchRecord,
+    restarts: &TaskRestarts,
+) -> Result<(String, RecordedCommand), RestartResult> {
+    match found {
+        LaunchRecord {
+            record,
+            restart: Some((option, present)),
+        } if present == *restarts => {
+            let record = record.as_deref().and_then(RecordedCommand::decode);
+            let missing = || RestartResult::Impossible("its command is not recorded".to_owned());
+            Ok((option, record.ok_or_else(missing)?))
+        }
+        LaunchRecord { .. } => Err(RestartResult::Superseded),
+    }
+}
+
+fn without_directory(cwd: &Path) -> RestartResult {
+    let cwd = cwd.display().to_string();
+    let cwd = text::one_line(cwd.as_bytes(), 400);
+    RestartResult::Impossible(format!("`{cwd}` is not a directory any more"))
+}
+
+/// Returns what tmux answered; `None` when the window has changed meanwhile.
+fn unless_contended(
+    answer: Result<Vec<Frame>, TmuxError>,
+) -> Result<Option<Vec<Frame>>, TmuxError> {
+    match answer {
+        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Returns the commands that list the clients for which the pane has to be paused.
+fn ask_for_clients(pane: PaneId) -> [Command; 2] {
+    let attached = ["-p", "-t", &pane.to_string(), ATTACHED_CLIENTS];
+    [
+        list_control_clients(),
+        Command::new("display-message").args(attached),
+    ]
+}
+
+/// Returns the line that runs the command again. It does nothing if the task's run has not ended, its
+/// policy is not `option`, or other clients are attached than those `listed`.
+fn restart_line(
+    lines: &LaunchLines<'_>,
+    pane: PaneId,
+    option: &str,
+    listed: &[Frame],
+) -> Vec<Command> {
+    let target = pane.to_string();
     let clients = listed.first().map(read_control_clients).unwrap_or_default();
     let attached = listed.last().map(Frame::text).unwrap_or_default();
     // The option's value has no character with a meaning in formats.
@@ -121,26 +162,14 @@ pub(crate) async fn restart(
         "#{{&&:#{{&&:#{{pane_dead}},#{{==:#{{{RESTART}}},{option}}}}},{}}}",
         are_attached(attached.trim())
     );
-    let mut line = vec![go_on_if(&pane_target, &is_same)];
+    let mut line = vec![go_on_if(&target, &is_same)];
     // If a client is gone, the line fails before anything is done.
     line.extend(pause_for(&clients, pane));
-    let lines = LaunchLines::new(&plan, String::new());
-    line.extend(lines.window_options(&pane_target, Count::Next));
-    line.extend(lines.respawn(&pane_target));
+    line.extend(lines.window_options(&target, Count::Next));
+    line.extend(lines.respawn(&target));
     line.extend(continue_for(&clients, pane));
-    line.push(LaunchLines::show_launched(&pane_target));
-    let frames = match connection.run_unseen(&line).await {
-        Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
-            return Ok(RestartResult::Superseded);
-        }
-        answer => answer?,
-    };
-    if lines.has_launched(&frames) {
-        file.hand_over();
-        Ok(RestartResult::Started)
-    } else {
-        Ok(RestartResult::Superseded)
-    }
+    line.push(LaunchLines::show_launched(&target));
+    line
 }
 
 /// Returns the launch: the same command with the same environment; `None` when tmux cannot be given a
