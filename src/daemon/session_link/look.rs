@@ -38,6 +38,8 @@ enum AttachedLook {
     NothingNew,
     /// There is no control client any more.
     NotAttached,
+    /// tmux did not answer in time; a process would wait as long again.
+    NoAnswer,
 }
 
 /// The result of a look.
@@ -72,6 +74,12 @@ impl SessionLink {
             AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
             AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
             AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
+            AttachedLook::NoAnswer => {
+                if order.refresh == Refresh::Yes {
+                    self.ask_for_all();
+                }
+                return Err(TmuxError::TimedOut);
+            }
             AttachedLook::NotAttached => {
                 if order.refresh == Refresh::Yes {
                     self.ask_for_all();
@@ -206,7 +214,11 @@ impl SessionLink {
             Err(error) => {
                 tracing::info!(%error, "lost the control client");
                 self.disconnect();
-                AttachedLook::NotAttached
+                if matches!(error, TmuxError::TimedOut) {
+                    AttachedLook::NoAnswer
+                } else {
+                    AttachedLook::NotAttached
+                }
             }
         }
     }
