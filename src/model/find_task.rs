@@ -30,6 +30,13 @@ pub enum NameError {
         /// Its window.
         window: WindowId,
     },
+    /// It is a program that nobody started as a task, in a window that tmux has named after it.
+    NamedByTmux {
+        /// The name.
+        name: String,
+        /// Its window.
+        window: WindowId,
+    },
 }
 
 impl NameError {
@@ -39,7 +46,7 @@ impl NameError {
         Cow::Borrowed(match self {
             Self::Missing { .. } => "`tmux-task ls` lists them",
             Self::Ambiguous { .. } => "name one by its id",
-            Self::Shell { window, .. } => {
+            Self::Shell { window, .. } | Self::NamedByTmux { window, .. } => {
                 return Cow::Owned(format!("`tmux-task kill {window}` ends it by its id"));
             }
         })
@@ -57,6 +64,9 @@ impl fmt::Display for NameError {
             }
             Self::Shell { name, window } => {
                 write!(f, "`{name}` ({window}) is a shell, not a task")
+            }
+            Self::NamedByTmux { name, window } => {
+                write!(f, "`{name}` ({window}) was named by tmux and is not a task")
             }
         }
     }
@@ -95,22 +105,25 @@ impl Snapshot {
         }
     }
 
-    /// Returns the one task of this name or window id, to end it: a name does not mean a shell, which
-    /// is a person's. The task of that name may be gone, and the shell remain.
+    /// Returns the one task of this name or window id, to end it: a name does not mean a shell, or a
+    /// window that tmux has named, which are a person's. The task of that name may be gone, and such a
+    /// window remain.
     ///
     /// # Errors
     ///
-    /// As [`Snapshot::find_task`], and for the name of a shell.
+    /// As [`Snapshot::find_task`], and for the name of such a window.
     pub fn find_task_to_end(&self, name: &str) -> Result<&Arc<Task>, NameError> {
         let task = self.find_task(name)?;
-        let is_by_id = || name.parse() == Ok(task.window);
-        if task.shell && !is_by_id() {
-            return Err(NameError::Shell {
-                name: name.to_owned(),
-                window: task.window,
-            });
+        let window = task.window;
+        let name = name.to_owned();
+        if name.parse() == Ok(window) {
+            return Ok(task);
         }
-        Ok(task)
+        match (task.shell, task.is_named_by_tmux) {
+            (true, _) => Err(NameError::Shell { name, window }),
+            (false, true) => Err(NameError::NamedByTmux { name, window }),
+            (false, false) => Ok(task),
+        }
     }
 }
 
@@ -183,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_is_ended_only_by_its_id() {
+    fn what_is_no_task_is_ended_only_by_its_id() {
         let look = look(&["@2 node running"], &["@1 node running", "@3 vim running"]);
         let end = |name| {
             let found = look.find_task_to_end(name).map(|task| task.window.0);
@@ -197,5 +210,21 @@ mod tests {
             Err("`vim` (@3) is a shell, not a task".to_owned())
         );
         assert_eq!(end("nano"), Err("no task `nano` in session `S`".to_owned()));
+        let named = Task {
+            is_named_by_tmux: true,
+            ..task("@5 top running")
+        };
+        let look = Snapshot {
+            tasks: [(named.window, Arc::new(named))].into(),
+            ..Snapshot::missing("S", 1)
+        };
+        let refused = look
+            .find_task_to_end("top")
+            .map_err(|error| error.to_string());
+        assert_eq!(
+            refused,
+            Err("`top` (@5) was named by tmux and is not a task".to_owned())
+        );
+        assert!(look.find_task_to_end("@5").is_ok());
     }
 }

@@ -179,7 +179,11 @@ impl OpsError {
                 ErrorKind::Missing
             }
             Self::Client(ClientError::Refused(refusal)) => kind_of(refusal.kind),
-            Self::Name(NameError::Ambiguous { .. } | NameError::Shell { .. })
+            Self::Name(
+                NameError::Ambiguous { .. }
+                | NameError::Shell { .. }
+                | NameError::NamedByTmux { .. },
+            )
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)

@@ -36,8 +36,8 @@ pub(super) async fn find_listed(session: &mut Session, name: &str) -> Result<LsT
         Some(Response::Found(found)) => Ok(*found),
         Some(_) => Err(ClientError::Unexpected.into()),
         None => {
-            let task = TaskFields::from(&*session.task(name).await?);
-            Ok(LsTask::new(task, None, None))
+            let task = session.task(name).await?;
+            Ok(LsTask::new(TaskFields::from(&*task), None, None).with_name_of(&task))
         }
     }
 }
@@ -60,7 +60,11 @@ fn unsupervised(snapshot: Snapshot) -> LsView {
         let found = task_now
             .filter(|task| task.is_alive())
             .and_then(|task| prompt::find(&task.screen));
-        LsTask::new(task, found.map(|found| found.prompt.text), None)
+        let listed = LsTask::new(task, found.map(|found| found.prompt.text), None);
+        match task_now {
+            Some(task) => listed.with_name_of(task),
+            None => listed,
+        }
     });
     LsView {
         supervised: false,

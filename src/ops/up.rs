@@ -80,8 +80,8 @@ pub(crate) async fn plan_tasks(
     Ok(plans)
 }
 
-/// Returns the windows of the file's tasks that exist, those of the last ones first. A shell with the
-/// name of a task is not one.
+/// Returns the windows of the file's tasks that exist, those of the last ones first. What a launch
+/// would not take for a task is none: ending it would end a user's program.
 pub(crate) async fn windows_down(
     session: &mut Session,
     file: Option<PathBuf>,
@@ -89,9 +89,9 @@ pub(crate) async fn windows_down(
     let tasks = config::read_tasks(&locate(session, file)?).map_err(OpsError::Config)?;
     let view = list(session).await?;
     let windows = tasks.into_iter().rev().filter_map(|file_task| {
-        let mut present = view.tasks.iter().map(|listed| &listed.task);
-        let task = present.find(|task| task.window_name == file_task.name && !task.shell)?;
-        Some(task.window_id.clone())
+        let mut present = view.tasks.iter();
+        let listed = present.find(|listed| listed.is_task_named(&file_task.name))?;
+        Some(listed.task.window_id.clone())
     });
     Ok(windows.collect())
 }
@@ -109,10 +109,10 @@ impl TaskPlan {
     pub(crate) fn start(&self, view: &LsView) -> Start {
         let command = CommandWords::from_words(self.options.command.clone()).shown_bounded();
         let cwd = self.options.cwd.as_ref().and_then(|cwd| cwd.to_str());
-        let mut live = view.tasks.iter().map(|listed| &listed.task);
-        let is_live =
-            |task: &&TaskFields| task.window_name == self.name && !task.dead && !task.shell;
-        let live: Vec<&TaskFields> = live.by_ref().filter(is_live).collect();
+        let named = view.tasks.iter();
+        let named = named.filter(|listed| listed.is_task_named(&self.name));
+        let live = named.map(|listed| &listed.task).filter(|task| !task.dead);
+        let live: Vec<&TaskFields> = live.collect();
         let is_same = |task: &&&TaskFields| {
             let shown = task.current_command.as_deref();
             let has_command = shown.is_some_and(|shown| {

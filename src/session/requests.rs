@@ -294,7 +294,9 @@ fn refuse(found: Result<&Arc<Task>, NameError>) -> Result<Arc<Task>, Refusal> {
     found.map(Arc::clone).map_err(|error| {
         let kind = match error {
             NameError::Missing { .. } => RefusalKind::Missing,
-            NameError::Ambiguous { .. } | NameError::Shell { .. } => RefusalKind::Failed,
+            NameError::Ambiguous { .. }
+            | NameError::Shell { .. }
+            | NameError::NamedByTmux { .. } => RefusalKind::Failed,
         };
         Refusal::new(kind, error.to_string()).with_hint(error.hint())
     })

@@ -47,6 +47,7 @@ impl Session {
         let next_restart = window.and_then(|window| self.restarts.next(window, now));
         let task_now = window.and_then(|window| self.engine.before()?.tasks.get(&window));
         LsTask {
+            named_by_tmux: task_now.is_some_and(|task| task.is_named_by_tmux),
             next_restart,
             cannot_restart: window.and_then(|window| self.restarts.why_impossible(window)),
             usual_ms: task_now.and_then(|task| self.usual.of(task)),

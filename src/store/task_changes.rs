@@ -67,7 +67,7 @@ fn listed(task: &BoardTask) -> LsTask {
     LsTask {
         usual_ms: task.usual_ms,
         cannot_restart: task.cannot_restart.clone(),
-        ..LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms)
+        ..LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms).with_name_of(&task.task)
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{SnapshotLine, TaskFields};
-use crate::model::Millis;
+use crate::model::{Millis, Task};
 
 /// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +15,11 @@ pub struct LsTask {
     pub task: TaskFields,
     /// Its state, in one word.
     pub state: TaskStateName,
+    /// Whether tmux has given the window its name, after the program that runs in it: a window that a
+    /// user opened. Absent: somebody has named it, or a launcher has started a task in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(with = "bool")]
+    pub named_by_tmux: bool,
     /// The prompt that it waits at, once reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
@@ -63,12 +68,29 @@ impl LsTask {
         Self {
             task,
             state,
+            named_by_tmux: false,
             waiting_for,
             stalled_ms,
             next_restart: None,
             cannot_restart: None,
             usual_ms: None,
         }
+    }
+
+    /// Returns the task with whether tmux has given it its name.
+    #[must_use]
+    pub fn with_name_of(self, task: &Task) -> Self {
+        Self {
+            named_by_tmux: task.is_named_by_tmux,
+            ..self
+        }
+    }
+
+    /// Whether this is what a launch of a task of this name finds: not a shell, and not a window that
+    /// a user opened and tmux named.
+    #[must_use]
+    pub fn is_task_named(&self, name: &str) -> bool {
+        self.task.window_name == name && !self.task.shell && !self.named_by_tmux
     }
 
     /// Returns the task with how long its run usually takes.

@@ -100,4 +100,15 @@ fn a_name_means_the_window_that_somebody_has_named() {
     let left = world.tmux(["list-windows", "-t", "=work", "-F", "#{window_id}"]);
     assert!(left.lines().any(|id| id == window), "{left}");
     assert!(!left.lines().any(|id| id == task), "{left}");
+    // The same once more ends nothing.
+    for has_daemon in [true, false] {
+        if !has_daemon {
+            world.task(["daemon", "stop"]).ok();
+        }
+        let said = format!(
+            "tmux-task: kill: `sleep` ({window}) was named by tmux and is not a task\nhint: `tmux-task kill {window}` ends it by its id"
+        );
+        world.task(["kill", "sleep"]).fails(1, &said);
+    }
+    world.task(["kill", &window]).ok();
 }

@@ -132,6 +132,44 @@ fn a_task_with_another_command_is_run_again() {
 }
 
 #[test]
+fn a_window_that_tmux_has_named_is_no_task_of_the_file() {
+    let world = World::new();
+    write(&world, "[tasks.sleep]\ncommand = 'exec sleep 1000'\n");
+    world.run("other", "exec sleep 1000");
+    // tmux may look between fork and exec, and not again: what it shows then is its format.
+    world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
+    world.tmux(["new-window", "-d", "-t", "work:", "sleep", "901"]);
+    let format = "#{window_name} #{pane_pid} #{pane_dead}";
+    let window = world.tmux(["display-message", "-p", "-t", "work:{end}", "#{window_id}"]);
+    let show = || world.tmux(["display-message", "-p", "-t", &window, format]);
+    world.until_true("tmux has named it", || show().starts_with("sleep "));
+    let before = show();
+    for has_daemon in [true, false] {
+        if !has_daemon {
+            world.task(["daemon", "stop"]).ok();
+        }
+        assert_eq!(world.task(["down"]).ok(), "");
+        let listed = world.look()["tasks"].clone();
+        let named_by_tmux: Vec<(&Value, bool)> = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| (&task["windowName"], task["namedByTmux"] == true))
+            .collect();
+        assert_eq!(
+            named_by_tmux,
+            [(&"other".into(), false), (&"sleep".into(), true)]
+        );
+    }
+    assert_eq!(without_ids(world.task(["up"]).ok()), ["started (sleep)"]);
+    let again = world.task(["up"]);
+    assert_eq!(without_ids(again.ok()), ["runs already: (sleep)"]);
+    assert_eq!(without_ids(world.task(["down"]).ok()), ["killed (sleep)"]);
+    assert_eq!(world.task(["down"]).ok(), "");
+    assert_eq!(show(), before);
+}
+
+#[test]
 fn a_task_that_was_started_while_others_were_waited_for_is_left_alone() {
     let world = World::new();
     let accepts = world.gate("accepts");
