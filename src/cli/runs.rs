@@ -38,8 +38,9 @@ const NARROW_STATS: Narrowing<'_> = Narrowing {
 
 /// Lists the stored runs of tasks.
 pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> {
-    let session = context.session("logs").await?;
-    let mut runs = ops::stored_runs(&session, &args.names).or_fail("logs")?;
+    let mut session = context.session("logs").await?;
+    let runs = ops::stored_runs(&mut session, &args.names).await;
+    let mut runs = runs.or_fail("logs")?;
     if let Some(most) = args.lines {
         runs = ops::last_of_each(runs, &args.names, most);
     }
@@ -63,8 +64,9 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
 
 /// Prints what the stored runs of each task have in common.
 pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure> {
-    let session = context.session("stats").await?;
-    let runs = ops::stored_runs(&session, &args.names).or_fail("stats")?;
+    let mut session = context.session("stats").await?;
+    let runs = ops::stored_runs(&mut session, &args.names).await;
+    let runs = runs.or_fail("stats")?;
     let stats = ops::stats(runs);
     if args.json.json {
         return output::json(&stats.iter().map(stats_json).collect::<Vec<_>>());

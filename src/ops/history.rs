@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::OpsError;
+use super::list::list;
 use super::session::Session;
 use crate::archive;
 pub(crate) use crate::archive::RunInfo;
@@ -26,8 +27,15 @@ pub(crate) struct TaskStats {
 }
 
 /// Returns the stored runs, of the tasks with these names or window ids or of all, the last one last.
-pub(crate) fn stored_runs(session: &Session, names: &[String]) -> Result<Vec<RunInfo>, OpsError> {
+/// A session that is gone still has those that were stored.
+pub(crate) async fn stored_runs(
+    session: &mut Session,
+    names: &[String],
+) -> Result<Vec<RunInfo>, OpsError> {
     let mut runs = archive::list(&session.paths.runs()).map_err(OpsError::Archive)?;
+    if runs.is_empty() && !list(session).await?.exists {
+        return Err(session.missing());
+    }
     runs.retain(|run| names.is_empty() || names.iter().any(|name| is_of(run, name)));
     let missing = names
         .iter()

@@ -54,6 +54,33 @@ fn a_running_task_shows_how_long_it_usually_takes() {
 }
 
 #[test]
+fn a_session_without_stored_runs_is_told_from_a_missing_one() {
+    let world = World::new();
+    let missing = |what: &str| {
+        format!(
+            "tmux-task: {what}: no session `work`\n\
+             hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session"
+        )
+    };
+    world.task(["stats"]).fails(3, &missing("stats"));
+    world.task(["stats", "--json"]).fails(3, &missing("stats"));
+    world.task(["stats", "api"]).fails(3, &missing("stats"));
+    world
+        .task(["logs", "api", "--runs"])
+        .fails(3, &missing("logs"));
+    let window = world.run("api", "exec sleep 1000");
+    assert_eq!(parsed(&world, &["stats", "--json"]), json!([]));
+    // What was stored outlives the session.
+    world.run("api", "true");
+    world.until_ended(&window);
+    world.until_true("both are stored", || n_stored(&world) == 2);
+    world.task(["kill-all", "--yes"]).ok();
+    assert_eq!(parsed(&world, &["stats", "--json"])[0]["runs"], 2);
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(parsed(&world, &["stats", "--json"])[0]["runs"], 2);
+}
+
+#[test]
 fn stored_runs_are_listed_and_counted() {
     let world = World::new();
     let mut window = String::new();
