@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use divan::{Bencher, counter::BytesCount, counter::ItemsCount};
 use tmux_task::diff::diff;
+use tmux_task::engine::{Engine, Memory, Settings};
 use tmux_task::model::{
     CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
 };
@@ -76,6 +77,29 @@ fn diff_same(bencher: Bencher<'_, '_>, windows: u32) {
     bencher
         .counter(ItemsCount::new(windows))
         .bench(|| diff(black_box(&before), black_box(&before)));
+}
+
+/// What `replay` does with one snapshot: each task is new, and all events are one delivery. The time for
+/// a task must not grow with their number.
+#[divan::bench(args = [1000, 10_000, 100_000], sample_count = 5)]
+fn replay_new_tasks(bencher: Bencher<'_, '_>, tasks: u32) {
+    let (_, all) = snapshots(tasks);
+    let none = Snapshot {
+        tasks: BTreeMap::new(),
+        ..all.clone()
+    };
+    bencher
+        .counter(ItemsCount::new(tasks))
+        .with_inputs(|| {
+            let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now());
+            drop(engine.look(none.clone(), now()));
+            (engine, all.clone())
+        })
+        .bench_local_values(|(mut engine, all)| {
+            let mut effects = engine.look(all, now());
+            effects.extend(engine.deliver(now()));
+            (engine, effects)
+        });
 }
 
 fn now() -> Now {
