@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Running, World};
+use crate::support::{Running, World, event, parse_lines};
 
 /// A process that is stopped until this is dropped.
 pub(crate) struct Stopped(Pid);
@@ -65,8 +65,10 @@ fn a_daemon_that_does_not_answer_is_named() {
     let more: &[&[&str]] = &[&["daemon", "status"], &["daemon", "stop"]];
     all_say(start_all(&world, more), &who, pid);
     // The disk needs no daemon, nor does tmux.
-    assert_eq!(world.task(["feed"]).code, 0);
-    assert_eq!(world.task(["send", "api", "x"]).code, 0);
+    let feed = parse_lines(world.task(["feed", "--format", "json"]).ok());
+    assert_eq!(event(&feed, "started", "api")["seq"], 1);
+    world.task(["send", "api", "typed without it"]).ok();
+    world.until_shows("=work:api", "typed without it");
     drop(stopped);
     world
         .task(["wait", "api", "--input", "--timeout", "1ms"])

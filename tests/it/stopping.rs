@@ -5,6 +5,11 @@ use serde_json::Value;
 
 use crate::support::{World, event, has_ended};
 
+/// What a daemon logs that stops although tmux does not answer: during its first look, and later. One
+/// that waits for tmux first does not.
+const GAVE_UP: &str = "gave up what was under way: tmux does not answer";
+const LEFT_BEHIND: &str = "tmux does not answer: our hooks and options stay in it";
+
 /// A tmux server that is stopped until this is dropped.
 struct Stopped(Pid);
 
@@ -36,7 +41,7 @@ fn a_signal_is_handled_while_tmux_hangs() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
-    for signal in [Signal::TERM, Signal::INT] {
+    for (signal, times) in [(Signal::TERM, 1), (Signal::INT, 2)] {
         world.task(["daemon", "--detach"]).ok();
         let daemon = world.daemon_pid();
         let stopped = Stopped::server_of(&world);
@@ -45,6 +50,8 @@ fn a_signal_is_handled_while_tmux_hangs() {
         kill_process(daemon, signal).unwrap();
         until_ended(&world, daemon);
         assert!(!world.socket().exists());
+        let log = world.logs();
+        assert_eq!(log.matches(LEFT_BEHIND).count(), times, "{log}");
         drop((asker, stopped));
         // A client that stayed would keep the server from ever ending.
         world.until_true("its clients have gone", || {
@@ -72,7 +79,9 @@ fn a_stop_request_works_while_tmux_hangs() {
     let stopped = Stopped::server_of(&world);
     let asker = world.start(["ls"]);
     world.task(["daemon", "stop"]).ok();
-    assert!(has_ended(daemon) || !world.socket().exists());
+    assert!(!world.socket().exists());
+    until_ended(&world, daemon);
+    assert!(world.logs().contains(LEFT_BEHIND), "{}", world.logs());
     drop((asker, stopped));
 }
 
@@ -96,6 +105,7 @@ fn a_signal_is_handled_during_the_first_look() {
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), 0);
     assert!(!world.socket().exists());
+    assert!(world.logs().contains(GAVE_UP), "{}", world.logs());
 }
 
 #[test]

@@ -429,7 +429,8 @@ impl World {
         self.path("run").join(name).with_extension("sock")
     }
 
-    fn logs(&self) -> String {
+    /// The logs of all its daemons.
+    pub(crate) fn logs(&self) -> String {
         let mut text = String::new();
         let Ok(folders) = fs::read_dir(self.path("state")) else {
             return text;
