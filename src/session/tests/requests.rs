@@ -23,11 +23,9 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.did(&["answer 1 Exited", "append notice"]);
 }
 
-#[test]
-fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
-    let mut driver = Driver::new("life 1; @1#1 a dead 0 pid=7");
-    driver.ask(Request::Run(RunRequest {
-        name: "a".to_owned(),
+fn launch_of(name: &str, will_wait: bool) -> Request {
+    Request::Run(RunRequest {
+        name: name.to_owned(),
         token: "t".to_owned(),
         words: Vec::new(),
         command: "true".to_owned(),
@@ -38,8 +36,38 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
         if_absent: false,
         but_for: None,
         restarts: None,
-        will_wait: true,
-    }));
+        will_wait,
+    })
+}
+
+#[test]
+fn a_kill_that_comes_during_a_launch_finds_its_window() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.ask(launch_of("b", false));
+    driver.did(&["look Reported barrier"]);
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.did(&["launch b"]);
+    driver.ask(Request::Kill {
+        tasks: vec!["b".to_owned()],
+        owner: None,
+        by_agent: false,
+    });
+    driver.did(&[]);
+    driver.outcome(Outcome::Answered(
+        Box::new(Response::Done),
+        Some("@2".parse().unwrap()),
+    ));
+    // One look for both.
+    driver.did(&["look Reported barrier @2"]);
+    driver.look("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
+    let did = driver.take();
+    assert!(did.contains(&"kill [WindowId(2)]".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
+    let mut driver = Driver::new("life 1; @1#1 a dead 0 pid=7");
+    driver.ask(launch_of("a", true));
     driver.did(&["look Reported barrier @1"]);
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["launch a"]);
