@@ -1,5 +1,6 @@
 //! `run` and `restart`: start a task in its slot.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::until::{self, Until};
-use crate::model::{Replaces, RestartPolicy, WindowId};
+use crate::model::{Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
 use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
@@ -216,6 +217,15 @@ async fn start(
     }
 }
 
+/// Returns a path as it can stand on a line: one with a line break in it would be read as two lines.
+fn as_one_line(path: &str) -> Cow<'_, str> {
+    if path.contains(char::is_control) {
+        Cow::Owned(text::one_line(path.as_bytes(), path.len()))
+    } else {
+        Cow::Borrowed(path)
+    }
+}
+
 fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure> {
     let StartedRun {
         session_name,
@@ -239,7 +249,7 @@ fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure
             format!("session={session_name}").as_str(),
             &format!("window_id={}", run.window_id),
             &format!("task={name}"),
-            &format!("cwd={cwd}"),
+            &format!("cwd={}", as_one_line(cwd)),
         ])?,
         Report::Restarted => {
             output::lines([

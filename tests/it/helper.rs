@@ -34,6 +34,26 @@ fn check_four_lines(world: &World) {
 }
 
 #[test]
+fn a_directory_with_a_line_break_in_its_name_makes_no_fifth_line() {
+    let world = with_program();
+    let folder = world.project().join("a\nwindow_id=@99");
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = world.command(World::helper());
+    command.args(["api", "--", "exit 0"]).current_dir(&folder);
+    let output = Output::of(command);
+    let lines: Vec<&str> = output.ok().lines().collect();
+    assert_eq!(lines.len(), 4, "{output}");
+    assert!(lines[3].ends_with("/a window_id=@99"), "{output}");
+    // The script alone cannot pass such a name to tmux.
+    let mut command = World::new().command(World::helper());
+    command.args(["api", "--", "exit 0"]).current_dir(&folder);
+    Output::of(command).fails(
+        1,
+        "tmux-task-run: could not use the current directory: its name has a line break",
+    );
+}
+
+#[test]
 fn it_prints_the_same_four_lines_either_way() {
     check_four_lines(&with_program());
     check_four_lines(&World::new());
