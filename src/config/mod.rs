@@ -12,6 +12,7 @@ mod file;
 mod notices;
 mod parse;
 mod quantity;
+mod quotable;
 mod settings;
 mod show;
 mod sinks;

@@ -6,11 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path as KeyPath, Segment};
 use toml::de::{DeTable, Error};
 
+use super::quotable::quotable;
 use super::{Config, ConfigError};
 use crate::model::text;
-
-/// The maximum length of a key, a value or a parser's message that an error repeats, in characters.
-const MAX_QUOTED_CHARS: usize = 100;
 
 /// The maximum length of everything an error says about a value, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;
@@ -47,10 +45,6 @@ pub(super) fn line_of(text: &[u8], offset: usize) -> u32 {
     let before = &text[..offset.min(text.len())];
     let n_ends = before.iter().filter(|byte| **byte == b'\n').count();
     u32::try_from(n_ends + 1).unwrap_or(u32::MAX)
-}
-
-pub(super) fn quotable(text: &str) -> String {
-    text::one_line(text.as_bytes(), MAX_QUOTED_CHARS)
 }
 
 fn start(error: &Error) -> usize {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::parse::quotable;
 use super::parse_duration;
+use super::quotable::quotable;
 use super::value::{list, text};
 use crate::model::Level;
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::file::{MAX_BYTES, not_utf8};
-use super::parse::{line_of, parse_as, quotable};
+use super::parse::{line_of, parse_as};
+use super::quotable::quotable;
 use super::value::text;
 use super::{ConfigError, parse_duration};
 use crate::files;

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
 
-use super::parse::quotable;
+use super::quotable::quotable;
 use crate::model::Ordered as _;
 
 /// Reads a string that `parse` accepts. `expected` describes it for errors.

@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::DaemonError;
+use super::error::DaemonError;
 use super::lock::{self, Lock, LockError};
 use crate::files;
 use crate::paths::Paths;

@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Options;
 use super::connection::Ask;
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{JobCost, Link, Report};
 use super::notices::Displays;
+use super::options::Options;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::service_manager::ServiceManager;
 use super::signals::StopRequest;

@@ -1,6 +1,6 @@
 //! Starts tasks through the daemon's own client.
 
-use super::Options;
+use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
 use crate::model::environment::WithheldVariables;

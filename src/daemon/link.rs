@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::Options;
 use super::flush_schedule::FlushSchedule;
 use super::link_jobs::{Done, LinkJobs};
 use super::notices::DueAlerts;
+use super::options::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::timer::Timer;

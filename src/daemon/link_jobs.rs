@@ -9,11 +9,12 @@ use tokio::time::Instant;
 
 use super::launches::task_record;
 use super::notices::{DueAlerts, TmuxNotices};
+use super::options::Options;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::{LinkLook, SessionLink};
 use super::task_output::{read_task_log, search_task};
-use super::{Options, launches, stale_sessions, typing};
+use super::{launches, stale_sessions, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
 use crate::terminal::PaneOutput;

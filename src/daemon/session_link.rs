@@ -2,8 +2,11 @@
 
 mod attach;
 mod departures;
+mod last_look;
 mod look;
+mod option_writes;
 mod server_end;
+mod server_process;
 mod window_options;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +16,8 @@ use tokio::time::{Instant, timeout};
 
 pub(super) use self::look::LinkLook;
 
-use self::departures::{alive, primary};
-use self::server_end::server_of;
+use self::last_look::{alive, primary};
+use self::server_process::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
 use super::pane_reading::PaneReading;

@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::options::Options;
+use super::ownership;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
-use super::{Options, ownership};
 use crate::client::{Client, ClientError};
 use crate::clock::now;
 use crate::feed::{Holdings, LastRead, has_files, holdings, last_read, load_consumers};

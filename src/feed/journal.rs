@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::FeedError;
 use super::find::first_record;
 use super::floor::closed_firsts;
 use super::reader::FeedEnd;
@@ -15,34 +16,6 @@ use crate::wire::{Context, DurableRecord};
 
 /// How many bytes may be unwritten before recording stops: some thousands of records.
 const MOST_UNWRITTEN: usize = 4 << 20;
-
-/// Why the feed cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FeedError {
-    /// The file cannot be opened, read or written.
-    #[error("could not {what} the feed {}", .path.display())]
-    Io {
-        /// The operation.
-        what: &'static str,
-        /// The feed's file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl FeedError {
-    /// Returns what turns an error of the disk into one of reading this feed.
-    pub(super) fn reading(feed: &Path) -> impl FnOnce(io::Error) -> Self {
-        Self::io("read", feed)
-    }
-
-    fn io(what: &'static str, feed: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = feed.to_owned();
-        move |source| Self::Io { what, path, source }
-    }
-}
 
 /// The feed, opened for appending. One daemon at a time has it open, ensured by its lock.
 #[derive(Debug)]

@@ -9,6 +9,7 @@
 
 mod backwards;
 mod consumer_files;
+mod error;
 mod find;
 mod floor;
 mod frame;
@@ -26,7 +27,8 @@ mod segments;
 mod whole_lines;
 
 pub use consumer_files::{load_consumers, store_consumer};
-pub use journal::{FeedError, Journal};
+pub use error::FeedError;
+pub use journal::Journal;
 pub use pending::PendingEvents;
 pub use read::{Line, Sequence, UnknownRecord};
 pub use recover::{FeedState, RecordedLook, recover};

@@ -5,6 +5,7 @@
 
 mod bookmark;
 mod causes;
+mod difference;
 pub mod environment;
 mod event;
 mod find_task;
@@ -27,6 +28,7 @@ mod tty;
 
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
+pub use difference::Difference;
 pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
@@ -36,7 +38,7 @@ pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use replaces::Replaces;
 pub use restarts::{RestartPolicy, TaskRestarts};
-pub use snapshot::{Difference, SessionLife, Snapshot, StatusCounts};
+pub use snapshot::{SessionLife, Snapshot, StatusCounts};
 pub use task::{CursorPosition, Exit, Life, Screen, Signal, Task};
 pub use task_board::{BoardTask, TaskBoard};
 pub use task_name::{TASK_NAME_RULE, is_task_name};

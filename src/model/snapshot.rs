@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
+use super::{Difference, GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
 
 /// Everything observed of the task session at one instant, taken atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,18 +94,6 @@ impl Snapshot {
         }
         counts
     }
-}
-
-/// How much two looks, or two looks at one task, differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Difference {
-    /// At most in what changes all the time: the time of the look, the text on the screens, and the
-    /// evidence on the terminals.
-    InPassing,
-    /// In bell counts or flags as well.
-    InBells,
-    /// In anything else.
-    Otherwise,
 }
 
 /// Distinguishes sessions of the same name that existed one after the other.

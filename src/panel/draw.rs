@@ -1,5 +1,6 @@
 //! Draws the state.
 
+mod cells;
 mod footer;
 mod list;
 
@@ -9,7 +10,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::board::{Group, SessionName};
+use self::cells::{put, row};
+use super::board::SessionName;
 use super::log_view::LogView;
 use super::mode::Mode;
 use super::state::{Scope, State};
@@ -18,9 +20,6 @@ use crate::terminal::{columns_of, fitted, split_at_column};
 
 /// The style of titles.
 const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
-
-/// The style of what is less important.
-const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
 /// Draws one frame.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
@@ -85,23 +84,6 @@ fn bar(buffer: &mut Buffer, area: Rect, left: &str, right: &str, style: Style) {
         let x = width - right_columns - 1;
         put(buffer, area, x, right_columns, right, style);
     }
-}
-
-/// Draws a text at a column of the area's first row, cut to `columns`.
-fn put(buffer: &mut Buffer, area: Rect, x: usize, columns: usize, text: &str, style: Style) {
-    let columns = columns.min(usize::from(area.width).saturating_sub(x));
-    if columns == 0 || area.height == 0 {
-        return;
-    }
-    let x = area.x + u16::try_from(x).unwrap_or(u16::MAX);
-    buffer.set_stringn(x, area.y, fitted(text, columns), columns, style);
-}
-
-/// Returns a row of an area.
-fn row(area: Rect, y: usize) -> Rect {
-    let y = u16::try_from(y).unwrap_or(u16::MAX).min(area.height);
-    let height = u16::from(y < area.height);
-    Rect::new(area.x, area.y + y, area.width, height)
 }
 
 /// Draws the end of the selected task's output below a title.
@@ -178,15 +160,4 @@ fn shifted(line: &Line<'static>, columns: usize) -> Line<'static> {
         Span::styled(rest.to_owned(), span.style)
     };
     line.spans.iter().map(span).collect()
-}
-
-/// Returns the colour of a group.
-fn style_of(group: Group) -> Style {
-    match group {
-        Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
-        Group::Failed => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        Group::Stalled => Style::new().fg(Color::Yellow),
-        Group::Done | Group::Shell => FAINT,
-        Group::Running => Style::new().fg(Color::Green),
-    }
 }

@@ -2,8 +2,8 @@
 
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
 use super::drawn::{DrawnPrompt, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
-use super::is_numbered;
 use super::line;
+use super::numbered::is_numbered;
 use crate::model::{PromptKind, Screen};
 
 /// How many rows without a legend may follow a list.

@@ -15,6 +15,7 @@ mod full_screen;
 mod line;
 mod list;
 mod marked;
+mod numbered;
 mod pattern;
 mod report;
 mod right_prompt;
@@ -31,9 +32,8 @@ pub use user_rules::UserRules;
 use crate::model::{Foreground, Prompt, PromptKind, Screen, TtyEvidence, TtyUse, text};
 use cursor_context::{CursorContext, is_blank};
 use line::Ask;
-
-/// The maximum length of a reported prompt, in characters.
-const MAX_CHARS: usize = 300;
+use numbered::is_numbered;
+use wrapped::MAX_PROMPT_CHARS;
 
 /// How long a screen must be unchanged while a program is blocked reading keys: between two keys
 /// programs draw.
@@ -577,7 +577,7 @@ impl Evaluation<'_> {
         Judgement {
             found: Some(PromptMatch {
                 prompt: Prompt {
-                    text: text::one_line(shown.as_bytes(), MAX_CHARS),
+                    text: text::one_line(shown.as_bytes(), MAX_PROMPT_CHARS),
                     kind,
                     secret,
                 },
@@ -639,24 +639,6 @@ fn is_bare_mark(text: &str) -> bool {
         text,
         ">" | ">>" | ">>>" | "#?" | "->" | "=>" | "==>" | ":" | "?" | "›" | "❯"
     )
-}
-
-/// Whether a row starts with the number or letter of a choice: `1) Install`, ` 2. Quit`, `q) Quit`.
-fn is_numbered(row: &str) -> bool {
-    let row = row.trim_start();
-    // Letters, as in `n) New remote` and `a. sword`.
-    if let Some((letter, rest)) = row.split_once([')', '.'])
-        && letter.len() == 1
-        && letter.starts_with(|c: char| c.is_ascii_lowercase())
-    {
-        return rest.starts_with(' ');
-    }
-    let row = row.trim_start_matches(['(', '[']);
-    let digits = row.chars().take_while(char::is_ascii_digit).count();
-    let rest = &row[digits..];
-    (1..=3).contains(&digits)
-        && rest.starts_with([')', '.', ':', ']'])
-        && rest[1..].starts_with(char::is_whitespace)
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::MAX_CHARS;
 use super::cursor_context::is_framed;
 use crate::model::{CursorPosition, Screen};
+
+/// The maximum length of a reported prompt, in characters.
+pub(super) const MAX_PROMPT_CHARS: usize = 300;
 
 /// Returns the screen with the text of the cursor's row together with what was wrapped above it, in
 /// the cursor's row; `None` where nothing seems to be wrapped.
@@ -19,7 +21,7 @@ pub(super) fn unwrapped(screen: &Screen) -> Option<Screen> {
     let mut n_chars = last.chars().count();
     let above = screen.rows[..row].iter().rev().take_while(|row| {
         n_chars += row.chars().count() + 1;
-        n_chars <= MAX_CHARS && goes_on(row, width)
+        n_chars <= MAX_PROMPT_CHARS && goes_on(row, width)
     });
     let first = row - above.count();
     if first == row {

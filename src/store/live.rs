@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 
-use super::StoreSetup;
 use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
+use super::setup::StoreSetup;
 use super::stream::{Extent, NEWS_KEPT, News, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;

@@ -1,16 +1,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
+use super::job::Job;
 use super::live::Live;
 use super::stream::News;
+use super::writer::Writer;
 use super::*;
 use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
-use crate::feed::{FeedFiles, feed_files, load_saved, recover, store_consumer};
+use crate::feed::{FeedFiles, Journal, Retention, feed_files, load_saved, recover, store_consumer};
 use crate::model::test_notation::{notice, number, snapshot};
-use crate::model::{Body, WindowId};
-use crate::wire::{After, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
+use crate::model::{Body, Bookmark, Record, Seq, Snapshot, WindowId};
+use crate::wire::{After, Context, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::job::{Job, Report, SavedLook};
 use super::live::Live;
 use super::retainer::Retainer;
+use super::setup::StoreSetup;
 use super::stream::Extent;
-use super::{Job, Report, SavedLook, StoreSetup};
 use crate::clock;
 use crate::feed::{FeedError, Journal, PendingEvents, store_saved};
 use crate::model::{Record, Seq, StatusCounts};

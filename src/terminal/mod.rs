@@ -31,6 +31,7 @@ mod buffer;
 mod charset;
 mod grid;
 mod line;
+mod line_limits;
 mod pane_output;
 mod pattern;
 mod perform;
@@ -47,16 +48,11 @@ use strings::Strings;
 use writer::Writer;
 
 pub(crate) use line::{Line, Stamp};
+pub(crate) use line_limits::{LINE_LIMIT, LINE_OVERLAP};
 pub(crate) use pane_output::PaneOutput;
 pub(crate) use pattern::Pattern;
 pub(crate) use row::{columns_of, fitted, split_at_column};
 pub(crate) use utf8::Utf8Splitter;
-
-/// How many bytes of a line are reported around a change, and kept of what scrolled off.
-pub(crate) const LINE_LIMIT: usize = 16 * 1024;
-
-/// By how many bytes the pieces of a line longer than [`LINE_LIMIT`] overlap.
-pub(crate) const LINE_OVERLAP: usize = 4 * 1024;
 
 /// The maximum width and height, as in tmux.
 const SIZE_LIMIT: usize = 10_000;

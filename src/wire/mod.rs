@@ -3,11 +3,13 @@
 //! Every type here is a promise (`docs/feed.md`, and `docs/feed.schema.json`, which is generated
 //! from these types). Fields are camelCase. Readers ignore fields and kinds they do not know.
 
+mod checkpoint;
 mod cloudevents;
 mod command;
 mod consumer;
 mod doctor;
 mod explain;
+mod filter;
 mod listing;
 mod output;
 mod protocol;
@@ -19,6 +21,7 @@ mod socket;
 mod task;
 mod wait;
 
+pub use checkpoint::{Checkpoint, SavedLife};
 pub use cloudevents::cloud_event;
 pub use command::{
     LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts, TypedInput,
@@ -29,6 +32,7 @@ pub use consumer::{
 };
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
+pub use filter::Filter;
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_request, request_line};
@@ -36,12 +40,12 @@ pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
     LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
 };
-pub use saved::{Checkpoint, SavedEvent, SavedFeed, SavedLife, SavedSession};
+pub use saved::{SavedEvent, SavedFeed, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, Counters, DaemonStatus, EndedTask, Filter, ReaderStart, Refusal, RefusalKind, Request,
-    Response, SinkStatus, TaskRecord, Whereabouts,
+    After, Counters, DaemonStatus, EndedTask, ReaderStart, Refusal, RefusalKind, Request, Response,
+    SinkStatus, TaskRecord, Whereabouts,
 };
 use task::OWNER_CHARS;
 pub use task::{RestartFields, TaskFields};

@@ -1,14 +1,12 @@
 //! Requests to the daemon on its socket and its answers: one line of JSON each. A subscription's
 //! records follow its answer.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, EventFields, EventType, Explanation, Kind,
-    LaunchedRun, LogRequest, LsTask, LsView, RecordBody, RunRequest, SearchMatch, SearchRequest,
-    SendRequest, TaskCounts, TaskLog, WaitRequest, WaitResult,
+    ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LaunchedRun, LogRequest,
+    LsTask, LsView, RunRequest, SearchMatch, SearchRequest, SendRequest, TaskCounts, TaskLog,
+    WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -467,120 +465,4 @@ pub struct SinkStatus {
     pub error: Option<String>,
     /// When that was, in milliseconds since 1970.
     pub error_at: Option<Millis>,
-}
-
-/// Which durable records a reader gets. Empty lists match everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Filter {
-    /// Only these kinds.
-    pub kinds: Vec<Kind>,
-    /// Only events of these types and, where `kinds` includes them, deliveries of such events.
-    pub types: Vec<EventType>,
-    /// Only tasks with these names or window ids, and their deliveries.
-    pub tasks: Vec<String>,
-    /// Only deliveries for this owner and for everybody. Events are not filtered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// The sequence numbers of the latest events that matched: notices refer to their events by
-    /// number.
-    #[serde(skip)]
-    wanted: BTreeSet<Seq>,
-}
-
-/// How many events a filter remembers: a notice is written within one gathering of its events.
-const REMEMBERED: u32 = 1000;
-
-impl Filter {
-    /// Returns the number after which it has to see the records if those after `after` are asked
-    /// for: a notice names its events by number, and only they say which task it is about.
-    #[must_use]
-    pub fn first_seen(&self, after: Seq) -> Seq {
-        let chooses_tasks_or_types = !(self.types.is_empty() && self.tasks.is_empty());
-        let wants_notices = if self.kinds.is_empty() {
-            self.types.is_empty()
-        } else {
-            self.kinds.contains(&Kind::Notice)
-        };
-        if chooses_tasks_or_types && wants_notices {
-            after.saturating_sub(Seq::from(REMEMBERED))
-        } else {
-            after
-        }
-    }
-
-    /// Returns a filter for these kinds, types and tasks.
-    #[must_use]
-    pub fn new(kinds: Vec<Kind>, types: Vec<EventType>, tasks: Vec<String>) -> Self {
-        Self {
-            kinds,
-            types,
-            tasks,
-            owner: None,
-            wanted: BTreeSet::new(),
-        }
-    }
-
-    /// Passes only deliveries for this owner and for everybody.
-    #[must_use]
-    pub fn for_owner(mut self, owner: Option<String>) -> Self {
-        self.owner = owner;
-        self
-    }
-
-    /// Whether records of unknown kinds pass.
-    #[must_use]
-    pub fn wants_unknown(&self) -> bool {
-        self.kinds.is_empty() && self.types.is_empty() && self.tasks.is_empty()
-    }
-
-    /// Whether this record passes. Must be called in the order of sequence numbers.
-    pub fn wants(&mut self, seq: Seq, body: &RecordBody) -> bool {
-        let kind_wanted = if self.kinds.is_empty() {
-            self.types.is_empty() || body.kind() == Kind::Event
-        } else {
-            self.kinds.contains(&body.kind())
-        };
-        let wanted = self.types.is_empty() && self.tasks.is_empty()
-            || match body {
-                RecordBody::Event(fields) => self.wants_event(seq, fields),
-                RecordBody::Notice { events, .. } => {
-                    events.iter().any(|seq| self.wanted.contains(seq))
-                }
-                RecordBody::FollowUp { message, .. } => message
-                    .details
-                    .events
-                    .iter()
-                    .any(|fields| self.matches(fields)),
-            };
-        let is_theirs = match (&self.owner, body) {
-            (
-                Some(wanted),
-                RecordBody::Notice { owner, .. } | RecordBody::FollowUp { owner, .. },
-            ) => owner.as_ref().is_none_or(|owner| owner == wanted),
-            (Some(_), RecordBody::Event(_)) | (None, _) => true,
-        };
-        kind_wanted && wanted && is_theirs
-    }
-
-    fn wants_event(&mut self, seq: Seq, fields: &EventFields) -> bool {
-        let wanted = self.matches(fields);
-        if wanted {
-            self.wanted.insert(seq);
-            if self.wanted.len() > REMEMBERED as usize {
-                self.wanted.pop_first();
-            }
-        }
-        wanted
-    }
-
-    fn matches(&self, fields: &EventFields) -> bool {
-        let task = &fields.task;
-        (self.types.is_empty() || self.types.contains(&fields.event_type))
-            && (self.tasks.is_empty()
-                || self
-                    .tasks
-                    .iter()
-                    .any(|t| *t == task.window_name || *t == task.window_id))
-    }
 }

@@ -283,60 +283,243 @@ fn the_pure_floors_touch_no_world() {
     check(&faults);
 }
 
-/// The files of its own folder that a file imports from. What a `mod.rs` offers is made by the
-/// files below it, so it is left out.
-fn siblings(source: &Source) -> BTreeSet<String> {
-    static NAMES: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\bsuper::(?:([a-z_]+)|\{([^;]*)\})").unwrap());
-    static FIRST_NAMES: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(?:^|[,{])\s*([a-z_]+)").unwrap());
-    let folder = source
-        .name
-        .rsplit_once('/')
-        .map_or("", |(folder, _)| folder);
-    let mut files = BTreeSet::new();
-    for path in NAMES.captures_iter(&source.code) {
-        let one = path.get(1).map(|name| name.as_str().to_owned());
-        let list = path.get(2).map_or("", |list| list.as_str());
-        let list = FIRST_NAMES
-            .captures_iter(list)
-            .map(|name| name[1].to_owned());
-        files.extend(
-            one.into_iter()
-                .chain(list)
-                .map(|name| format!("{folder}/{name}.rs")),
-        );
+/// A module: its path from `src` on, so that `crate::feed::Reader` is `["feed", "Reader"]`.
+type ModulePath = Vec<String>;
+
+/// The files of the crate, by module, and what each of them re-exports.
+struct Modules<'a> {
+    files: BTreeMap<ModulePath, &'a Source>,
+    exports: BTreeMap<(ModulePath, String), ModulePath>,
+}
+
+impl<'a> Modules<'a> {
+    fn of(sources: &'a [Source]) -> Self {
+        let files: BTreeMap<ModulePath, &Source> = sources
+            .iter()
+            .filter(|source| source.name != "src/main.rs")
+            .map(|source| (module_of(&source.name), source))
+            .collect();
+        let mut modules = Self {
+            files,
+            exports: BTreeMap::new(),
+        };
+        for (module, source) in &modules.files {
+            for import in uses(&source.code).0.into_iter().filter(|it| it.is_exported) {
+                if let Some(target) = modules.absolute(module, &import.path) {
+                    modules
+                        .exports
+                        .insert((module.clone(), import.name), target);
+                }
+            }
+        }
+        modules
     }
-    files.remove(&source.name);
-    files
+
+    /// Returns a path of this module from `src` on; `None` for other crates and what is no path.
+    fn absolute(&self, module: &[String], path: &[String]) -> Option<ModulePath> {
+        let n_parents = path.iter().take_while(|name| *name == "super").count();
+        let (base, rest) = match path.first()?.as_str() {
+            "crate" => (&module[..0], &path[1..]),
+            "self" => (module, &path[1..]),
+            "super" => (
+                &module[..module.len().checked_sub(n_parents)?],
+                &path[n_parents..],
+            ),
+            first => {
+                let child = [module, &[first.to_owned()]].concat();
+                let is_export = self
+                    .exports
+                    .contains_key(&(module.to_owned(), first.to_owned()));
+                (self.files.contains_key(&child) || is_export).then_some((module, path))?
+            }
+        };
+        Some([base, rest].concat())
+    }
+
+    /// Returns the module that defines what a path names, through re-exports.
+    fn defining(&self, path: &[String]) -> Option<&ModulePath> {
+        let mut path = path.to_owned();
+        // A limit, for re-exports of names by themselves.
+        for _ in 0..10 {
+            let length = (0..=path.len()).rfind(|n| self.files.contains_key(&path[..*n]))?;
+            let (module, rest) = path.split_at(length);
+            let export = rest
+                .first()
+                .and_then(|name| self.exports.get(&(module.to_owned(), name.clone())));
+            match export {
+                Some(target) if *target != path => path = [target, &rest[1..]].concat(),
+                _ => return self.files.get_key_value(module).map(|(key, _)| key),
+            }
+        }
+        None
+    }
+
+    /// The files that this one needs. What a file only re-exports from files below it, it does not
+    /// need.
+    fn needed_by(&self, module: &ModulePath) -> BTreeSet<&str> {
+        let (imports, paths) = uses(&self.files[module].code);
+        let imported = imports.into_iter().filter_map(|import| {
+            let target = self.defining(&self.absolute(module, &import.path)?)?;
+            let is_own_export = import.is_exported && target.starts_with(module);
+            (!is_own_export).then_some(target)
+        });
+        let named = paths
+            .iter()
+            .filter_map(|path| self.defining(&self.absolute(module, path)?));
+        imported
+            .chain(named)
+            .filter(|target| *target != module)
+            .map(|target| self.files[target].name.as_str())
+            .collect()
+    }
+}
+
+fn module_of(name: &str) -> ModulePath {
+    let name = name.strip_prefix("src/").unwrap();
+    let name = name.strip_suffix(".rs").unwrap();
+    let name = name.strip_suffix("/mod").unwrap_or(name);
+    let names = name.split('/').filter(|name| *name != "lib");
+    names.map(str::to_owned).collect()
+}
+
+/// A name that a `use` brings into a file.
+struct Import {
+    path: ModulePath,
+    name: String,
+    is_exported: bool,
+}
+
+/// What the `use` lines of some code import, and the paths in the rest of it.
+fn uses(code: &str) -> (Vec<Import>, Vec<ModulePath>) {
+    static USES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").unwrap());
+    static PATHS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b[A-Za-z_]\w*(?:::\w+)+").unwrap());
+    let mut imports = Vec::new();
+    for line in USES.captures_iter(code) {
+        let mut paths = Vec::new();
+        let tree: String = line[2].replace(" as ", "=").split_whitespace().collect();
+        flatten("", &tree, &mut paths);
+        for path in paths {
+            let (path, alias) = path.split_once('=').unwrap_or((&path, ""));
+            let path: ModulePath = path.split("::").map(str::to_owned).collect();
+            let last = path.last().cloned().unwrap_or_default();
+            imports.push(Import {
+                name: if alias.is_empty() {
+                    last
+                } else {
+                    alias.to_owned()
+                },
+                path,
+                is_exported: line.get(1).is_some(),
+            });
+        }
+    }
+    let rest = USES.replace_all(code, "");
+    let paths = PATHS.find_iter(&rest);
+    let paths = paths.map(|path| path.as_str().split("::").map(str::to_owned).collect());
+    (imports, paths.collect())
+}
+
+/// Adds the paths of a tree of imports, `a::{b, c::{self, d}}`.
+fn flatten(prefix: &str, tree: &str, paths: &mut Vec<String>) {
+    let Some((head, list)) = tree.split_once('{') else {
+        let path = format!("{prefix}{tree}");
+        paths.push(path.strip_suffix("::self").unwrap_or(&path).to_owned());
+        return;
+    };
+    let prefix = format!("{prefix}{head}");
+    let list = list.strip_suffix('}').unwrap();
+    let mut depth = 0;
+    let items = list.split(|sign| {
+        match sign {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        sign == ',' && depth == 0
+    });
+    for item in items.filter(|item| !item.is_empty()) {
+        flatten(&prefix, item, paths);
+    }
+}
+
+/// The files that need themselves by way of others, with all that are reached from each.
+fn circles(sources: &[Source]) -> Vec<String> {
+    let modules = Modules::of(sources);
+    let below: BTreeMap<&str, BTreeSet<&str>> = modules
+        .files
+        .iter()
+        .map(|(module, source)| (source.name.as_str(), modules.needed_by(module)))
+        .collect();
+    let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in below.keys() {
+        let from_here = reached.entry(file).or_default();
+        let mut next = vec![*file];
+        while let Some(name) = next.pop() {
+            next.extend(below[name].iter().filter(|other| from_here.insert(**other)));
+        }
+    }
+    let mut faults = Vec::new();
+    for (file, below) in &reached {
+        if below.contains(file) {
+            let circle = below.iter().filter(|other| reached[*other].contains(file));
+            let circle: Vec<&str> = circle.copied().collect();
+            faults.push(format!("{file}: in a circle of {}", circle.join(", ")));
+        }
+    }
+    faults
 }
 
 #[test]
 fn files_do_not_import_in_circles() {
-    let sources = sources();
-    let below: BTreeMap<&str, BTreeSet<String>> = sources
-        .iter()
-        .filter(|source| !source.name.ends_with("/mod.rs"))
-        .map(|source| (source.name.as_str(), siblings(source)))
-        .collect();
-    let mut faults = Vec::new();
-    for file in below.keys() {
-        let mut reached = BTreeSet::new();
-        let mut next: Vec<&str> = vec![file];
-        while let Some(name) = next.pop() {
-            for other in below.get(name).into_iter().flatten() {
-                if let Some((other, _)) = below.get_key_value(other.as_str())
-                    && reached.insert(*other)
-                {
-                    next.push(other);
-                }
-            }
-        }
-        if reached.contains(file) {
-            faults.push(format!("{file}: imports itself by way of {reached:?}"));
-        }
-    }
-    check(&faults);
+    check(&circles(&sources()));
+}
+
+#[test]
+fn circles_are_found_through_exports_and_parents() {
+    let found = |files: &[(&str, &str)]| {
+        let sources: Vec<Source> = files
+            .iter()
+            .map(|(name, code)| Source {
+                name: format!("src/{name}.rs"),
+                room: String::new(),
+                code: code_of(code),
+            })
+            .collect();
+        circles(&sources).len()
+    };
+    let lib = ("lib", "mod a;\nmod b;\n");
+    // Each needs the other by its file's name.
+    let b = ("a/b", "use super::c::C;\n");
+    assert_eq!(found(&[lib, b, ("a/c", "use crate::a::b;\n")]), 2);
+    assert_eq!(found(&[lib, b, ("a/c", "struct C;\n")]), 0);
+    // By what the parent re-exports, also under another name.
+    let front = (
+        "a/mod",
+        "mod b;\nmod c;\npub use b::{B, D as E};\npub use c::C;\n",
+    );
+    let c = ("a/c", "use super::{B};\n");
+    assert_eq!(found(&[lib, front, b, c]), 2);
+    assert_eq!(
+        found(&[lib, front, b, ("a/c", "fn c(_: super::E) {}\n")]),
+        2
+    );
+    assert_eq!(
+        found(&[lib, front, b, ("a/c", "fn c(_: super::F) {}\n")]),
+        0
+    );
+    // A parent that needs what is below it, and is needed there.
+    let parent = ("a/mod", "mod b;\nuse b::B;\nstruct Options;\n");
+    assert_eq!(found(&[lib, parent, ("a/b", "use super::Options;\n")]), 2);
+    let parent = ("a", "mod b;\npub use self::b::B;\nstruct Options;\n");
+    assert_eq!(found(&[lib, parent, ("a/b", "use super::Options;\n")]), 0);
+    // By way of a third file in another folder.
+    let through = ("b", "use crate::a::{b::{self}};\n");
+    assert_eq!(found(&[lib, ("a/b", "use crate::b::X;\n"), through]), 2);
+    // Tests may use what they test.
+    let tests = "#[cfg(test)]\nmod tests {\n    use crate::a::b;\n}\n";
+    assert_eq!(found(&[lib, b, ("a/c", tests)]), 0);
 }
 
 #[test]

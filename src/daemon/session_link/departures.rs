@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SessionLink;
-use crate::model::{GoneReason, Ordered as _, PaneId, Snapshot, WindowId};
+use crate::model::{GoneReason, PaneId, WindowId};
 use crate::protocol::rows::Look;
 use crate::session::{Departures, replaced_panes};
 use crate::tmux;
@@ -64,19 +64,4 @@ impl SessionLink {
         }
         reasons
     }
-}
-
-pub(super) fn alive(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
-    look.tasks
-        .values()
-        .filter(|task| task.is_alive())
-        .map(|task| (task.window, task.pid))
-        .collect()
-}
-
-pub(super) fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
-    let panes = look.tasks.values();
-    panes
-        .filter_map(|task| Some((task.window, task.pane?)))
-        .into_map()
 }

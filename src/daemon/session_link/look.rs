@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
-use super::departures::{alive, primary};
+use super::last_look::{alive, primary};
 use super::{Link, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::observe::Evidence;

@@ -6,16 +6,12 @@ use tokio::time::Instant;
 
 use super::SessionLink;
 use crate::model::SessionLife;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Probe, TmuxError};
 
 /// How long a server may take to end after it has closed its socket.
 const EXIT_TIME: Duration = Duration::from_millis(500);
-
-/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads
-/// its clock after the process has begun, and the clock may have been set since.
-const START_TOLERANCE_SECS: i64 = 2;
 
 impl SessionLink {
     /// Decides what it means that nothing listens on the server's socket: the server and the
@@ -72,13 +68,4 @@ impl SessionLink {
             self.life = Some(life.clone());
         }
     }
-}
-
-/// Returns the process of a saved look's server, if it still runs.
-pub(super) fn server_of(life: &SessionLife) -> Option<Process> {
-    let process = Process::open(life.server_pid)?;
-    // Another process may have its pid by now.
-    let started = process::started_at(life.server_pid)? / 1000;
-    let is_same = (started - life.server_started).abs() <= START_TOLERANCE_SECS;
-    is_same.then_some(process)
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::SessionLink;
 use crate::model::{Ordered as _, Snapshot, WindowId};
-use crate::tmux;
 
 /// How many windows one line prepares, and how many run numbers one line writes: tmux needs up to a
 /// millisecond for either with 300 windows.
@@ -24,7 +22,7 @@ pub(super) struct WindowOptions {
 
 /// What one line sets.
 #[derive(Debug, PartialEq, Eq)]
-enum OptionLine {
+pub(super) enum OptionLine {
     /// The options of these windows.
     Prepare(Vec<WindowId>),
     /// These run numbers.
@@ -51,17 +49,30 @@ impl WindowOptions {
         self.unprepared = unprepared.copied().collect();
     }
 
+    /// Notes that a launch has set all options of this window.
+    pub(super) fn note_launched(&mut self, window: WindowId) {
+        self.prepared.insert(window);
+        self.unprepared.remove(&window);
+        self.runs.remove(&window);
+    }
+
+    /// Notes that the options of these windows are set.
+    pub(super) fn note_prepared(&mut self, windows: Vec<WindowId>) {
+        self.prepared.extend(windows);
+    }
+
     /// Forgets everything, because the session is gone.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    fn is_any_left(&self) -> bool {
+    /// Whether anything has to be set.
+    pub(super) fn is_any_left(&self) -> bool {
         !self.unprepared.is_empty() || !self.runs.is_empty()
     }
 
     /// Takes what the next line sets; everything of one kind without a limit.
-    fn take_line(&mut self, has_limit: bool) -> OptionLine {
+    pub(super) fn take_line(&mut self, has_limit: bool) -> OptionLine {
         let n = |limit| if has_limit { limit } else { usize::MAX };
         if self.unprepared.is_empty() {
             let first = std::iter::from_fn(|| self.runs.pop_first());
@@ -69,44 +80,6 @@ impl WindowOptions {
         } else {
             let first = std::iter::from_fn(|| self.unprepared.pop_first());
             OptionLine::Prepare(first.take(n(PREPARED_AT_ONCE)).collect())
-        }
-    }
-}
-
-impl SessionLink {
-    /// Records a window that a launch has created or used again: its options are set.
-    pub(in crate::daemon) fn note_launched(&mut self, window: WindowId) {
-        self.options.prepared.insert(window);
-        self.options.unprepared.remove(&window);
-        self.options.runs.remove(&window);
-    }
-
-    /// Whether options have to be set.
-    pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
-        self.options.is_any_left()
-    }
-
-    /// Sets some options of new windows, or writes some run numbers.
-    pub(in crate::daemon) async fn set_some_options(&mut self) {
-        let line = self.options.take_line(self.is_connected());
-        let mut connection = self.connection();
-        let set = match &line {
-            OptionLine::Prepare(windows) => tmux::prepare_windows(&mut connection, windows).await,
-            OptionLine::Runs(runs) => tmux::write_runs(&mut connection, runs).await,
-        };
-        match (set, line) {
-            (Ok(()), OptionLine::Prepare(windows)) => self.options.prepared.extend(windows),
-            // A look that does not read these windows again finds the numbers in the memory.
-            (Ok(()), OptionLine::Runs(runs)) => self.memory.note_runs(&runs),
-            // The next look tries again.
-            (Err(error), _) => tracing::warn!(%error, "could not set the options of windows"),
-        }
-    }
-
-    /// Sets all options that have to be set.
-    pub(in crate::daemon) async fn set_options(&mut self) {
-        while self.has_options_to_set() {
-            self.set_some_options().await;
         }
     }
 }
@@ -131,7 +104,7 @@ mod tests {
         while options.is_any_left() {
             let line = options.take_line(true);
             if let OptionLine::Prepare(windows) = &line {
-                options.prepared.extend(windows);
+                options.note_prepared(windows.clone());
             }
             lines.push(line);
         }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{EndsWith, Finding, Survivor, within};
+use super::time_limit::within;
+use super::{EndsWith, Finding, Survivor};
 use crate::process;
 
 /// It exists where systemd is the first process.

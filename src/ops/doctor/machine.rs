@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Check, Finding, OnPath, Subject, folders, lookup, on_disk};
+use super::time_limit::{LIMIT, on_disk, within};
+use super::{Check, Finding, OnPath, Subject, folders};
 use crate::config::{self, ConfigFile};
 use crate::model::with_causes;
+use crate::ops::lookup;
 use crate::paths::{self, Env};
 
 /// What Yama allows processes to see of others; missing where the kernel has no Yama.
@@ -121,7 +123,7 @@ fn examine_configuration() -> Finding {
 async fn examine_desktop() -> Finding {
     // A configuration that cannot be read is another check's finding.
     let load = tokio::task::spawn_blocking(|| config::load(&lookup));
-    if let Ok(Ok(Ok(config))) = super::within(super::LIMIT, load).await
+    if let Ok(Ok(Ok(config))) = within(LIMIT, load).await
         && config.notices.desktop.is_empty()
     {
         return Finding::DesktopOff;

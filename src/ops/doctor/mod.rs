@@ -8,10 +8,8 @@ mod folders;
 mod login;
 mod machine;
 mod supervision;
+mod time_limit;
 mod tmux;
-
-use std::future::Future;
-use std::time::Duration;
 
 pub(crate) use finding::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor};
 
@@ -20,9 +18,6 @@ use super::lookup;
 use super::session::{Session, SessionChoice};
 use crate::model::with_causes;
 use crate::tmux::Server;
-
-/// How long a check may take. All checks together take little longer than the slowest.
-const LIMIT: Duration = Duration::from_secs(3);
 
 /// Runs all checks.
 ///
@@ -53,22 +48,4 @@ pub(crate) async fn examine(choice: &SessionChoice) -> Result<Vec<Check>, OpsErr
     checks.extend(machine.after_tmux);
     checks.extend(of_session);
     Ok(checks)
-}
-
-/// Returns the result of a check, or that it did not end in time.
-async fn within<T>(limit: Duration, check: impl Future<Output = T>) -> Result<T, Finding> {
-    let result = tokio::time::timeout(limit, check).await;
-    result.map_err(|_elapsed| Finding::NoAnswer { within: limit })
-}
-
-/// Returns the result of a check that touches the disk, or that it did not end in time. A disk that
-/// hangs keeps the thread.
-async fn on_disk(check: impl FnOnce() -> Finding + Send + 'static) -> Finding {
-    let checked = within(LIMIT, tokio::task::spawn_blocking(check)).await;
-    match checked {
-        Ok(Ok(finding)) | Err(finding) => finding,
-        Ok(Err(error)) => Finding::BadFolder {
-            why: error.to_string(),
-        },
-    }
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Check, Finding, LIMIT, Subject, login, within};
+use super::time_limit::{LIMIT, within};
+use super::{Check, Finding, Subject, login};
 use crate::client::{Client, ClientError};
 use crate::clock;
 use crate::daemon;

@@ -1,6 +1,7 @@
 //! The tmux program and its server.
 
-use super::{Check, Finding, LIMIT, Subject, within};
+use super::time_limit::{LIMIT, within};
+use super::{Check, Finding, Subject};
 use crate::model::with_causes;
 use crate::process;
 use crate::tmux::{Connection, Probe, Server, TmuxError, server_version};

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
-use super::{FAINT, put, row};
+use super::cells::{FAINT, put, row};
 use crate::panel::board::Row;
 use crate::panel::input_line::InputLine;
 use crate::panel::mode::{Mode, Subject};

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::{FAINT, put, row, style_of};
+use super::cells::{FAINT, put, row, style_of};
 use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, last_line, progress_of};
 use crate::panel::layout::Layout;
 use crate::panel::state::{Scope, State, Usage};

@@ -1,0 +1,55 @@
+//! Why a daemon did not start.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::lock::LockError;
+use crate::feed::FeedError;
+use crate::paths::PathsError;
+use crate::tmux::TmuxError;
+
+/// Why a daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DaemonError {
+    /// Another daemon holds the lock, or the lock cannot be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A folder cannot be used.
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    /// The feed cannot be used.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// tmux cannot be used at all.
+    #[error(transparent)]
+    Tmux(#[from] TmuxError),
+    /// The tmux server does not answer.
+    #[error("the tmux server on `{}` does not answer", .socket.display())]
+    NoAnswer {
+        /// Its socket.
+        socket: PathBuf,
+    },
+    /// Another daemon supervises the session under another name.
+    #[error("already running (pid {pid}) for session `{name}`")]
+    Elsewhere {
+        /// Its pid.
+        pid: u32,
+        /// The name that it was asked for.
+        name: String,
+    },
+    /// The socket or the log cannot be created.
+    #[error("could not make {}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread for the disk or for readers cannot be created.
+    #[error("could not start a thread")]
+    Thread(#[source] io::Error),
+    /// Signal handlers cannot be installed.
+    #[error("could not listen for signals")]
+    Signals(#[source] io::Error),
+}

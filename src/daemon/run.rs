@@ -1,0 +1,295 @@
+//! The life of a daemon: it takes its locks, starts its threads, supervises, and stops in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::acceptor::Acceptor;
+use super::connection::{Ask, Asks};
+use super::endpoint::{Endpoint, Locks};
+use super::error::DaemonError;
+use super::event_loop::{ASKS_QUEUED, EventLoop};
+use super::feed_publisher::FeedPublisher;
+use super::link::Link;
+use super::options::Options;
+use super::ownership::{self, Claim};
+use super::run_archiver::RunArchiver;
+use super::session_link::SessionLink;
+use super::signals::{Signals, StopRequest};
+use super::sinks::Sinks;
+use super::streams::Streams;
+use super::{descriptors, log, recovery};
+use crate::engine::{Engine, Settings};
+use crate::feed::Retention;
+use crate::model::SessionLife;
+use crate::prompt::UserRules;
+use crate::session::{Session, Setup, StoreState};
+use crate::store::{Archiver, Consumers, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::tmux::{Mark, MarkedSession, TmuxError};
+use crate::wire::Context;
+
+/// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
+/// abandoned.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// How long removing hooks and options from tmux may take when the daemon stops.
+const FAREWELL: Duration = Duration::from_millis(800);
+
+/// How long tmux, readers and sinks together may take then: with [`PATIENCE`] less than two
+/// seconds.
+const GRACE: Duration = Duration::from_millis(1400);
+
+/// How long the positions of consumers may take to be saved at the end, at least.
+const POSITIONS: Duration = Duration::from_millis(100);
+
+/// How long tmux may take for the first answer. A daemon that knows nothing of its session does not
+/// start.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+/// Supervises the session until the daemon is to stop. `ready` is called once it listens and has
+/// taken its first look.
+///
+/// # Errors
+///
+/// Only before it is ready. From then on errors are handled.
+pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    let descriptors = descriptors::raise();
+    let server = options.server.with_descriptors(descriptors.given);
+    let options = Options { server, ..options };
+    let paths = &options.paths;
+    paths.create_runtime()?;
+    let mut locks = Locks::take(paths)?;
+    let (checked, occupant) = tokio::join!(
+        options.server.check_version(),
+        timeout(FIRST_ANSWER, ownership::occupant(&options.server, paths))
+    );
+    checked?;
+    let occupant = occupant.map_err(|_elapsed| DaemonError::NoAnswer {
+        socket: options.server.socket().to_owned(),
+    })?;
+    // The first look reports why tmux does not answer.
+    let claimed = claim(&options, occupant.unwrap_or_default()).await?;
+    paths.create_state()?;
+    locks.complete(paths)?;
+    log::open(&paths.log()).map_err(|source| DaemonError::Io {
+        path: paths.log(),
+        source,
+    })?;
+    let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
+
+    let beginning = recovery::begin(paths, options.fresh)?;
+    let kept = &options.config.feed;
+    let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
+    let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
+    let archiver = Arc::new(archiver);
+    let announced = beginning.pending.restarting();
+    let store = Store::start(StoreSetup {
+        journal: beginning.journal,
+        epoch: beginning.epoch.clone(),
+        asked: paths.asked.clone(),
+        session_name: options.session.clone(),
+        last_seq: beginning.memory.last_seq,
+        pending: beginning.pending,
+        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
+        saved: paths.saved(),
+        consumers: paths.consumers(),
+    })
+    .map_err(DaemonError::Thread)?;
+    let live = Arc::clone(store.live());
+    let consumers = Arc::clone(live.consumers());
+    let marks = Arc::new(ReadMarks::new(
+        paths.last_reader(),
+        &beginning.epoch,
+        Arc::clone(live.readers()),
+    ));
+    readers.handle().start(Arc::clone(&marks).keep());
+    let context = Context {
+        epoch: beginning.epoch,
+        session_name: options.session.clone(),
+        session_id: options
+            .session_id
+            .clone()
+            .unwrap_or_else(|| options.session.clone()),
+        checkpoint: None,
+    };
+    let last_seq = beginning.memory.last_seq;
+    let before = beginning.memory.before.as_ref();
+    let link = SessionLink::new(
+        options.server.clone(),
+        options.session.clone(),
+        options.paths.clone(),
+        before.map(|look| (look, &beginning.bookmark)),
+        claimed,
+    );
+    let input = &options.config.input;
+    let settings = Settings {
+        quiet: input.quiet,
+        stalled_after: input.stalled_after,
+        shells: options.config.shells,
+        ..Settings::LIVE
+    };
+    let user_rules = UserRules::new(
+        &input.ask,
+        &input.ignore,
+        input.mute_tasks.clone(),
+        input.mute_kinds.clone(),
+    )
+    .unwrap_or_else(|error| {
+        // The configuration was validated with the same rules.
+        tracing::error!(%error, "a pattern that was good is not any more");
+        UserRules::default()
+    });
+    let publisher = FeedPublisher::new(store, context);
+    let session = Session::new(
+        Setup {
+            engine: Engine::new(settings, beginning.memory, crate::clock::now())
+                .with_user_rules(user_rules.clone()),
+            session_name: options.session.clone(),
+            longest_pause: options.interval,
+            bookmark: beginning.bookmark,
+            announced,
+            store: StoreState {
+                written: last_seq,
+                tried: publisher.tried_seq(),
+                is_full: false,
+            },
+        },
+        crate::clock::now(),
+    );
+    let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
+    let link = Link::start(&options, link, runs, user_rules).map_err(DaemonError::Thread)?;
+    let mut events = EventLoop::new(&options, session, link, publisher, archiver, usual);
+    let mut tasks = JoinSet::new();
+    let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
+    let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
+    events.has_sinks(sinks.clone());
+    let streams = Streams::new(live, readers.handle());
+
+    let mut locks = Some(locks);
+    let mut endpoint = None;
+    let acceptor = Acceptor::new(descriptors.most_connections());
+    let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
+    let asks = Asks::new(asks);
+    let stopping = events.stopping().clone();
+    let supervising = async {
+        events.begin(PATIENCE).await;
+        if options.stdout {
+            tasks.spawn(streams.clone().print(last_seq));
+        }
+        let locks = locks.take().expect("they are taken once");
+        let endpoint = endpoint.insert(Endpoint::begin(paths, locks)?);
+        tracing::info!(
+            session = options.session,
+            pid = std::process::id(),
+            "supervising"
+        );
+        ready();
+        if let Some(manager) = events.service_manager() {
+            manager.is_ready(Instant::now());
+        }
+        events.scan_others();
+        let accepting = acceptor.run(
+            endpoint.listeners(),
+            asks,
+            streams.clone(),
+            stopping.clone(),
+            &mut tasks,
+        );
+        tokio::select! {
+            () = events.run(endpoint, &mut asked) => {}
+            () = accepting => {}
+        }
+        Ok::<(), DaemonError>(())
+    };
+    // Losing operations in progress is safe: a record is on the disk before anything else is
+    // awaited, and the next daemon finds what was not recorded.
+    tokio::select! {
+        supervised = supervising => supervised?,
+        () = overdue(&mut signals, &stopping) => {
+            tracing::warn!("gave up what was under way: tmux does not answer");
+        }
+    }
+    tracing::info!("leaving");
+    if let Some(manager) = events.service_manager() {
+        manager.is_stopping();
+    }
+    let locks = endpoint.map(Endpoint::leave).or(locks);
+    // The second signal ends it at once, whatever is in progress.
+    tokio::select! {
+        () = leave(events, asked, tasks, sinks, &marks, &consumers) => {}
+        () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
+    }
+    drop(locks);
+    Ok(())
+}
+
+/// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.
+async fn overdue(signals: &mut Signals, stopping: &StopRequest) {
+    tokio::select! {
+        () = signals.next() => stopping.ask(),
+        () = stopping.asked() => {}
+    }
+    sleep(PATIENCE).await;
+}
+
+/// A session has one daemon, whatever name it is asked for: marks the session as ours, if it
+/// exists.
+async fn claim(
+    options: &Options,
+    occupant: Option<MarkedSession>,
+) -> Result<Option<SessionLife>, DaemonError> {
+    let elsewhere = |mark: Mark| DaemonError::Elsewhere {
+        pid: mark.pid,
+        name: mark.name,
+    };
+    let Some(MarkedSession { life, .. }) = occupant else {
+        return Ok(None);
+    };
+    match ownership::claim(&options.server, &life, &options.paths.asked).await {
+        Ok(Claim::Ours) => Ok(Some(life)),
+        Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
+        Err(error @ TmuxError::OtherDaemon { .. }) => Err(error.into()),
+        Err(error) => {
+            tracing::debug!(%error, "the session has gone");
+            Ok(None)
+        }
+    }
+}
+
+/// Stops in order: gathered events are delivered, then readers get the end of their streams.
+async fn leave(
+    events: EventLoop,
+    asked: mpsc::Receiver<Ask>,
+    mut tasks: JoinSet<()>,
+    sinks: Option<Arc<Sinks>>,
+    marks: &ReadMarks,
+    consumers: &Consumers,
+) {
+    let deadline = Instant::now() + GRACE;
+    // Connections that wait for another request are closed.
+    drop(asked);
+    events.close(PATIENCE, FAREWELL, deadline).await;
+    if let Some(sinks) = &sinks {
+        sinks.stop();
+    }
+    let drained = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a task ended badly");
+            }
+        }
+    };
+    if timeout_at(deadline, drained).await.is_err() {
+        tasks.shutdown().await;
+    }
+    // Stores how far they have read.
+    marks.note();
+    // A stuck reader may have used up the time.
+    let saved_by = deadline.max(Instant::now() + POSITIONS);
+    if timeout_at(saved_by, consumers.close()).await.is_err() {
+        tracing::warn!("the disk does not answer: positions of consumers may not be on it");
+    }
+}

@@ -1,0 +1,132 @@
+//! The handle by which the daemon uses the writing thread.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use tokio::sync::{oneshot, watch};
+
+use super::consumer_thread;
+use super::job::{Job, Report, SavedLook};
+use super::live::Live;
+use super::setup::StoreSetup;
+use super::writer::Writer;
+use crate::model::{Record, StatusCounts};
+use crate::wire::Context;
+
+/// A handle to the writing thread.
+#[derive(Debug)]
+pub(crate) struct Store {
+    jobs: mpsc::Sender<Job>,
+    reports: watch::Receiver<Report>,
+    live: Arc<Live>,
+    /// How many snapshots are queued.
+    n_unsaved: Arc<AtomicUsize>,
+}
+
+/// How many snapshots may be queued, so that a disk that hangs does not fill the memory.
+const MOST_UNSAVED: usize = 2;
+
+/// The writing thread has ended because of a bug: nothing can be recorded any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the thread that writes the feed has gone")]
+pub(crate) struct StoreGone;
+
+impl Store {
+    /// Starts the writing thread, and the one that saves consumers.
+    ///
+    /// # Errors
+    ///
+    /// When a thread cannot be created.
+    pub(crate) fn start(beginning: StoreSetup) -> io::Result<Self> {
+        let consumers = consumer_thread::start(
+            beginning.consumers.clone(),
+            &beginning.epoch,
+            beginning.last_seq,
+        )?;
+        let live = Arc::new(Live::new(&beginning, consumers));
+        let report = Report {
+            written: beginning.last_seq,
+            tried: beginning.last_seq,
+            ..Report::default()
+        };
+        let (jobs, queue) = mpsc::channel();
+        let (reporter, reports) = watch::channel(report);
+        let n_unsaved = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&n_unsaved);
+        let writer = Writer::new(beginning, Arc::clone(&live), reporter, left);
+        thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || writer.run(&queue))?;
+        Ok(Self {
+            jobs,
+            reports,
+            live,
+            n_unsaved,
+        })
+    }
+
+    /// Returns what readers are served from.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// Appends these records, all of them or none.
+    pub(crate) fn append(&self, records: Vec<Record>, context: &Context) {
+        self.send(Job::Append(records, Box::new(context.clone())));
+    }
+
+    /// Publishes the counts after the records queued before.
+    pub(crate) fn publish(&self, counts: StatusCounts) {
+        self.send(Job::Status(counts));
+    }
+
+    /// Saves a snapshot that includes the records queued before. Returns whether it was queued: it
+    /// is not while others wait for the disk.
+    #[must_use]
+    pub(crate) fn save(&self, look: SavedLook) -> bool {
+        if self.n_unsaved.load(Ordering::Relaxed) >= MOST_UNSAVED {
+            return false;
+        }
+        self.n_unsaved.fetch_add(1, Ordering::Relaxed);
+        self.send(Job::Save(Box::new(look)));
+        true
+    }
+
+    /// Resolves when everything queued is written and saved, or refused.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        self.send(Job::Close(done));
+        // Without an answer the thread has ended, and nothing more is written.
+        drop(closed.await);
+    }
+
+    /// Resolves when there is a new report. An error means that the thread has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// No report is lost when the future is dropped.
+    pub(crate) async fn changed(&mut self) -> Result<(), StoreGone> {
+        self.reports.changed().await.map_err(|_closed| StoreGone)
+    }
+
+    /// Returns the latest report.
+    pub(crate) fn report(&mut self) -> Report {
+        self.reports.borrow_and_update().clone()
+    }
+
+    fn send(&self, job: Job) {
+        if self.jobs.send(job).is_err() {
+            tracing::error!("the store's thread has gone: nothing more is written");
+        }
+    }
+}
+
+impl Drop for Store {
+    /// Ends the streams of readers after they have got everything written.
+    fn drop(&mut self) {
+        self.live.close();
+    }
+}
