@@ -22,7 +22,7 @@ use super::succession::{self, Usage};
 use super::timer::Timer;
 use crate::clock::now;
 use crate::engine;
-use crate::model::{Body, EventKind, Millis, Now, WindowId};
+use crate::model::{Body, EventKind, Level, Millis, Now, WindowId};
 use crate::paths::Paths;
 use crate::session::{AskId, Effect, Input, Session, StoreState};
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
@@ -47,6 +47,9 @@ pub(super) struct EventLoop {
     archiver: Arc<Archiver>,
     /// How long runs usually take, as the archiver finds it out.
     usual: mpsc::Receiver<UsualDuration>,
+    /// The notices of the scan for other sessions of the project; closed when there is no scan, or
+    /// it has ended.
+    scanned: mpsc::Receiver<Vec<(Level, String)>>,
     displays: Displays,
     /// The sinks, once they run.
     sinks: Option<Arc<Sinks>>,
@@ -93,6 +96,8 @@ enum Wake {
     Clicked(WindowId),
     /// It is known how long a run usually takes.
     UsualFound(UsualDuration),
+    /// The scan for other sessions of the project has ended, with these notices.
+    Scanned(Vec<(Level, String)>),
     /// A deadline was reached.
     Due,
     /// A signal, or our stdout was closed.
@@ -107,6 +112,7 @@ impl EventLoop {
         recorder: FeedPublisher,
         archiver: Arc<Archiver>,
         usual: mpsc::Receiver<UsualDuration>,
+        scanned: mpsc::Receiver<Vec<(Level, String)>>,
     ) -> Self {
         Self {
             paths: options.paths.clone(),
@@ -116,6 +122,7 @@ impl EventLoop {
             recorder,
             archiver,
             usual,
+            scanned,
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
@@ -181,6 +188,7 @@ impl EventLoop {
                 stored = self.recorder.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
                 Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
+                Some(notices) = self.scanned.recv() => Wake::Scanned(notices),
                 () = timer.until(Some(due)) => Wake::Due,
             };
             match wake {
@@ -195,6 +203,7 @@ impl EventLoop {
                     run,
                     millis,
                 }),
+                Wake::Scanned(notices) => self.take(Input::Notices(notices)),
                 Wake::Clicked(window) => self.link.show_window(window),
                 Wake::Stored(Ok(())) => self.on_stored(),
                 Wake::Stored(Err(error)) => {
@@ -563,6 +572,10 @@ impl EventLoop {
     /// limit: what stays in a tmux that hangs is taken over or removed by the next daemon, and what
     /// a disk that hangs has not written by the deadline is found again.
     pub(super) async fn close(mut self, patience: Duration, limit: Duration, deadline: Instant) {
+        // It says which sessions it has ended.
+        if let Ok(Some(notices)) = timeout(patience, self.scanned.recv()).await {
+            self.take(Input::Notices(notices));
+        }
         let effects = self.session.deliver_all(now());
         self.perform_all(effects);
         let effects = self.session.save_all();

@@ -14,11 +14,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::flush_schedule::FlushSchedule;
+use super::job_limits::time_limit;
 use super::link_jobs::{Done, LinkJobs};
 use super::notices::DueAlerts;
 use super::options::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
+use super::stale_sessions::SessionCleaner;
 use super::timer::Timer;
 use crate::model::{PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
@@ -28,10 +30,6 @@ use crate::tmux;
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
 /// in the clients' pipes, where tmux notices that they are not read.
 const MAX_QUEUED: usize = 2;
-
-/// The time limit of a job. Each command to tmux has a limit of its own; this one is for jobs with
-/// many commands.
-const JOB_LIMIT: Duration = Duration::from_secs(30);
 
 /// As much as a program's first thread has; only the used part takes memory.
 const STACK: usize = 8 << 20;
@@ -94,6 +92,7 @@ impl Link {
         options: &Options,
         link: SessionLink,
         archiver: RunArchiver,
+        cleaner: SessionCleaner,
         rules: UserRules,
     ) -> io::Result<Self> {
         let (orders, ordered) = mpsc::unbounded_channel();
@@ -103,7 +102,7 @@ impl Link {
             .enable_all()
             .build()?;
         let task = LinkTask {
-            jobs: LinkJobs::new(options, link, archiver),
+            jobs: LinkJobs::new(options, link, archiver, cleaner),
             rules,
             waiting: BTreeSet::new(),
             flushes: FlushSchedule::new(Instant::now().into_std()),
@@ -272,9 +271,10 @@ impl LinkTask {
             // tmux counts the next run from the number in the option.
             self.jobs.link.set_options().await;
         }
+        let limit = time_limit(&job);
         let done = tokio::select! {
-            done = timeout(JOB_LIMIT, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
-                Done::failed(format!("tmux does not answer: gave up after {JOB_LIMIT:?}"))
+            done = timeout(limit, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
+                Done::failed(format!("tmux does not answer: gave up after {limit:?}"))
             }),
             // Only when the daemon stops: the outcome is not needed any more.
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,

@@ -13,6 +13,7 @@ use super::options::Options;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::{LinkLook, SessionLink};
+use super::stale_sessions::SessionCleaner;
 use super::task_output::{read_task_log, search_task};
 use super::{launches, stale_sessions, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
@@ -34,6 +35,8 @@ pub(super) struct LinkJobs {
     notices: TmuxNotices,
     options: Options,
     archiver: RunArchiver,
+    /// Cleans up after the scan for other sessions; `None` once that has begun.
+    cleaner: Option<SessionCleaner>,
     /// How long a screen must be unchanged before its prompt is judged.
     quiet: Duration,
 }
@@ -63,12 +66,18 @@ impl Done {
 }
 
 impl LinkJobs {
-    pub(super) fn new(options: &Options, link: SessionLink, archiver: RunArchiver) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        link: SessionLink,
+        archiver: RunArchiver,
+        cleaner: SessionCleaner,
+    ) -> Self {
         Self {
             link,
             notices: TmuxNotices::new(&options.config),
             options: options.clone(),
             archiver,
+            cleaner: Some(cleaner),
             quiet: options.config.input.quiet,
         }
     }
@@ -178,9 +187,8 @@ impl LinkJobs {
                 Done::of(Ok(Outcome::Finished))
             }),
             Job::ScanOthers => boxed(move || async move {
-                let notices =
-                    stale_sessions::scan(&mut self.link, &self.options, &self.archiver).await;
-                Done::of(Ok(Outcome::Notices(notices)))
+                self.scan_others().await;
+                Done::of(Ok(Outcome::Finished))
             }),
         }
     }
@@ -265,6 +273,18 @@ impl LinkJobs {
         let log = read_task_log(&mut self.link.connection(), &life, task, request).await;
         let response = log.map_or_else(|error| Response::Refused(error.refusal()), Response::Log);
         Outcome::Answered(Box::new(response), None)
+    }
+
+    /// Looks for other sessions of the project. Whether they are still used is found out on
+    /// another thread.
+    async fn scan_others(&mut self) {
+        let found = stale_sessions::find(&mut self.link, &self.options).await;
+        let (Some(cleaner), Some(found)) = (self.cleaner.take(), found) else {
+            return;
+        };
+        if let Err(error) = cleaner.start(found) {
+            tracing::warn!(%error, "could not start a thread to look after other task sessions");
+        }
     }
 
     /// Reads how a task was last launched.

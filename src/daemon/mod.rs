@@ -10,6 +10,7 @@ mod event_loop;
 mod feed_publisher;
 mod flush_schedule;
 mod hang_up;
+mod job_limits;
 mod launches;
 mod link;
 mod link_jobs;

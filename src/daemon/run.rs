@@ -20,6 +20,7 @@ use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::signals::{Signals, StopRequest};
 use super::sinks::Sinks;
+use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use super::{descriptors, log, recovery};
 use crate::engine::{Engine, Settings};
@@ -160,8 +161,12 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         crate::clock::now(),
     );
     let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
-    let link = Link::start(&options, link, runs, user_rules).map_err(DaemonError::Thread)?;
-    let mut events = EventLoop::new(&options, session, link, publisher, archiver, usual);
+    // There is one scan.
+    let (notices, scanned) = mpsc::channel(1);
+    let cleaner = SessionCleaner::new(&options, runs.clone(), notices);
+    let link =
+        Link::start(&options, link, runs, cleaner, user_rules).map_err(DaemonError::Thread)?;
+    let mut events = EventLoop::new(&options, session, link, publisher, archiver, usual, scanned);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);

@@ -1,8 +1,18 @@
 //! The start-up scan: other task sessions of the same project, left over from conversations that
 //! have ended.
+//!
+//! The link only looks for them. Everything that can take long is done on a thread of its own, so
+//! that no command waits for it: their daemons are asked, their feeds are read, and unused sessions
+//! are ended.
 
+use std::io;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime};
+
+use futures_util::future::join_all;
+use tokio::runtime;
+use tokio::sync::mpsc;
 
 use super::options::Options;
 use super::ownership;
@@ -15,68 +25,185 @@ use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::process;
-use crate::tmux::{self, Extent, ListedSession, Memory, Target, TmuxError, Unless};
+use crate::tmux::{self, Connection, Extent, ListedSession, Memory, Target, TmuxError, Unless};
 use crate::wire::{Request, Response, SavedConsumer};
 
-/// How long another session's daemon may take to report its readers. Our own session is not looked at
-/// meanwhile, and a session whose daemon takes longer just stays.
-const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+/// How long the daemons of other sessions may take to report their readers. They are asked all at
+/// once and nothing waits for them, so that also a daemon on a busy machine has the time. A session
+/// whose daemon takes longer just stays.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How many tasks a report names.
 const NAMED: usize = 2;
 
-/// Ends unused sessions, if this daemon may. Returns notices of the sessions that were ended and of
-/// those that were not.
-pub(super) async fn scan(
-    link: &mut SessionLink,
-    options: &Options,
-    archiver: &RunArchiver,
-) -> Vec<(Level, String)> {
-    let mut notices = Vec::new();
+/// The other sessions of the project, with their tasks.
+#[derive(Debug)]
+pub(super) struct OtherSessions {
+    root: String,
+    sessions: Vec<(ListedSession, Tasks)>,
+}
+
+/// Looks for the other sessions of the project; `None` where there are none.
+pub(super) async fn find(link: &mut SessionLink, options: &Options) -> Option<OtherSessions> {
     let root = link.about().root.clone();
     let project = options.project.as_deref().map(Path::display);
-    let Some(root) = root.or_else(|| project.map(|path| path.to_string())) else {
-        return notices;
-    };
-    let found = match other_sessions(link, options, &root).await {
-        Ok(found) => found,
+    let root = root.or_else(|| project.map(|path| path.to_string()))?;
+    let listed = match other_sessions(link, options, &root).await {
+        Ok(listed) => listed,
         Err(error) => {
             if !error.is_missing() {
                 tracing::warn!(%error, "could not look for other task sessions");
             }
-            return notices;
+            return None;
         }
     };
-    let mut cleaned = Vec::new();
-    let mut reports = Vec::new();
-    for other in &found {
-        match tasks_of(link, other.id).await {
-            Ok(Some(tasks)) if tasks.active.is_empty() => {
-                if let Some(after) = options.clean_after
-                    && clean(link, options, archiver, other, &tasks, after).await
-                {
-                    cleaned.push(format!("- {}", named(other)));
-                }
-            }
-            Ok(Some(tasks)) => reports.push(tasks.report(other)),
+    let mut sessions = Vec::new();
+    for session in listed {
+        match tasks_of(link, session.id).await {
+            Ok(Some(tasks)) => sessions.push((session, tasks)),
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, session = other.name, "could not look at it"),
+            Err(error) => tracing::warn!(%error, session = session.name, "could not look at it"),
         }
     }
-    if !cleaned.is_empty() {
-        let n = cleaned.len();
-        let names = cleaned.join("\n");
-        let text = format!("Cleaned {n} inactive task session(s) of {root}.\n{names}");
-        notices.push((Level::Info, text));
+    (!sessions.is_empty()).then_some(OtherSessions { root, sessions })
+}
+
+/// Ends unused sessions, if this daemon may, and reports those that are in use.
+#[derive(Debug)]
+pub(super) struct SessionCleaner {
+    options: Options,
+    archiver: RunArchiver,
+    /// Receives the notices of a scan: of the sessions that were ended, and of those with active
+    /// tasks.
+    notices: mpsc::Sender<Vec<(Level, String)>>,
+}
+
+impl SessionCleaner {
+    pub(super) fn new(
+        options: &Options,
+        archiver: RunArchiver,
+        notices: mpsc::Sender<Vec<(Level, String)>>,
+    ) -> Self {
+        Self {
+            options: options.clone(),
+            archiver,
+            notices,
+        }
     }
-    if !reports.is_empty() {
-        let text = format!(
-            "Task session(s) of {root} still have active tasks:\n{}",
-            reports.join("\n")
-        );
-        notices.push((Level::Info, text));
+
+    /// Does it on a thread that ends afterwards. A daemon that stops abandons the thread after a
+    /// while: the next daemon finds the sessions that are left.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be created.
+    pub(super) fn start(self, found: OtherSessions) -> io::Result<()> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let clean = move || {
+            let notices = runtime.block_on(self.clean(found));
+            // There is no receiver any more when the daemon stops.
+            self.notices.blocking_send(notices).unwrap_or_default();
+        };
+        let thread = thread::Builder::new().name("stale-sessions".to_owned());
+        thread.spawn(clean).map(drop)
     }
-    notices
+
+    async fn clean(&self, found: OtherSessions) -> Vec<(Level, String)> {
+        let OtherSessions { root, sessions } = found;
+        let is_active = |(_, tasks): &(ListedSession, Tasks)| !tasks.active.is_empty();
+        let (active, idle): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_active);
+        let mut notices = Vec::new();
+        let cleaned = match self.options.clean_after {
+            Some(after) => self.end_unused(idle, after).await,
+            None => Vec::new(),
+        };
+        if !cleaned.is_empty() {
+            let n = cleaned.len();
+            let names = cleaned.join("\n");
+            let text = format!("Cleaned {n} inactive task session(s) of {root}.\n{names}");
+            notices.push((Level::Info, text));
+        }
+        if !active.is_empty() {
+            let reports = active.iter().map(|(session, tasks)| tasks.report(session));
+            let reports: Vec<String> = reports.collect();
+            let text = format!(
+                "Task session(s) of {root} still have active tasks:\n{}",
+                reports.join("\n")
+            );
+            notices.push((Level::Info, text));
+        }
+        notices
+    }
+
+    /// Ends those of these sessions that are unused, and returns a line for each of them.
+    async fn end_unused(&self, idle: Vec<(ListedSession, Tasks)>, after: Duration) -> Vec<String> {
+        let mut unused = Vec::new();
+        for (session, tasks) in idle {
+            if let Some(paths) = self.paths_if_unused(&session, &tasks, after).await {
+                unused.push((session, tasks, paths));
+            }
+        }
+        // Their daemons may take a while to answer, so they are asked last.
+        let readerless = unused.iter().map(|(_, _, paths)| has_no_reader(paths));
+        let readerless = join_all(readerless).await;
+        let mut cleaned = Vec::new();
+        for ((session, tasks, paths), has_no_reader) in unused.iter().zip(readerless) {
+            if has_no_reader && self.end(session, tasks, paths).await {
+                cleaned.push(format!("- {}", named(session)));
+            }
+        }
+        cleaned
+    }
+
+    /// Returns the files of a session that is unused by what they contain; `None` if it is used, or
+    /// if that is not known.
+    async fn paths_if_unused(
+        &self,
+        session: &ListedSession,
+        tasks: &Tasks,
+        after: Duration,
+    ) -> Option<Paths> {
+        let server = &self.options.server;
+        let resolved = ownership::resolve_name(server, &session.name).await.ok()?;
+        let paths = ownership::paths_of(server, &resolved.asked).ok()?;
+        let use_of_it = use_of(session, tasks, &paths)?;
+        use_of_it
+            .is_over(after, SystemTime::now(), now().wall)
+            .then_some(paths)
+    }
+
+    /// Ends a session in which nothing runs. Returns whether it did.
+    async fn end(&self, session: &ListedSession, tasks: &Tasks, paths: &Paths) -> bool {
+        let mut connection = Connection::OneShot(&self.options.server);
+        for task in &tasks.dead {
+            let kept = self
+                .archiver
+                .keep(&mut connection, &tasks.life, paths, task)
+                .await;
+            if let Err(error) = kept {
+                tracing::warn!(%error, session = session.name, "its output cannot be kept: it stays");
+                return false;
+            }
+        }
+        // A reader may have come since the daemons were asked.
+        if !has_no_reader(paths).await {
+            return false;
+        }
+        let _lock = self.options.paths.lock_server().await;
+        match tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen).await {
+            Ok(true) => {
+                tracing::info!(session = session.name, "ended an inactive task session");
+                true
+            }
+            Ok(false) => false,
+            Err(error) => {
+                tracing::warn!(%error, session = session.name, "could not end it");
+                false
+            }
+        }
+    }
 }
 
 async fn other_sessions(
@@ -106,6 +233,7 @@ fn named(session: &ListedSession) -> String {
 }
 
 /// A session's tasks.
+#[derive(Debug)]
 struct Tasks {
     life: SessionLife,
     active: Vec<String>,
@@ -159,53 +287,6 @@ async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<T
             dead: dead.map(|task| Task::clone(task)).collect(),
         }
     }))
-}
-
-/// Ends a session in which nothing runs, if it is unused. Returns whether it did.
-async fn clean(
-    link: &mut SessionLink,
-    options: &Options,
-    archiver: &RunArchiver,
-    session: &ListedSession,
-    tasks: &Tasks,
-    after: Duration,
-) -> bool {
-    let server = link.server();
-    let Ok(resolved) = ownership::resolve_name(server, &session.name).await else {
-        return false;
-    };
-    let Ok(paths) = ownership::paths_of(server, &resolved.asked) else {
-        return false;
-    };
-    let Some(use_of_it) = use_of(session, tasks, &paths) else {
-        return false;
-    };
-    // Its daemon may take a while to answer, so it is asked last.
-    if !use_of_it.is_over(after, SystemTime::now(), now().wall) || !has_no_reader(&paths).await {
-        return false;
-    }
-    for task in &tasks.dead {
-        let kept = archiver
-            .keep(&mut link.connection(), &tasks.life, &paths, task)
-            .await;
-        if let Err(error) = kept {
-            tracing::warn!(%error, session = session.name, "its output cannot be kept: it stays");
-            return false;
-        }
-    }
-    let _lock = options.paths.lock_server().await;
-    let mut connection = link.connection();
-    match tmux::end_idle_session(&mut connection, &tasks.life, Unless::ActiveOrSeen).await {
-        Ok(true) => {
-            tracing::info!(session = session.name, "ended an inactive task session");
-            true
-        }
-        Ok(false) => false,
-        Err(error) => {
-            tracing::warn!(%error, session = session.name, "could not end it");
-            false
-        }
-    }
 }
 
 /// The remaining uses of a session in which nothing runs.

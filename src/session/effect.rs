@@ -111,7 +111,8 @@ pub(crate) enum Job {
     ForgetDeaths(String),
     /// Archive the output of a run.
     Archive(Arc<Task>),
-    /// Scan for other sessions of the project that are no longer used.
+    /// Look for other sessions of the project. Notices of those that are ended or in use are
+    /// inputs.
     ScanOthers,
 }
 

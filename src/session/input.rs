@@ -36,6 +36,8 @@ pub(crate) enum Input {
         run: Option<u32>,
         millis: Millis,
     },
+    /// Notices to record, with their levels.
+    Notices(Vec<(Level, String)>),
     /// A deadline was reached.
     Due,
 }
@@ -112,8 +114,6 @@ pub(crate) enum Outcome {
     Restarted(RestartEnd),
     /// The lines of a task's output that match.
     Matches(Vec<SearchMatch>),
-    /// Notices to be recorded, with their levels.
-    Notices(Vec<(Level, String)>),
     /// Done, without a result.
     Finished,
 }

@@ -173,6 +173,11 @@ impl Session {
                 run,
                 millis,
             } => self.usual_duration_found(window, run, millis, now),
+            Input::Notices(notices) => {
+                for (level, text) in notices {
+                    self.notice(level, text, now);
+                }
+            }
             Input::Due => self.due(now),
         }
         self.go_on(now)
@@ -366,14 +371,7 @@ impl Session {
                 self.pane_read(read, outcome, now);
             }
             Purpose::Command(command) => self.command_done(command, outcome, now),
-            Purpose::Drain | Purpose::Archive => {}
-            Purpose::Chore => {
-                if let Ok(Outcome::Notices(notices)) = outcome {
-                    for (level, text) in notices {
-                        self.notice(level, text, now);
-                    }
-                }
-            }
+            Purpose::Drain | Purpose::Archive | Purpose::Chore => {}
         }
     }
 

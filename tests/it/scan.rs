@@ -1,9 +1,13 @@
 //! The start-up scan: sessions that other conversations of the project have left.
 
 use std::fs;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 use crate::consumers::{acknowledge, consume, until_live};
-use crate::support::{Output, World, content, deliveries, story, window_of};
+use crate::silence::Stopped;
+use crate::support::{Output, World, content, deliveries, pid, story, window_of};
 
 /// A world in which nothing starts a daemon unasked, daemons are started for a conversation, and
 /// sessions may be cleaned as soon as they are of no use.
@@ -318,6 +322,80 @@ fn a_mistyped_session_starts_nothing_and_ends_nothing() {
             "{left:?}"
         );
     }
+}
+
+/// A daemon that accepts connections and never answers.
+struct SilentDaemon(UnixListener);
+
+impl SilentDaemon {
+    fn of(world: &World, session: &str) -> Self {
+        let state = world.state(session);
+        let name = Path::new(state.file_name().unwrap()).with_extension("sock");
+        let listener = UnixListener::bind(world.path("run").join(name)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self(listener)
+    }
+
+    /// Waits until somebody has asked it for its status.
+    fn asked(&self, world: &World) -> UnixStream {
+        let stream = std::cell::RefCell::new(None);
+        world.until_true("a daemon is asked", || {
+            *stream.borrow_mut() = self.0.accept().ok();
+            stream.borrow().is_some()
+        });
+        let (mut stream, _) = stream.into_inner().unwrap();
+        let mut byte = [0];
+        while byte != *b"\n" {
+            stream.read_exact(&mut byte).unwrap();
+        }
+        stream.set_nonblocking(true).unwrap();
+        stream
+    }
+}
+
+/// Whether the other side still waits for an answer.
+fn is_waiting(mut stream: &UnixStream) -> bool {
+    let error = stream.read(&mut [0]).err();
+    error.is_some_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn no_command_waits_for_the_daemons_of_other_sessions() {
+    let mut world = quiet();
+    // A person's daemons clean nothing.
+    world.set("TMUX_TASK_OWNER", "");
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    let silent = ["silent-a", "silent-b", "silent-c"];
+    for session in silent.iter().chain(&["old", "stopped"]) {
+        dead_and_reported(&world, session, "a");
+    }
+    let silent = silent.map(|session| SilentDaemon::of(&world, session));
+    world.task(["-s", "stopped", "daemon", "--detach"]).ok();
+    let status = world.task(["-s", "stopped", "daemon", "status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(status.ok()).unwrap();
+    let _stopped = Stopped::new(pid(status["pid"].as_i64().unwrap()));
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    world.set("TMUX_TASK_OWNER", "test:1");
+    live(&world, "work", "mine");
+    world.daemon();
+    // All of them are asked before any has answered.
+    let streams = silent.each_ref().map(|daemon| daemon.asked(&world));
+    assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 1);
+    world.task(["run", "another", "--", "exec sleep 1000"]).ok();
+    world.task(["kill", "another"]).ok();
+    assert!(streams.iter().all(is_waiting));
+    drop((streams, silent));
+    let records = world.until("the notice of the scan", |records| {
+        records
+            .iter()
+            .any(|record| record["text"] == cleaned(&world, &["old"]))
+    });
+    assert!(
+        story(&records)[0].starts_with("started another"),
+        "{records:?}"
+    );
+    let left = ["silent-a", "silent-b", "silent-c", "stopped", "work"];
+    assert_eq!(sessions(&world), left);
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! The time limits of the link's jobs: a job that takes longer is given up, so that the jobs after
+//! it have their turn.
+//!
+//! A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
+//! gets no less: giving up an answer costs the connection, and whoever follows output loses some.
+//! A command does not rely on these limits: after six seconds it checks itself whether tmux and the
+//! daemon answer, and names the one that does not.
+
+use std::time::Duration;
+
+use crate::session::Job;
+
+/// For one line of commands, or a few that are answered in milliseconds each.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// For looks: many short lines. What its first lines have returned is out of date by then, so the
+/// next look starts anew.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// For a job that needs the lock of the tmux server: up to five seconds until it continues without
+/// the lock, and then tmux's answers. Giving up in between would report a launch as failed that is
+/// about to succeed.
+const LOCKED: Duration = Duration::from_secs(15);
+
+/// Returns how long a job may take.
+pub(super) fn time_limit(job: &Job) -> Duration {
+    match job {
+        Job::Look(_) | Job::ScanOthers => LOOK,
+        // One or two captures.
+        Job::ReadEnd(..)
+        | Job::ReadLog(..)
+        | Job::Search(..)
+        | Job::Archive(_)
+        // One line.
+        | Job::ReadRecord(_)
+        | Job::Prune(_)
+        | Job::Whereabouts
+        | Job::ForgetDeaths(_)
+        // An empty line for each client.
+        | Job::Drain
+        // A line for each window.
+        | Job::Kill(_)
+        // A look at the prompt, and the keys.
+        | Job::Type(..)
+        // Files only.
+        | Job::ForgetEnvironments(..) => ANSWER,
+        // It may have to attach the client that follows output.
+        Job::Read { .. }
+        | Job::Launch(_)
+        | Job::Restart(_)
+        | Job::KillSession
+        | Job::Cleanup => LOCKED,
+    }
+}
