@@ -1016,4 +1016,6 @@ launch
 if [ "${dead-}" = 0 ] && [ -t 2 ]; then
     printf '%s\n' "tmux-task-run: replaced the live run of task \`$task\`" >&2
 fi
+# The task runs, whether or not anybody wants to know it.
+{ : 3>&1; } 2>/dev/null || exit 0
 printf 'session=%s\nwindow_id=%s\ntask=%s\ncwd=%s\n' "$session" "$window_id" "$task" "$cwd"

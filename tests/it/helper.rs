@@ -54,6 +54,18 @@ fn a_directory_with_a_line_break_in_its_name_makes_no_fifth_line() {
 }
 
 #[test]
+fn a_closed_stdout_is_no_failure() {
+    for world in [with_program(), World::new()] {
+        let mut command = world.command("sh");
+        let line = "\"$0\" api -- 'exec sleep 1000' >&-";
+        command.args(["-c", line]).arg(World::helper());
+        let output = Output::of(command);
+        assert_eq!((output.ok(), output.err.as_str()), ("", ""));
+        assert_eq!(world.look()["tasks"][0]["windowName"], "api");
+    }
+}
+
+#[test]
 fn it_prints_the_same_four_lines_either_way() {
     check_four_lines(&with_program());
     check_four_lines(&World::new());
