@@ -99,6 +99,13 @@ impl Task {
         }
     }
 
+    /// Whether `prune` may remove its window: its run has ended, and it is not a shell, whose last
+    /// output its user may want to keep.
+    #[must_use]
+    pub fn is_prunable(&self) -> bool {
+        !self.is_alive() && !self.shell
+    }
+
     /// Returns how the run ended; `None` while it continues.
     #[must_use]
     pub fn exit(&self) -> Option<&Exit> {

@@ -92,7 +92,7 @@ pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsEr
     let dead: BTreeMap<WindowId, (PaneId, EndedTask)> = before
         .tasks
         .into_values()
-        .filter(|task| !task.is_alive())
+        .filter(|task| task.is_prunable())
         .filter_map(|task| Some((task.window, (task.pane?, ended(&task)))))
         .into_map();
     let panes: Vec<_> = dead

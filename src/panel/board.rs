@@ -248,7 +248,9 @@ impl Board {
     pub(super) fn n_ended(&self, key: SessionKey) -> usize {
         let tasks = self.tasks();
         tasks
-            .filter(|(session, task)| *session == key && task.task.dead)
+            .filter(|(session, _)| *session == key)
+            // A shell is not pruned.
+            .filter(|(_, task)| task.task.dead && !task.task.shell)
             .count()
     }
 

@@ -165,7 +165,7 @@ impl Session {
             }
             Request::Prune => {
                 let mut dead = self.tasks();
-                dead.retain(|task| !task.is_alive());
+                dead.retain(|task| task.is_prunable());
                 self.jobs.archive_first(|_| true);
                 self.jobs.push_command(Command::Prune(ask, dead));
             }

@@ -77,6 +77,22 @@ fn a_name_means_the_task_and_not_a_shell() {
     world.task(["kill", &shell]).ok();
 }
 
+#[test]
+fn prune_leaves_a_shell_that_has_ended() {
+    let world = World::new();
+    let task = world.run("api", "exit 0");
+    world.tmux(["set-option", "-g", "remain-on-exit", "on"]);
+    world.tmux(["new-window", "-d", "-n", "mine", "-t", "work:"]);
+    world.tmux(["send-keys", "-t", "work:mine", "exec false", "Enter"]);
+    world.until_ended("work:mine");
+    world.until_ended(&task);
+    assert_eq!(world.task(["prune"]).ok(), format!("pruned {task} (api)\n"));
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(world.task(["prune"]).ok(), "");
+    let left = world.tmux(["list-windows", "-t", "=work", "-F", "#{window_name}"]);
+    assert_eq!(left, "mine");
+}
+
 /// A user's program in a window that tmux has named after it.
 #[test]
 fn a_name_means_the_window_that_somebody_has_named() {
