@@ -3,13 +3,13 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::log_queue::{LogFlusher, LogQueue};
 use crate::files;
 
 /// The maximum size of the log, in bytes. A full log replaces its predecessor, so that both
@@ -19,23 +19,26 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The environment variable with what is logged: levels, for all modules or for the named ones.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
-/// From here on the program logs into this file.
-pub(super) fn open(path: &Path) -> io::Result<()> {
+/// From here on the program logs into this file. It is written by a thread of its own; the last
+/// lines are written when the flusher is dropped.
+pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
+    let (queue, flusher) = LogQueue::start(log)?;
     let asked = std::env::var(LEVEL_VARIABLE).ok();
     let filter = asked
         .filter(|levels| !levels.is_empty())
         .and_then(|levels| levels.parse().ok())
         .unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let logging = tracing_subscriber::fmt()
-        .with_writer(Mutex::new(log))
+        .with_writer(move || queue.clone())
         .with_max_level(LevelFilter::TRACE)
         .with_ansi(false)
         .finish()
         .with(filter)
         .try_init();
     // Logging that was set up by others is fine.
-    logging.or(Ok(()))
+    logging.unwrap_or_default();
+    Ok(flusher)
 }
 
 /// A log file of bounded size that does not repeat lines: a message that recurs is written once,
@@ -92,7 +95,7 @@ impl BoundedLog {
 }
 
 impl Write for BoundedLog {
-    /// Writes one event: the logging library makes one call for each.
+    /// Writes one event: there is one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let said = after_time(line);
         if said == self.last {

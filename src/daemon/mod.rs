@@ -16,6 +16,7 @@ mod link;
 mod link_jobs;
 mod lock;
 mod log;
+mod log_queue;
 mod notices;
 mod open_connection;
 mod options;

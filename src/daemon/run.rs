@@ -75,7 +75,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let claimed = claim(&options, occupant.unwrap_or_default()).await?;
     paths.create_state()?;
     locks.complete(paths)?;
-    log::open(&paths.log()).map_err(|source| DaemonError::Io {
+    let _flusher = log::open(&paths.log()).map_err(|source| DaemonError::Io {
         path: paths.log(),
         source,
     })?;

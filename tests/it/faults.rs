@@ -19,6 +19,12 @@ fn log(world: &World) -> String {
     fs::read_to_string(world.state("work").join("daemon.log")).unwrap()
 }
 
+/// The daemon's log once it has this text: another thread writes it.
+fn log_with(world: &World, text: &str) -> String {
+    world.until_true("the log says so", || log(world).contains(text));
+    log(world)
+}
+
 /// What a file may look like after a crash, a bad disk, or a later version of the program.
 const DAMAGED: [(&str, &[u8]); 4] = [
     ("empty", b""),
@@ -74,7 +80,7 @@ fn a_damaged_snapshot_is_kept_aside_and_nothing_is_lost() {
         let world = check_damaged_snapshot(|saved| fs::write(saved, bytes).unwrap());
         let kept = world.state("work").join("session.json.damaged");
         assert_eq!(fs::read(&kept).unwrap(), bytes, "{name}");
-        let log = log(&world);
+        let log = log_with(&world, "ERROR");
         let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
         for word in ["continuing from the feed alone", "session.json.damaged"] {
             assert!(line.contains(word), "{name}: {line}");
@@ -133,7 +139,7 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
         world.daemon();
         let aside = world.state("work").join("feed.jsonl.other");
         assert_eq!(fs::read(&aside).unwrap(), bytes);
-        assert!(log(&world).contains("put aside what is not of this feed"));
+        log_with(&world, "put aside what is not of this feed");
         // The changes since then are in the new feed, which has its own epoch and numbers.
         let records = world.until("the end", |records| {
             codes(records, "ends") == [(1, 4)] && all_told(records)
@@ -168,7 +174,7 @@ fn a_consumer_whose_file_is_damaged_starts_again_and_skips_nothing() {
         world.daemon();
         assert_eq!(until_live(&consume(&world, "pi", &[])), all, "{name}");
         assert_eq!(fs::read(consumers.join(".pi.damaged")).unwrap(), bytes);
-        let log = log(&world);
+        let log = log_with(&world, "ERROR");
         let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
         for word in [
             "consumer `pi`",

@@ -113,12 +113,14 @@ fn a_command_is_one_request() {
     ] {
         world.task(command).ok();
     }
-    assert_eq!(
-        requests()[n_before..],
-        [
-            "list", "count", "explain", "send", "log", "search", "run", "kill", "prune", "kill-all"
-        ]
-    );
+    let expected = [
+        "list", "count", "explain", "send", "log", "search", "run", "kill", "prune", "kill-all",
+    ];
+    // Another thread writes the log.
+    world.until_true("all requests are in the log", || {
+        requests().len() >= n_before + expected.len()
+    });
+    assert_eq!(requests()[n_before..], expected);
 }
 
 #[test]

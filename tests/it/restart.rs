@@ -367,5 +367,5 @@ fn a_daemon_that_comes_back_reads_the_feed_only_behind_what_it_saved() {
     fs::remove_file(folder.join("session.json")).unwrap();
     world.daemon();
     assert_eq!(world.daemon_status()["lastSeq"], records.len());
-    assert!(has_noticed());
+    world.until_true("the log says so", has_noticed);
 }

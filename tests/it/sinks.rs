@@ -224,7 +224,9 @@ mod webhook {
         let signature = STANDARD.decode(signature).unwrap();
         hmac::verify(&key, signed.as_bytes(), &signature).unwrap();
         // Neither the key nor the address is shown to anybody.
-        let log = fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
+        let log = || fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
+        world.until_true("the log says so", || log().contains("the answer was 302"));
+        let log = log();
         let shown = format!("{log}{}", world.task(["daemon", "status"]).ok());
         assert!(shown.contains("the answer was 302"), "{shown}");
         for secret in [KEY, "/hook"] {
