@@ -40,6 +40,7 @@ fn request(name: &str, args: &Logs) -> LogRequest {
         task: name.to_owned(),
         raw: args.raw,
         since: args.since.clone(),
+        lines: args.lines,
         history_rows: None,
     }
 }

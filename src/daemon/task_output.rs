@@ -1,10 +1,16 @@
 //! The output of a task's present run: read whole, from a cursor on, or searched.
 
-use crate::model::{SessionLife, Task};
+use crate::model::{PaneId, SessionLife, Task};
 use crate::terminal::{Line, Pattern};
-use crate::tmux::{self, Connection, History, Style, TmuxError};
+use crate::tmux::{self, Connection, History, Log, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 use crate::wire::{LogRequest, Refusal, RefusalKind, SearchMatch, TaskLog};
+
+/// How many rows of the history are read at first for each line that is wanted, and how many
+/// besides: lines of up to eight times the width of the pane are common, and blank rows at the end
+/// of the screen are no lines.
+const ROWS_PER_LINE: usize = 8;
+const MORE_ROWS: usize = 200;
 
 /// Why a task's output cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -78,10 +84,13 @@ pub(crate) async fn read_task_log(
             } else {
                 Style::Plain
             };
-            let history = request
-                .history_rows
-                .map_or(History::Whole, History::LastRows);
-            let log = tmux::read_log(connection, pane, style, history).await?;
+            let log = match (request.lines, request.history_rows) {
+                (Some(lines), None) => read_last_lines(connection, pane, style, lines).await?,
+                (_, rows) => {
+                    let history = rows.map_or(History::Whole, History::LastRows);
+                    tmux::read_log(connection, pane, style, history).await?
+                }
+            };
             (log.lines, log.end)
         }
         Some(text) => {
@@ -110,6 +119,25 @@ pub(crate) async fn read_task_log(
         cursor: Some(cursor.to_string()),
         may_lack_beginning: end.may_lack_rows(),
     })
+}
+
+/// Reads the last lines of a pane. Only the end of a long history is read, unless its lines are so
+/// long that they do not fit into that many rows.
+async fn read_last_lines(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    style: Style,
+    most: usize,
+) -> Result<Log, TmuxError> {
+    let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
+    let mut log = tmux::read_log(connection, pane, style, History::LastRows(rows)).await?;
+    // The first line may lack its beginning.
+    let has_enough = log.lines.len() > most || log.end.history <= rows;
+    if !has_enough {
+        log = tmux::read_log(connection, pane, style, History::Whole).await?;
+    }
+    log.lines.drain(..log.lines.len().saturating_sub(most));
+    Ok(log)
 }
 
 /// Checks that a cursor is of this run.

@@ -33,10 +33,13 @@ pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result
         return Err(Answer::refused(why, None));
     }
     let is_new_only = cursor.is_some();
+    let most = lines.unwrap_or(LINES).min(MOST_LINES);
     let request = LogRequest {
         task: name,
         raw: false,
         since: cursor,
+        // One more shows that there are earlier ones.
+        lines: Some(most + 1),
         history_rows: None,
     };
     let read = async {
@@ -49,12 +52,14 @@ pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result
         true => error.or_hint(WITHOUT_CURSOR),
         false => error,
     })?;
-    let most = lines.unwrap_or(LINES).min(MOST_LINES);
-    Ok(Answer::new(excerpt(&log, most, is_new_only)))
+    // From a cursor on, and of an earlier run, it has all lines.
+    let has_all = is_new_only || run.is_some() || log.lines.len() <= most;
+    Ok(Answer::new(excerpt(&log, most, has_all, is_new_only)))
 }
 
-/// Returns the last lines of a log, below a line that says which they are.
-fn excerpt(log: &TaskLog, most: usize, is_new_only: bool) -> Vec<String> {
+/// Returns the last lines of a log, below a line that says which they are. How many there are is
+/// only known if the log has all of them.
+fn excerpt(log: &TaskLog, most: usize, has_all: bool, is_new_only: bool) -> Vec<String> {
     let n_all = log.lines.len();
     let last = &log.lines[n_all.saturating_sub(most)..];
     let shown = last_that_fit(last.iter().map(|text| line(text)));
@@ -65,6 +70,7 @@ fn excerpt(log: &TaskLog, most: usize, is_new_only: bool) -> Vec<String> {
     let new = if is_new_only { "new " } else { "" };
     let mut lines = vec![match (shown.len(), n_all) {
         (_, 0) => format!("{name}{run}: no {new}output"),
+        (n, _) if !has_all => format!("{name}{run}, the last {n} lines (there are more):"),
         (n, all) if n == all => format!("{name}{run}, all {all} {new}lines:"),
         (n, all) => format!("{name}{run}, the last {n} of {all} {new}lines:"),
     }];
@@ -153,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_excerpt_says_how_much_is_left_out() {
-        let shown = |n, most, is_new_only| excerpt(&log(n), most, is_new_only).join("\n");
+        let shown = |n, most, is_new_only| excerpt(&log(n), most, true, is_new_only).join("\n");
         assert_eq!(
             shown(2, 40, false),
             "api, run 2, all 2 lines:\nline 1\nline 2"
@@ -163,6 +169,10 @@ mod tests {
             "api, run 2, the last 1 of 3 new lines:\nline 3"
         );
         assert_eq!(shown(0, 40, true), "api, run 2: no new output");
+        assert_eq!(
+            excerpt(&log(3), 2, false, false).join("\n"),
+            "api, run 2, the last 2 lines (there are more):\nline 2\nline 3"
+        );
     }
 
     #[test]
@@ -171,7 +181,7 @@ mod tests {
             lines: vec!["x".repeat(900); 1000],
             ..log(0)
         };
-        let lines = excerpt(&long, MOST_LINES, false);
+        let lines = excerpt(&long, MOST_LINES, true, false);
         let bytes: usize = lines.iter().map(String::len).sum();
         assert!(bytes < MOST_BYTES + 200, "{bytes}");
         assert!(

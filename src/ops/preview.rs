@@ -38,6 +38,7 @@ async fn read(
         task: window,
         raw: true,
         since: None,
+        lines: None,
         history_rows,
     };
     Ok(further_log(session, request).await?.lines)

@@ -149,6 +149,7 @@ async fn wait_for_text(
                 task: listed.task.window_id.clone(),
                 raw: false,
                 since: None,
+                lines: None,
                 history_rows: None,
             };
             let log = present_log(session, request).await?;

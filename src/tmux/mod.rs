@@ -63,7 +63,9 @@ pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_memory::{Extent, Memory};
 pub(crate) use nudge::nudge;
-pub(crate) use output::{History, Style, UnsentOutput, follow_output, read_log, read_output};
+pub(crate) use output::{
+    History, Log, Style, UnsentOutput, follow_output, read_log, read_output,
+};
 pub(crate) use own_clients::{end_clients_left_behind, own_clients, running_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
 pub(crate) use probe::Probe;

@@ -14,6 +14,10 @@ pub struct LogRequest {
     /// Only the output after this cursor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// How many lines are wanted: the last ones; all if absent. From a cursor on, all of them are
+    /// always returned, and so they are by daemons that do not know this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
     /// How many rows of the history are read at most, besides the screen; all of them if absent.
     /// From a cursor on, all of them are always read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use regex::Regex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -34,6 +35,55 @@ fn following_shows_old_and_new_output() {
     // The last line counts although nothing ended it.
     assert_eq!(following.line(), "bar 2%");
     assert_eq!(following.wait(), 0);
+}
+
+/// Lines of one row, and of so many that the rows read at first are too few.
+#[test]
+fn the_last_lines_are_those_of_the_whole_output() {
+    let world = World::new();
+    world.daemon();
+    let line = "for n in $(seq 400); do printf '\\033[3%dm%d %0*d\\n' $((n % 8)) $n $((n % 100 * 30)) 0; done; \
+                seq 401 900; echo all; sleep 1000";
+    let window = world.run("api", line);
+    world.until_shows(&window, "all");
+    let colours = Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
+    for style in [&[][..], &["--raw"]] {
+        // Where a reading begins, the present colour is repeated.
+        let lines = |args: &[&str]| -> Vec<String> {
+            let output = world.task([&["logs", "api"], args, style].concat());
+            let output = colours.replace_all(output.ok(), "");
+            output.lines().map(str::to_owned).collect()
+        };
+        let whole = lines(&[]);
+        for n in [1, 2, 30, 480, 520, 700, 901, 2000] {
+            let n = n.to_string();
+            let last = lines(&["-n", &n]);
+            let n = n.parse().unwrap_or(0).min(whole.len());
+            assert_eq!(last, whole[whole.len() - n..], "the last {n} {style:?}");
+        }
+    }
+}
+
+#[test]
+fn the_last_lines_are_read_without_the_whole_output() {
+    let world = World::new();
+    world.run("first", "exec sleep 1000");
+    world.tmux(["set-option", "-g", "history-limit", "50000"]);
+    let window = world.run("api", "seq 20000; sleep 1000");
+    world.until_shows(&window, "20000");
+    let n_bytes = || {
+        world.daemon_status()["counters"]["tmuxBytes"]
+            .as_u64()
+            .unwrap()
+    };
+    world.task(["ls"]).ok();
+    let before = n_bytes();
+    assert_eq!(
+        world.task(["logs", "api", "-n", "2"]).ok(),
+        "19999\n20000\n"
+    );
+    let read = n_bytes() - before;
+    assert!(read < 20_000, "{read} bytes");
 }
 
 /// Some versions of tmux show the blanks in their place, others the tabs.
