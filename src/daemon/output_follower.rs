@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::PaneId;
 use crate::protocol::Notice;
 use crate::session::Change;
-use crate::tmux::{self, Client, History, ReceivedItem, TmuxError, UnsentOutput};
+use crate::tmux::{self, Client, History, PaneEnd, ReceivedItem, TmuxError, UnsentOutput};
 
 use super::pane_reading::PaneReading;
 
@@ -33,6 +33,27 @@ pub(super) struct OutputFollower {
     age: BTreeMap<PaneId, u64>,
     /// Whether the client may fall behind.
     may_lag: bool,
+}
+
+/// The end of a pane's output in its place among the changes.
+#[derive(Debug)]
+struct ReadEnd {
+    end: PaneEnd,
+    /// Changes that arrived until then.
+    before: Vec<Change>,
+    /// Changes that have arrived since.
+    after: Vec<Change>,
+}
+
+impl ReadEnd {
+    /// Returns it as a reading: all that was wanted.
+    fn into_reading(self) -> PaneReading {
+        PaneReading {
+            output: self.end.output,
+            before: self.before,
+            after: self.after,
+        }
+    }
 }
 
 impl OutputFollower {
@@ -69,13 +90,54 @@ impl OutputFollower {
     }
 
     /// Reads a pane and follows it: what it prints after the reading arrives as changes. `PaneReading`
-    /// has the changes before and after the reading.
+    /// has the changes before and after the reading. A long history is read in slices, unless the
+    /// pane changes meanwhile.
     pub(super) async fn read(
         &mut self,
         pane: PaneId,
         history: History,
         is_over: bool,
     ) -> Result<PaneReading, TmuxError> {
+        if history != History::Whole {
+            return Ok(self.read_once(pane, history, is_over).await?.into_reading());
+        }
+        let read = self.read_once(pane, PaneEnd::HISTORY, is_over).await?;
+        if read.end.is_whole() {
+            return Ok(read.into_reading());
+        }
+        let ReadEnd {
+            end,
+            mut before,
+            mut after,
+        } = read;
+        let complete = tmux::complete(&mut self.client, pane, end).await?;
+        let received = self.client.take_received();
+        after.extend(self.on_received(received));
+        if let Some(output) = complete {
+            return Ok(PaneReading {
+                output,
+                before,
+                after,
+            });
+        }
+        // It is followed already: all that it has printed by now comes before the whole.
+        let whole = self.read_once(pane, History::Whole, is_over).await?;
+        before.extend(after);
+        before.extend(whole.before);
+        Ok(PaneReading {
+            output: whole.end.output,
+            before,
+            after: whole.after,
+        })
+    }
+
+    /// Reads a pane by one line and follows it.
+    async fn read_once(
+        &mut self,
+        pane: PaneId,
+        history: History,
+        is_over: bool,
+    ) -> Result<ReadEnd, TmuxError> {
         let is_followed = self.followed.contains(&pane);
         // Output that arrives too late, and ever later, would delay everything else until it has
         // arrived. After the end of a run tmux sends no more of it.
@@ -92,7 +154,7 @@ impl OutputFollower {
         // Before the reading: output right behind its answer belongs to what follows.
         self.followed.insert(pane);
         self.unfollowed.remove(&pane);
-        let output = tmux::follow_output(&mut self.client, pane, history, pending).await?;
+        let end = tmux::follow_output(&mut self.client, pane, history, pending).await?;
         let mut received: Vec<ReceivedItem> = self.client.take_received().into();
         if pending == UnsentOutput::Dropped {
             // The reading itself pauses and continues the pane. (tmux 3.8 reports that; earlier
@@ -112,11 +174,7 @@ impl OutputFollower {
         }
         self.age.remove(&pane);
         let after = self.on_received(after);
-        Ok(PaneReading {
-            output,
-            before,
-            after,
-        })
+        Ok(ReadEnd { end, before, after })
     }
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.

@@ -4,7 +4,7 @@
 //! are captured; of the others a sign shows that they have not, and what is remembered still holds.
 //! A window is shown by one line, so as it was at one instant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::client::Connection;
@@ -13,7 +13,7 @@ use super::inherited::{Inherited, presence_command, values_command};
 use super::look_lines::Limit;
 use super::look_memory::{Extent, Inquiry, Memory, confused};
 use super::rows::{
-    Formats, IndexedWindow, bells_of_pi_command, index_command, read_index, read_session,
+    Formats, bells_of_pi_command, index_command, read_index, read_session, ringing_command,
     session_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
@@ -141,21 +141,21 @@ pub(crate) struct SessionIndex {
     pub life: SessionLife,
     /// Its name.
     pub name: String,
-    windows: BTreeMap<WindowId, IndexedWindow>,
+    windows: BTreeMap<WindowId, PaneId>,
+    /// Those with tmux's bell flag.
+    ringing: BTreeSet<WindowId>,
 }
 
 impl SessionIndex {
     /// Returns the primary panes of its windows.
     pub(crate) fn panes(&self) -> impl Iterator<Item = PaneId> {
-        self.windows.values().map(|indexed| indexed.pane)
+        self.windows.values().copied()
     }
 
     /// Whether this window has tmux's bell flag.
     #[must_use]
     pub(crate) fn has_bell(&self, window: WindowId) -> bool {
-        self.windows
-            .get(&window)
-            .is_some_and(|indexed| indexed.bell)
+        self.ringing.contains(&window)
     }
 }
 
@@ -171,6 +171,7 @@ pub(crate) async fn list_index(
     let session = target.pane();
     let commands = [
         index_command(&session),
+        ringing_command(&session),
         session_command(&session, target.formats()),
     ];
     let frames = match connection.run(&commands).await {
@@ -178,12 +179,19 @@ pub(crate) async fn list_index(
         answer => answer?,
     };
     let read = || {
-        let [index, session] = &frames[..] else {
+        let [index, ringing, session] = &frames[..] else {
             return None;
         };
+        let ringing = ringing.text();
+        let ringing: Option<BTreeSet<WindowId>> = ringing
+            .lines()
+            .filter(|id| !id.is_empty())
+            .map(|id| id.parse().ok())
+            .collect();
         let (session, _) = read_session(&session.text())?;
         Some(SessionIndex {
             windows: read_index(&index.text())?,
+            ringing: ringing?,
             life: session.life,
             name: session.name,
         })

@@ -20,14 +20,23 @@ const SIGN: usize = 20;
 const SESSION: usize = 100;
 /// The same for each window of the session, whatever is wanted of it: its ids.
 const INDEXED: usize = 2;
+/// To find a window takes tmux longer where there are many: a sign costs a microsecond more for so
+/// many windows.
+const WINDOWS_PER_MICROSECOND: usize = 30;
+
+/// What a sign costs in a session of `n_windows`.
+const fn sign_cost(n_windows: usize) -> usize {
+    SIGN + n_windows / WINDOWS_PER_MICROSECOND
+}
 
 /// How long one line may keep tmux busy. To read it, and to go over all windows after it as at each
 /// turn of its loop, takes tmux up to a millisecond more.
 const LINE: usize = 700;
 
-/// How many windows fit into one line that asks for their signs only, or for everything of them.
+/// How many of 300 windows fit into one line that asks for their signs only, or for everything of
+/// them.
 #[cfg(test)]
-pub(super) const SIGNS_PER_LINE: usize = (LINE - SESSION) / SIGN;
+pub(super) const SIGNS_PER_LINE: usize = (LINE - SESSION) / sign_cost(300);
 #[cfg(test)]
 pub(super) const ROWS_PER_LINE: usize = (LINE - SESSION) / ROW;
 
@@ -98,7 +107,8 @@ impl Question {
     pub(super) fn fits_into_line(&self, n_windows: usize) -> bool {
         let index = if self.index { n_windows * INDEXED } else { 0 };
         let rows = self.rows.values().map(|capture| capture.cost());
-        index + rows.sum::<usize>() + self.signs.len() * SIGN <= LINE - SESSION
+        let signs = self.signs.len() * sign_cost(n_windows);
+        index + rows.sum::<usize>() + signs <= LINE - SESSION
     }
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session has, as far
@@ -125,12 +135,13 @@ impl Question {
             room = room.saturating_sub(cost);
             line.rows.push((window, capture));
         }
+        let sign = sign_cost(n_windows);
         while let Some(window) = self.signs.pop_first() {
-            if SIGN > room && !line.is_empty() {
+            if sign > room && !line.is_empty() {
                 self.signs.insert(window);
                 return line;
             }
-            room = room.saturating_sub(SIGN);
+            room = room.saturating_sub(sign);
             line.signs.push(window);
         }
         line
@@ -232,7 +243,7 @@ mod tests {
         };
         let cut = lines(signs.clone(), Limit::Short);
         let mut expected = vec![(true, 0, 0)];
-        expected.extend([(false, 0, 30); 10]);
+        expected.extend([(false, 0, 20); 15]);
         assert_eq!(cut, expected);
         assert_eq!(lines(signs, Limit::None), [(true, 0, 300)]);
         let rows = Question {

@@ -8,9 +8,7 @@ use super::capture::{Captures, Shape};
 use super::error::TmuxError;
 use super::inherited::Inherited;
 use super::look_lines::{Capture, Limit, Line, Part, Question};
-use super::rows::{
-    IndexedWindow, ListedWindow, WindowDetails, read_index, read_lists, read_session,
-};
+use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 use crate::protocol::{Command, Frame};
@@ -331,7 +329,7 @@ impl Memory {
             if answer.windows.contains_key(window) || question.rows.contains_key(window) {
                 continue;
             }
-            if known(window).and_then(RememberedWindow::pane) != Some(indexed.pane) {
+            if known(window).and_then(RememberedWindow::pane) != Some(*indexed) {
                 let capture = self.capture(*window, answer, is_same_life);
                 question.rows.insert(*window, capture);
             } else if is_whole {
@@ -375,7 +373,7 @@ impl Memory {
         let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
         let listed = answer.windows.get(&window).map(|listed| listed.pane);
         let pane = listed
-            .or_else(|| indexed.map(|indexed| indexed.pane))
+            .or_else(|| indexed.copied())
             .or_else(|| known.and_then(RememberedWindow::pane));
         let Some(pane) = pane else {
             return Capture::New;
@@ -543,7 +541,7 @@ struct Answer {
     time: i64,
     session: Option<SessionRow>,
     /// All windows of the session; `None` where that was not asked.
-    present: Option<BTreeMap<WindowId, IndexedWindow>>,
+    present: Option<BTreeMap<WindowId, PaneId>>,
     windows: BTreeMap<WindowId, ListedWindow>,
     captured: BTreeMap<PaneId, CapturedScreen>,
     /// The record of deaths at the end of the last line.
@@ -780,10 +778,7 @@ impl Answer {
         self.captured.remove(&listed.pane);
         if let Some(present) = &mut self.present {
             // It may have come after they were listed.
-            present.entry(window).or_insert(IndexedWindow {
-                pane: listed.pane,
-                bell: false,
-            });
+            present.entry(window).or_insert(listed.pane);
         }
         self.windows.insert(window, listed);
     }

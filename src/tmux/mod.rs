@@ -8,6 +8,7 @@ mod connected_client;
 mod control_client;
 mod error;
 mod gate;
+mod history_slices;
 mod hook_check;
 mod hook_wakeups;
 mod hooks;
@@ -27,6 +28,7 @@ mod one_shot;
 mod output;
 mod own_clients;
 mod ownership;
+mod pane_state;
 mod probe;
 mod quoted;
 mod recorded;
@@ -64,7 +66,7 @@ pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_memory::{Extent, Memory};
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
-    History, Log, Style, UnsentOutput, follow_output, read_log, read_output,
+    History, Log, PaneEnd, Style, UnsentOutput, complete, follow_output, read_log, read_output,
 };
 pub(crate) use own_clients::{end_clients_left_behind, own_clients, running_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};

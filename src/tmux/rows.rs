@@ -20,15 +20,6 @@ use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
-/// A window in the list of windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IndexedWindow {
-    /// Its primary pane.
-    pub(super) pane: PaneId,
-    /// tmux's bell flag.
-    pub(super) bell: bool,
-}
-
 /// A window with its primary pane.
 #[derive(Debug)]
 pub(super) struct ListedWindow {
@@ -102,9 +93,14 @@ pub(super) fn noted_formats() -> [(&'static str, &'static str); 3] {
     ]
 }
 
-/// Lists the windows and panes of the session, and which windows have tmux's bell flag.
+/// Lists the windows and panes of the session.
 pub(super) fn index_command(session: &str) -> Command {
     list_panes(session).args(["-F", &INDEX_FORMAT])
+}
+
+/// Lists the windows of the session that have tmux's bell flag; for each other one a blank line.
+pub(super) fn ringing_command(session: &str) -> Command {
+    Command::new("list-windows").args(["-t", session, "-F", "#{?window_bell_flag,#{window_id},}"])
 }
 
 /// Lists the signs of all panes of the session.
@@ -144,26 +140,17 @@ pub(super) fn session_command(target: &str, formats: Formats) -> Command {
 }
 
 /// Parses the list of windows; for each window the pane with the lowest id.
-pub(super) fn read_index(text: &str) -> Option<BTreeMap<WindowId, IndexedWindow>> {
-    let mut windows: BTreeMap<WindowId, IndexedWindow> = BTreeMap::new();
-    for (window, indexed) in read_rows(text, read_indexed)? {
-        let first = windows.entry(window).or_insert(indexed);
-        if indexed.pane < first.pane {
-            *first = indexed;
-        }
+pub(super) fn read_index(text: &str) -> Option<BTreeMap<WindowId, PaneId>> {
+    let mut windows: BTreeMap<WindowId, PaneId> = BTreeMap::new();
+    for (window, pane) in read_rows(text, |fields| Some((fields.parse()?, fields.parse()?)))? {
+        let first: &mut PaneId = windows.entry(window).or_insert(pane);
+        *first = pane.min(*first);
     }
     Some(windows)
 }
 
-fn read_indexed(fields: &mut Fields) -> Option<(WindowId, IndexedWindow)> {
-    let window = fields.parse()?;
-    let pane = fields.parse()?;
-    let bell = fields.flag()?;
-    Some((window, IndexedWindow { pane, bell }))
-}
-
 static INDEX_FORMAT: LazyLock<String> =
-    LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", "#{window_bell_flag}"]));
+    LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}"]));
 
 /// Parses both lists, or one of them; for each window the pane with the lowest id.
 pub(super) fn read_lists(

@@ -6,6 +6,7 @@ mod idle;
 mod launches;
 mod looks;
 mod restarts;
+mod slices;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,0 +1,191 @@
+//! A history that is read in slices is the same as one that is read at once.
+
+use super::super::history_slices::{Capture, read_older};
+use super::super::output::{JoinedRows, capture_joined, capture_joined_in_slices};
+use super::*;
+
+const PANE: PaneId = PaneId(1);
+
+/// Prints short lines, empty ones, long ones that wrap, also exactly at the border, tabs, wide
+/// characters, colours that last over several lines, and line drawing.
+const STORY: &str = "for n in $(seq 60); do \
+    printf 'line %d\\n' $n; \
+    printf '\\033[3%dm%*d' $((n % 8)) $((n * 7)) $n; \
+    [ $((n % 3)) = 0 ] && printf '\\033[m'; \
+    [ $((n % 5)) = 0 ] && printf '\\n\\n'; \
+    printf '%80d\\n' $n; \
+    printf '%81d   \\n' $n; \
+    printf 'a\\tb\\t\\342\\230\\203\\344\\270\\255 %75d\\n' $n; \
+    printf '\\033(0lqk\\033(B\\033[4munder\\n'; \
+    done";
+
+/// A window that has printed the story, as pane `%1`.
+async fn story(private: &Private, and_then: &str) {
+    private.asks(&["set-option", "-g", "remain-on-exit", "on"]);
+    let line = format!("{STORY}; {and_then}");
+    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", &line]);
+}
+
+async fn client(private: &Private) -> Client {
+    let client = private.server.attach(SessionId(0), Output::None);
+    client.await.unwrap()
+}
+
+/// Waits until the program has ended.
+async fn until_dead(private: &Private) {
+    until(async || {
+        let dead = private.asks(&["display-message", "-p", "-t", "%1", "#{pane_dead}"]);
+        (dead == "1").then_some(()).ok_or(dead)
+    })
+    .await;
+}
+
+async fn whole(connection: &mut Connection<'_>, style: Style) -> JoinedRows {
+    let whole = capture_joined(connection, PANE, style, History::Whole);
+    whole.await.unwrap()
+}
+
+#[tokio::test]
+async fn slices_are_joined_to_the_lines_of_the_whole() {
+    let private = Private::started().await;
+    story(&private, "exit 0").await;
+    until_dead(&private).await;
+    let mut client = client(&private).await;
+    let mut connection = Connection::Attached(&mut client);
+    let expected = whole(&mut connection, Style::Plain)
+        .await
+        .into_log(Style::Plain);
+    assert!(expected.end.history > 300, "{}", expected.end.history);
+    for slice in [1, 2, 3, 7, 50, 1000] {
+        let read = capture_joined_in_slices(&mut connection, PANE, Style::Plain, slice);
+        let read = read.await.unwrap().into_log(Style::Plain);
+        assert_eq!(read, expected, "{slice} rows at once");
+    }
+    client.close().await;
+}
+
+/// tmux itself says whether two texts look the same.
+#[tokio::test]
+async fn slices_have_the_colours_of_the_whole() {
+    let private = Private::started().await;
+    story(&private, "exit 0").await;
+    until_dead(&private).await;
+    let mut client = client(&private).await;
+    let mut connection = Connection::Attached(&mut client);
+    let mut texts = vec![whole(&mut connection, Style::Raw).await];
+    for slice in [1, 3, 50] {
+        let read = capture_joined_in_slices(&mut connection, PANE, Style::Raw, slice);
+        texts.push(read.await.unwrap());
+    }
+    client.close().await;
+    let mut shown = Vec::new();
+    for (index, rows) in texts.into_iter().enumerate() {
+        let file = private.dir.path().join(format!("text-{index}"));
+        let lines = rows.into_log(Style::Raw).lines;
+        std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+        // tmux can lose the end of what is printed right before an end.
+        let line = format!("cat {}; echo the end; sleep 1000", file.display());
+        let window = [
+            "new-window",
+            "-d",
+            "-P",
+            "-F",
+            "#{pane_id}",
+            "-t",
+            "keep:",
+            "--",
+            "sh",
+            "-c",
+            &line,
+        ];
+        let pane = private.asks(&window);
+        let capture = ["capture-pane", "-p", "-e", "-S", "-", "-t", &pane];
+        let is_shown = async || {
+            let rows = private.asks(&capture);
+            let is_whole = rows.contains("the end");
+            is_whole.then_some(rows.clone()).ok_or(rows)
+        };
+        shown.push(until(is_shown).await);
+    }
+    assert!(shown[0].contains("\u{1b}[4m"), "{}", shown[0]);
+    for other in &shown[1..] {
+        assert!(*other == shown[0], "{other}\n\nis not\n\n{}", shown[0]);
+    }
+}
+
+#[tokio::test]
+async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
+    let private = Private::started().await;
+    private.asks(&["set-option", "-g", "history-limit", "5000"]);
+    story(&private, "seq 3500; echo the end; exit 0").await;
+    until_dead(&private).await;
+    let mut client = client(&private).await;
+    let dropped = UnsentOutput::Dropped;
+    let whole = follow_output(&mut client, PANE, History::Whole, dropped);
+    let whole = whole.await.unwrap().output;
+    let end = follow_output(&mut client, PANE, PaneEnd::HISTORY, dropped);
+    let end = end.await.unwrap();
+    assert!(!end.is_whole() && end.output.rows.len() < 1100);
+    let completed = complete(&mut client, PANE, end).await.unwrap();
+    assert!(completed == Some(whole));
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_pane_that_changes_between_two_slices_is_read_at_once() {
+    const PLAIN: Capture = Capture {
+        flags: &["-J"],
+        is_joined: true,
+        slice: 50,
+    };
+    let private = Private::started().await;
+    story(&private, "read -r _; echo more; read -r _; exit 0").await;
+    let mut connection = private.connection();
+    // A pane that lives is read in slices once it has printed nothing in this second.
+    let end = until(async || {
+        let mut connection = private.connection();
+        let last = capture_joined(&mut connection, PANE, Style::Plain, History::LastRows(50));
+        let end = last.await.unwrap().end;
+        let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
+            .await
+            .unwrap();
+        let n_rows = older.map(|slices| slices.len()).unwrap_or_default();
+        (n_rows > 5)
+            .then_some(end)
+            .ok_or(format!("{n_rows} slices"))
+    })
+    .await;
+    private.asks(&["send-keys", "-t", "%1", "Enter"]);
+    until(async || {
+        let shown = private.asks(&["capture-pane", "-p", "-t", "%1"]);
+        shown.contains("more").then_some(()).ok_or(shown)
+    })
+    .await;
+    let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
+        .await
+        .unwrap();
+    assert!(older.is_none(), "it has printed");
+
+    private.asks(&["send-keys", "-t", "%1", "Enter"]);
+    until_dead(&private).await;
+    // A cleared history is the last: nothing is left to read in slices.
+    let changes: [&[&str]; 3] = [
+        &["resize-window", "-t", "@1", "-x", "70", "-y", "24"],
+        &["respawn-pane", "-t", "%1", "exit 0"],
+        &["clear-history", "-t", "%1"],
+    ];
+    for change in changes {
+        until_dead(&private).await;
+        let last = capture_joined(&mut connection, PANE, Style::Plain, History::LastRows(50));
+        let end = last.await.unwrap().end;
+        let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
+            .await
+            .unwrap();
+        assert!(older.is_some(), "before {change:?}");
+        private.asks(change);
+        let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
+            .await
+            .unwrap();
+        assert!(older.is_none(), "after {change:?}");
+    }
+}
