@@ -13,8 +13,8 @@ use crate::terminal::PaneOutput;
 /// How many rows of history one line captures where more can be read in slices: at 300 windows tmux
 /// is busy with it for 1.5 ms, of which 0.6 are for any line. Escape sequences take three times as
 /// long.
-const SLICE: usize = 1000;
-const RAW_SLICE: usize = 300;
+const SLICE: usize = 700;
+const RAW_SLICE: usize = 200;
 
 /// How much of the history to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
