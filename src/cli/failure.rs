@@ -129,6 +129,12 @@ impl Failure {
         self
     }
 
+    /// Adds a hint where there is none.
+    pub(crate) fn with_hint_if_none(mut self, hint: impl FnOnce() -> String) -> Self {
+        self.hint.get_or_insert_with(hint);
+        self
+    }
+
     /// Adds the options that say which session and server are meant to the commands of the hint: without
     /// them, they are about another session.
     pub(crate) fn with_options(mut self, options: &str) -> Self {

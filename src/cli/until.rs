@@ -54,7 +54,12 @@ impl Until {
             request,
             || drop(gate),
         )
-        .await?;
+        .await;
+        // Whoever takes this for a launch that failed would replace the live run.
+        let goes_on = || {
+            format!("the task was started and goes on; `tmux-task wait {name}` waits for its end")
+        };
+        let result = result.map_err(|failure| failure.with_hint_if_none(goes_on))?;
         if !is_for_exit {
             return wait::print_result(&result, &what, name, json);
         }

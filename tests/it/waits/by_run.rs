@@ -140,6 +140,29 @@ fn a_wait_by_the_run_itself_ends_with_its_code() {
 }
 
 #[test]
+fn a_run_that_is_waited_for_goes_on_without_its_daemon_and_that_is_said() {
+    let world = World::new();
+    for (more, code) in [(&["--wait"][..], 125), (&["--until", "never"], 1)] {
+        let mut waiting = world.start([&["run", "api"], more, &["--", "exec sleep 1000"]].concat());
+        for _ in 0..4 {
+            waiting.line();
+        }
+        world.until_true("it waits", || waits(&world) == 1);
+        world.kill_daemon();
+        let said = [waiting.complaint(), waiting.complaint()];
+        assert_eq!(
+            said,
+            [
+                "tmux-task: run: the daemon ended before it answered",
+                "hint: the task was started and goes on; `tmux-task wait api` waits for its end",
+            ]
+        );
+        assert_eq!(waiting.wait(), code);
+        assert_eq!(world.look()["tasks"][0]["dead"], false);
+    }
+}
+
+#[test]
 fn interrupted_a_run_that_is_waited_for_goes_on() {
     let world = World::new();
     for more in [&["--wait"][..], &["--until", "never"]] {
