@@ -74,7 +74,7 @@ impl HookInput {
 
 /// How a waiter ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaiterEnd {
     /// A message was printed: the client is to wake the model.
     Woke,
     /// Another waiter is there, or the conversation has ended.
@@ -172,13 +172,13 @@ pub(crate) async fn wait(
     max_per_minute: u32,
     print: impl FnOnce(&str) -> io::Result<()>,
     gone: impl Future<Output = ()>,
-) -> Result<Waited, OpsError> {
+) -> Result<WaiterEnd, OpsError> {
     let conversation = input.conversation()?;
     let mut session = Session::named(choice)?;
     session.settle().await?;
     session.paths.create_state()?;
     let Some(ledger) = open_ledger(&session, &conversation, input).await? else {
-        return Ok(Waited::Left);
+        return Ok(WaiterEnd::Left);
     };
     let outbox = Outbox::new(&session.name, max_per_minute, ledger.budget());
     let folder = session.paths.state.clone();
@@ -196,7 +196,7 @@ pub(crate) async fn wait(
     };
     match batch {
         Some(batch) => waiter.hand_over(&batch, print),
-        None => Ok(Waited::Left),
+        None => Ok(WaiterEnd::Left),
     }
 }
 
@@ -310,7 +310,7 @@ impl Waiter<'_> {
         mut self,
         batch: &Batch,
         print: impl FnOnce(&str) -> io::Result<()>,
-    ) -> Result<Waited, OpsError> {
+    ) -> Result<WaiterEnd, OpsError> {
         let mark = format!("(tmux-task {})", batch.id());
         let text = format!("{}\n{mark}\n", batch.message.content);
         let now = clock::now().wall;
@@ -326,11 +326,11 @@ impl Waiter<'_> {
         let noted = self.ledger.note(note, self.outbox.budget);
         noted.map_err(|source| self.error(source))?;
         if print(&text).is_ok() {
-            return Ok(Waited::Woke);
+            return Ok(WaiterEnd::Woke);
         }
         let taken_back = self.ledger.take_back();
         taken_back.map_err(|source| self.error(source))?;
-        Ok(Waited::Left)
+        Ok(WaiterEnd::Left)
     }
 
     fn error(&self, source: io::Error) -> OpsError {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::app_server::AppServerError;
-use super::codex_thread::{Added, CodexThread, DeliveryError, MessageId, Reachable};
+use super::codex_thread::{CodexThread, DeliveryError, MessageId, QueuePlace, Reachable};
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
 use super::outbox::{Batch, Budget, FollowUp, Next, Outbox};
@@ -347,8 +347,8 @@ impl UnderWay {
         // Until the answer is there.
         self.stage = Stage::Unknown;
         match thread.add(&self.id, &self.text).await {
-            Ok(Added::ToQueue) => self.become_added(),
-            Ok(Added::ForGood) => return Ok(true),
+            Ok(QueuePlace::ToQueue) => self.become_added(),
+            Ok(QueuePlace::ForGood) => return Ok(true),
             Err(error) => {
                 if error.is_certain() {
                     self.stage = Stage::New;

@@ -47,7 +47,7 @@ pub(crate) enum Reachable {
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Added {
+pub(super) enum QueuePlace {
     /// The thread's queue has it.
     ToQueue,
     /// Codex has it, and does not say later what happened to it.
@@ -169,14 +169,18 @@ impl CodexThread {
     }
 
     /// Hands a message over.
-    pub(super) async fn add(&mut self, id: &MessageId, text: &str) -> Result<Added, DeliveryError> {
+    pub(super) async fn add(
+        &mut self,
+        id: &MessageId,
+        text: &str,
+    ) -> Result<QueuePlace, DeliveryError> {
         let input = json!([{"type": "text", "text": text, "text_elements": []}]);
         let params = json!({"input": input, "clientUserMessageId": id.to_string()});
         match self.call("thread/queue/add", params).await {
-            Ok(_) => Ok(Added::ToQueue),
+            Ok(_) => Ok(QueuePlace::ToQueue),
             Err(AppServerError::Missing { .. }) => {
                 queue(&self.program, &self.id, text).await?;
-                Ok(Added::ForGood)
+                Ok(QueuePlace::ForGood)
             }
             Err(error) => Err(error.into()),
         }

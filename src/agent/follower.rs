@@ -268,7 +268,7 @@ impl Follower {
             Ok(record) => record,
             Err(_) => {
                 // A kind of a later version, or the daemon's refusal.
-                if let Some(seq) = serde_json::from_str::<Numbered>(line).ok()?.seq {
+                if let Some(seq) = serde_json::from_str::<UnknownSeq>(line).ok()?.seq {
                     self.pass_over(seq);
                 }
                 return None;
@@ -358,7 +358,7 @@ impl Follower {
 
 /// The number of a record of unknown kind.
 #[derive(Deserialize)]
-struct Numbered {
+struct UnknownSeq {
     seq: Option<Seq>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct HandedOver {
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Received {
+struct DeliveryReceipts {
     epoch: String,
     seqs: Vec<Seq>,
 }
@@ -58,7 +58,7 @@ pub(super) enum Fate {
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
     handed_over: Vec<HandedOver>,
-    received: Vec<Received>,
+    received: Vec<DeliveryReceipts>,
     budget: Budget,
 }
 
@@ -120,7 +120,7 @@ impl Ledger {
 
     /// Whether the conversation has received this record.
     pub(super) fn is_received(&self, epoch: &str, seq: Seq) -> bool {
-        let is_in = |one: &Received| one.epoch == epoch && one.seqs.contains(&seq);
+        let is_in = |one: &DeliveryReceipts| one.epoch == epoch && one.seqs.contains(&seq);
         self.contents.received.iter().any(is_in)
     }
 
@@ -134,7 +134,9 @@ impl Ledger {
                 Fate::Received => {
                     seqs.extend(&one.seqs);
                     let HandedOver { epoch, seqs, .. } = one;
-                    self.contents.received.push(Received { epoch, seqs });
+                    self.contents
+                        .received
+                        .push(DeliveryReceipts { epoch, seqs });
                 }
                 Fate::Lost => {}
             }
@@ -150,7 +152,7 @@ impl Ledger {
     pub(super) fn forget_acknowledged(&mut self, epoch: &str, cursor: Seq) -> io::Result<()> {
         let before = self.contents.received.len();
         let is_pending =
-            |one: &Received| one.epoch == epoch && one.seqs.iter().any(|seq| *seq > cursor);
+            |one: &DeliveryReceipts| one.epoch == epoch && one.seqs.iter().any(|seq| *seq > cursor);
         self.contents.received.retain(is_pending);
         if self.contents.received.len() < before {
             self.save()?;

@@ -76,7 +76,7 @@ pub(crate) struct Alerts {
 /// The alerts of one task. It is removed when nothing is pending and its pause is over.
 #[derive(Debug, Default)]
 struct TaskAlerts {
-    pending: Vec<Pending>,
+    pending: Vec<PendingAlert>,
     /// When the first of `pending` came.
     since: Option<Instant>,
     shown_at: Option<Instant>,
@@ -85,7 +85,7 @@ struct TaskAlerts {
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingAlert {
     kind: AlertEvent,
     is_wanted: bool,
     n: u64,
@@ -220,7 +220,7 @@ impl TaskAlerts {
         // One entry per kind: the latest event, and how often it happened.
         let before = self.pending.iter().position(|known| known.kind == kind);
         let n_before = before.map_or(0, |at| self.pending.remove(at).n);
-        self.pending.push(Pending {
+        self.pending.push(PendingAlert {
             kind,
             is_wanted,
             n: n + n_before,
@@ -234,7 +234,7 @@ impl TaskAlerts {
         Some(paused.map_or(gathered, |paused| paused.max(gathered)))
     }
 
-    fn take(&mut self) -> Vec<Pending> {
+    fn take(&mut self) -> Vec<PendingAlert> {
         self.since = None;
         std::mem::take(&mut self.pending)
     }
@@ -251,7 +251,11 @@ impl TaskAlerts {
     }
 }
 
-fn of_task(window: WindowId, pending: &[Pending], session: &str) -> Option<(AlertEvent, Alert)> {
+fn of_task(
+    window: WindowId,
+    pending: &[PendingAlert],
+    session: &str,
+) -> Option<(AlertEvent, Alert)> {
     let main = pending
         .iter()
         .filter(|pending| pending.is_wanted)

@@ -8,7 +8,7 @@ use super::args::{Agent, AgentCommand, AgentServe};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{daemon, output};
-use crate::agent::claude::{self, HookInput, Waited};
+use crate::agent::claude::{self, HookInput, WaiterEnd};
 use crate::agent::codex::{self, FollowOptions};
 use crate::agent::{AgentClient, Reachable, ServeError, ServeOptions, serve};
 use crate::config;
@@ -106,8 +106,8 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
     let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
     match waited.or_fail(WHAT)? {
         // The code with which the client takes what was printed.
-        Waited::Woke => Err(Failure::silent(Kind::Usage)),
-        Waited::Left => Ok(()),
+        WaiterEnd::Woke => Err(Failure::silent(Kind::Usage)),
+        WaiterEnd::Left => Ok(()),
     }
 }
 

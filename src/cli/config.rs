@@ -21,7 +21,7 @@ const MAX_CHARS: usize = 4096;
 const COLUMN: usize = 48;
 
 /// A value that options and variables select.
-struct Selected {
+struct SelectedValue {
     key: &'static str,
     value: String,
     /// The option or variable; `None` for the default.
@@ -42,7 +42,7 @@ fn show(context: &Context, args: Json) -> Result<(), Failure> {
         return print_json(&shown, &selected);
     }
     let mut lines = Vec::new();
-    for Selected { key, value, by } in &selected {
+    for SelectedValue { key, value, by } in &selected {
         let source = by.map_or_else(|| "default".to_owned(), str::to_owned);
         lines.push(line(key, value, &source));
     }
@@ -70,10 +70,10 @@ fn line(key: &str, value: &str, source: &str) -> String {
     format!("{set:COLUMN$}  # {source}")
 }
 
-fn print_json(shown: &ShownConfig, selected: &[Selected]) -> Result<(), Failure> {
+fn print_json(shown: &ShownConfig, selected: &[SelectedValue]) -> Result<(), Failure> {
     let selected: Vec<Value> = selected
         .iter()
-        .map(|Selected { key, value, by }| {
+        .map(|SelectedValue { key, value, by }| {
             let source = match by {
                 Some(by) if by.starts_with('-') => "option",
                 Some(_) => "environment",
@@ -99,7 +99,7 @@ fn print_json(shown: &ShownConfig, selected: &[Selected]) -> Result<(), Failure>
 }
 
 /// Returns what options and variables select.
-fn selected(context: &Context) -> Result<Vec<Selected>, Failure> {
+fn selected(context: &Context) -> Result<Vec<SelectedValue>, Failure> {
     let session = context.given(WHAT)?;
     let choice = context.choice();
     let by = |option: Option<&'static str>, variables: &[&'static str]| {
@@ -112,7 +112,7 @@ fn selected(context: &Context) -> Result<Vec<Selected>, Failure> {
         .or_else(|| given(server.socket_name.is_some(), "-L"));
     let autostart = by(None, &["TMUX_TASK_NO_AUTOSTART"]);
     Ok(vec![
-        Selected {
+        SelectedValue {
             key: "session",
             value: text::one_line(session.name.as_bytes(), MAX_CHARS),
             by: by(
@@ -120,12 +120,12 @@ fn selected(context: &Context) -> Result<Vec<Selected>, Failure> {
                 &["TMUX_TASK_SESSION", "PI_TMUX_SESSION"],
             ),
         },
-        Selected {
+        SelectedValue {
             key: "server",
             value: one_line(session.server.socket()),
             by: by(socket, &["TMUX", "TMUX_TMPDIR"]),
         },
-        Selected {
+        SelectedValue {
             key: "tmux",
             value: one_line(session.server.program()),
             by: by(
@@ -133,22 +133,22 @@ fn selected(context: &Context) -> Result<Vec<Selected>, Failure> {
                 &["TMUX_TASK_TMUX"],
             ),
         },
-        Selected {
+        SelectedValue {
             key: "state",
             value: one_line(&session.paths.state),
             by: by(None, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]),
         },
-        Selected {
+        SelectedValue {
             key: "runtime",
             value: one_line(&session.paths.runtime),
             by: by(None, &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"]),
         },
-        Selected {
+        SelectedValue {
             key: "autostart",
             value: autostart.is_none().to_string(),
             by: autostart,
         },
-        Selected {
+        SelectedValue {
             key: "config",
             value: config::find(&lookup).map_or_else(String::new, |file| one_line(file.path())),
             by: by(None, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]),

@@ -81,7 +81,7 @@ fn earliest(ago: Duration) -> Millis {
 }
 
 /// The last records that are to be printed.
-struct Printed {
+struct PrintQueue {
     n_records: usize,
     /// Those that are kept until it is known which are the last ones.
     lines: VecDeque<(Seq, String)>,
@@ -89,7 +89,7 @@ struct Printed {
     first: Option<Seq>,
 }
 
-impl Printed {
+impl PrintQueue {
     /// Prints a record, or keeps it until it is known whether it is among the last ones.
     fn add(&mut self, seq: Seq, text: String, print: Print<'_>) -> Result<(), Failure> {
         if self.n_records == usize::MAX {
@@ -208,7 +208,7 @@ struct Read<'a> {
     last: &'a Last,
     filter: Filter,
     format: FeedFormat,
-    printed: Printed,
+    printed: PrintQueue,
     has_printed: bool,
     epoch: Option<String>,
     /// The last record, whether it can be read or not.
@@ -221,7 +221,7 @@ struct Read<'a> {
 
 impl<'a> Read<'a> {
     fn new(last: &'a Last, filter: Filter, format: FeedFormat) -> Self {
-        let printed = Printed {
+        let printed = PrintQueue {
             n_records: last.n_records,
             lines: VecDeque::new(),
             first: None,

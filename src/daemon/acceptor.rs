@@ -79,7 +79,7 @@ impl Acceptor {
                 }
                 Some(ended) = tasks.join_next() => {
                     if let Err(error) = ended {
-                        tracing::error!(%error, "a task ended badly");
+                        tracing::error!(%error, "a connection panicked");
                     }
                 }
                 // Without a sender there will be no other listener.
@@ -164,7 +164,7 @@ fn spare() -> Option<File> {
 fn turn_away(socket: UnixStream, why: String) {
     match socket.into_std() {
         Ok(socket) => refuse(&socket, why),
-        Err(error) => tracing::debug!(%error, "closed a connection without a word"),
+        Err(error) => tracing::debug!(%error, "closed a connection without an answer"),
     }
 }
 
@@ -174,7 +174,7 @@ fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
     let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
     line.push(b'\n');
     if let Err(error) = socket.write_all(&line) {
-        tracing::debug!(%error, "whom we turned away had left");
+        tracing::debug!(%error, "could not send a refusal");
     }
 }
 

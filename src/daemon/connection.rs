@@ -105,24 +105,29 @@ pub(super) async fn serve(
                 return;
             }
         };
+        let name = request.name();
         let goes_on = match request {
             Request::Subscribe {
                 start,
                 filter,
                 tasks,
             } => {
+                tracing::debug!(request = name, ?start, ?filter, tasks, "request");
                 let subscription = streams.subscribe(&start, filter, tasks);
                 return subscribe(reader, writer, &streams, subscription).await;
             }
             Request::Consume(request) => {
+                tracing::debug!(request = name, consumer = request.name, "request");
                 return consume(reader, writer, &streams, request).await;
             }
             // Not by way of the event loop: no tmux is asked.
             Request::Consumers => {
+                tracing::debug!(request = name, "request");
                 answer(&mut writer, &Response::Consumers(streams.consumers())).await
             }
-            Request::RemoveConsumer { name } => {
-                let removed = streams.remove_consumer(&name).await;
+            Request::RemoveConsumer { name: consumer } => {
+                tracing::debug!(request = name, consumer, "request");
+                let removed = streams.remove_consumer(&consumer).await;
                 let response = removed.map_or_else(Response::Refused, |()| Response::Done);
                 answer(&mut writer, &response).await
             }
@@ -132,6 +137,7 @@ pub(super) async fn serve(
             }
             // Not through the event loop: a request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
+                tracing::debug!(request = name, "request");
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
             }

@@ -16,6 +16,7 @@ use super::notices::Displays;
 use super::options::Options;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::service_manager::ServiceManager;
+use super::session_log;
 use super::signals::StopRequest;
 use super::sinks::Sinks;
 use super::succession::{self, Usage};
@@ -43,7 +44,7 @@ pub(super) struct EventLoop {
     server_socket: String,
     session: Session,
     link: Link,
-    recorder: FeedPublisher,
+    publisher: FeedPublisher,
     archiver: Arc<Archiver>,
     /// How long runs usually take, as the archiver finds it out.
     usual: mpsc::Receiver<UsualDuration>,
@@ -109,7 +110,7 @@ impl EventLoop {
         options: &Options,
         session: Session,
         link: Link,
-        recorder: FeedPublisher,
+        publisher: FeedPublisher,
         archiver: Arc<Archiver>,
         usual: mpsc::Receiver<UsualDuration>,
         scanned: mpsc::Receiver<Vec<(Level, String)>>,
@@ -119,7 +120,7 @@ impl EventLoop {
             server_socket: options.server.socket().display().to_string(),
             session,
             link,
-            recorder,
+            publisher,
             archiver,
             usual,
             scanned,
@@ -185,26 +186,38 @@ impl EventLoop {
                 () = stopping.asked() => Wake::Stop,
                 Some(ask) = asked.recv() => Wake::Asked(Box::new(ask)),
                 report = self.link.report() => Wake::Reported(report),
-                stored = self.recorder.changed() => Wake::Stored(stored),
+                stored = self.publisher.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
                 Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
                 Some(notices) = self.scanned.recv() => Wake::Scanned(notices),
                 () = timer.until(Some(due)) => Wake::Due,
             };
             match wake {
-                Wake::Stop => return,
+                Wake::Stop => {
+                    tracing::debug!("asked to stop");
+                    return;
+                }
                 Wake::Reported(report) => self.take_report(report),
                 Wake::UsualFound(UsualDuration {
                     window,
                     run,
                     millis,
-                }) => self.take(Input::UsualDuration {
-                    window,
-                    run,
-                    millis,
-                }),
-                Wake::Scanned(notices) => self.take(Input::Notices(notices)),
-                Wake::Clicked(window) => self.link.show_window(window),
+                }) => {
+                    tracing::debug!(%window, run, millis, "usual duration");
+                    self.take(Input::UsualDuration {
+                        window,
+                        run,
+                        millis,
+                    });
+                }
+                Wake::Scanned(notices) => {
+                    tracing::debug!(notices = notices.len(), "other sessions scanned");
+                    self.take(Input::Notices(notices));
+                }
+                Wake::Clicked(window) => {
+                    tracing::debug!(%window, "alert clicked");
+                    self.link.show_window(window);
+                }
                 Wake::Stored(Ok(())) => self.on_stored(),
                 Wake::Stored(Err(error)) => {
                     // The next daemon continues from what is written.
@@ -242,8 +255,10 @@ impl EventLoop {
             shown,
             n_missed,
             counts,
-        } = self.recorder.publish();
-        self.take(Input::Stored(self.store_state()));
+        } = self.publisher.publish();
+        let state = self.store_state();
+        tracing::debug!(written = state.written, tried = state.tried, "stored");
+        self.take(Input::Stored(state));
         if let Some(counts) = counts {
             if let Some(manager) = &mut self.service_manager {
                 let name = self.session.name();
@@ -276,10 +291,10 @@ impl EventLoop {
     /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
     /// published, within this time.
     async fn settle(&mut self, limit: Duration) {
-        let (seq, counts) = (self.recorder.given_seq(), self.recorder.given_counts());
+        let (seq, counts) = (self.publisher.given_seq(), self.publisher.given_counts());
         let deadline = Instant::now() + limit;
-        while !self.recorder.has_tried(seq, counts) {
-            match timeout_at(deadline, self.recorder.changed()).await {
+        while !self.publisher.has_tried(seq, counts) {
+            match timeout_at(deadline, self.publisher.changed()).await {
                 Ok(Ok(())) => self.on_stored(),
                 // If the store is gone, the loop will stop.
                 Ok(Err(_)) | Err(_) => return,
@@ -331,19 +346,19 @@ impl EventLoop {
                 for record in &records {
                     tracing::debug!(seq = record.seq, kind = kind(&record.body), "record");
                 }
-                self.recorder.rename(&session_name);
+                self.publisher.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
-                    self.recorder.set_checkpoint(checkpoint);
+                    self.publisher.set_checkpoint(checkpoint);
                 }
                 let append = vec![engine::Effect::Append(records)];
-                self.recorder.perform(append);
+                self.publisher.perform(append);
                 return self
-                    .recorder
+                    .publisher
                     .is_full()
                     .then(|| Input::Stored(self.store_state()));
             }
             Effect::Status(counts) => {
-                self.recorder.perform(vec![engine::Effect::Status(counts)]);
+                self.publisher.perform(vec![engine::Effect::Status(counts)]);
             }
             Effect::FindUsualDuration(task) => self.archiver.find_usual(BegunRun {
                 folder: self.paths.runs(),
@@ -352,9 +367,9 @@ impl EventLoop {
                 name: task.name.clone(),
                 command: task.command.clone(),
             }),
-            Effect::Tasks(board) => self.recorder.live().publish_tasks(board),
+            Effect::Tasks(board) => self.publisher.live().publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
-                let is_taken = self.recorder.save(&look, bookmark, first_undelivered);
+                let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);
             }
             Effect::Answer(ask, response) => self.answer(ask, response),
@@ -389,6 +404,7 @@ impl EventLoop {
                 }
             }
             Effect::OutputCut(ask) => drop(self.askers.remove(&ask)),
+            Effect::Log(entry) => session_log::write(entry),
             Effect::Leave => self.is_leaving = true,
         }
         None
@@ -426,10 +442,12 @@ impl EventLoop {
 
     fn on_ask(&mut self, ask: Ask) {
         match ask {
-            Ask::Request(_, Request::Status, reply) => {
+            Ask::Request(id, request @ Request::Status, reply) => {
+                tracing::debug!(ask = id.0, request = request.name(), "request");
                 drop(reply.send(Response::Status(Box::new(self.status()))));
             }
-            Ask::Request(_, Request::MakeRoom { successor }, reply) => {
+            Ask::Request(id, Request::MakeRoom { successor }, reply) => {
+                tracing::debug!(ask = id.0, request = "make-room", successor, "request");
                 let response = match succession::refusal(&successor, &self.usage()) {
                     Some(refusal) => Response::Refused(refusal),
                     None => {
@@ -441,7 +459,7 @@ impl EventLoop {
                 drop(reply.send(response));
             }
             Ask::Request(id, request, reply) => {
-                tracing::debug!(ask = id.0, request = name(&request), "request");
+                tracing::debug!(ask = id.0, request = request.name(), "request");
                 self.asked_at.insert(id, Instant::now());
                 let asker = if matches!(request, Request::To { .. }) {
                     Asker::Named(reply)
@@ -467,6 +485,7 @@ impl EventLoop {
                 raw,
                 reply,
             } => {
+                tracing::debug!(ask = id.0, window, raw, "follow");
                 self.askers.insert(id, Asker::Reader(reply));
                 self.take(Input::Asked(id, Request::Follow { window, raw }));
             }
@@ -482,8 +501,8 @@ impl EventLoop {
     fn status(&self) -> DaemonStatus {
         let tasks = self.session.status().unwrap_or_default();
         let counts = self.session.counts();
-        let files = self.recorder.live().files();
-        let consumers = self.recorder.live().consumer_list().consumers;
+        let files = self.publisher.live().files();
+        let consumers = self.publisher.live().consumer_list().consumers;
         let sinks = self.sinks.as_ref();
         DaemonStatus {
             pid: std::process::id(),
@@ -492,8 +511,8 @@ impl EventLoop {
             server: self.server_socket.clone(),
             exists: tasks.exists,
             started_at: self.started_at,
-            epoch: self.recorder.context().epoch.clone(),
-            last_seq: self.recorder.last_seq(),
+            epoch: self.publisher.context().epoch.clone(),
+            last_seq: self.publisher.last_seq(),
             first_seq: files.first_seq(),
             feed: self.paths.feed().display().to_string(),
             feed_bytes: files.bytes(),
@@ -511,6 +530,7 @@ impl EventLoop {
                 partial_looks: counts.looks - counts.whole_looks,
                 safety_looks: counts.safety_looks,
                 skipped_looks: counts.skipped_looks,
+                unchanged_looks: counts.unchanged_looks,
                 tmux_ms: millis(self.cost.took),
                 tmux_bytes: self.cost.bytes,
                 slowest_answer_ms: millis(self.slowest_answer),
@@ -525,11 +545,11 @@ impl EventLoop {
     /// Returns what keeps the daemon from working now.
     fn problems(&self) -> Vec<String> {
         let of_looks = self.session.problem().map(str::to_owned);
-        self.recorder
+        self.publisher
             .problem()
             .into_iter()
             .chain(of_looks)
-            .chain(self.recorder.live().consumers().problem())
+            .chain(self.publisher.live().consumers().problem())
             .collect()
     }
 
@@ -545,7 +565,7 @@ impl EventLoop {
     }
 
     fn n_readers(&self) -> usize {
-        self.recorder.live().readers().n()
+        self.publisher.live().readers().n()
     }
 
     fn is_useless_for_long(&mut self) -> bool {
@@ -562,9 +582,9 @@ impl EventLoop {
 
     fn store_state(&self) -> StoreState {
         StoreState {
-            written: self.recorder.last_seq(),
-            tried: self.recorder.tried_seq(),
-            is_full: self.recorder.is_full(),
+            written: self.publisher.last_seq(),
+            tried: self.publisher.tried_seq(),
+            is_full: self.publisher.is_full(),
         }
     }
 
@@ -581,14 +601,14 @@ impl EventLoop {
         let effects = self.session.save_all();
         self.perform_all(effects);
         // A slow disk has more time while tmux is being cleaned up.
-        let written = timeout(limit / 2, self.recorder.close()).await;
+        let written = timeout(limit / 2, self.publisher.close()).await;
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
         let archives = self.session.take_archives();
         let Self {
             link,
-            recorder,
+            publisher,
             archiver,
             displays,
             ..
@@ -596,7 +616,7 @@ impl EventLoop {
         tokio::join!(link.close(archives, patience, limit), displays.close());
         let rest = async {
             if written.is_err() {
-                recorder.close().await;
+                publisher.close().await;
             }
             archiver.close().await;
         };
@@ -623,38 +643,5 @@ fn kind(body: &Body) -> &'static str {
         },
         Body::Notice { .. } => "notice",
         Body::FollowUp { .. } => "followUp",
-    }
-}
-
-/// Returns what a request is called in the log, without what it carries.
-fn name(request: &Request) -> &'static str {
-    match request {
-        Request::To { request, .. } => name(request),
-        Request::Whereabouts => "whereabouts",
-        Request::Status => "status",
-        Request::Look { .. } => "look",
-        Request::Run(_) => "run",
-        Request::Send(_) => "send",
-        Request::List => "list",
-        Request::Count => "count",
-        Request::Find { .. } => "find",
-        Request::Kill { .. } => "kill",
-        Request::KillAll { .. } => "kill-all",
-        Request::Prune => "prune",
-        Request::Wait(_) => "wait",
-        Request::Cursor { .. } => "cursor",
-        Request::Log(_) => "log",
-        Request::Record { .. } => "record",
-        Request::Search(_) => "search",
-        Request::Follow { .. } => "follow",
-        Request::Reads { .. } => "reads",
-        Request::Seen { .. } => "seen",
-        Request::Explain { .. } => "explain",
-        Request::MakeRoom { .. } => "make-room",
-        Request::Stop { .. } => "stop",
-        Request::Subscribe { .. } => "subscribe",
-        Request::Consume(_) => "consume",
-        Request::Consumers => "consumers",
-        Request::RemoveConsumer { .. } => "remove-consumer",
     }
 }

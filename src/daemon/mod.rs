@@ -32,6 +32,7 @@ mod run_archiver;
 mod server_idle;
 mod service_manager;
 mod session_link;
+mod session_log;
 mod signals;
 mod sinks;
 mod stale_sessions;

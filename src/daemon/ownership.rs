@@ -158,7 +158,7 @@ fn saved_life(paths: &Paths) -> Option<SessionLife> {
 /// Returns the snapshot saved in this file; `None` where there is none or it cannot be used.
 fn load(file: &Path) -> Option<SavedSession> {
     load_saved(file).unwrap_or_else(|damaged| {
-        tracing::debug!(%damaged, "not used");
+        tracing::debug!(%damaged, "ignored a damaged snapshot of another name");
         None
     })
 }

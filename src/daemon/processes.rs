@@ -118,7 +118,7 @@ fn ends() -> Option<ExitWatch> {
     match ExitWatch::new() {
         Ok(ends) => Some(ends),
         Err(error) => {
-            tracing::warn!(%error, "ends of processes are noticed by looks alone");
+            tracing::warn!(%error, "could not watch processes: only looks find their ends");
             None
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
         tracing::error!(
             from = recovered.last_seq + 1,
             to = last_seq,
-            "records are gone"
+            "the end of the feed is missing: the saved snapshot has later records"
         );
     }
     // Looks of another feed did not follow the saved one.
@@ -113,7 +113,7 @@ impl Replay {
                 is_known: true,
             },
             Err(error) => {
-                tracing::error!(error, "the saved snapshot reads badly");
+                tracing::error!(error, "could not parse the saved snapshot");
                 nothing
             }
         }
@@ -160,7 +160,7 @@ fn enter(snapshot: &mut Snapshot, bookmark: &mut Bookmark, checkpoint: &Checkpoi
     let life = match checkpoint.life.as_ref().map(SavedLife::to_life).transpose() {
         Ok(life) => life,
         Err(error) => {
-            tracing::error!(error, "a checkpoint reads badly");
+            tracing::error!(error, "could not parse a checkpoint of the feed");
             return false;
         }
     };

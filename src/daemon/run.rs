@@ -140,7 +140,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     )
     .unwrap_or_else(|error| {
         // The configuration was validated with the same rules.
-        tracing::error!(%error, "a pattern that was good is not any more");
+        tracing::error!(%error, "the prompt rules of the configuration were rejected after their validation");
         UserRules::default()
     });
     let publisher = FeedPublisher::new(store, context);
@@ -283,7 +283,7 @@ async fn leave(
     let drained = async {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a task ended badly");
+                tracing::error!(%error, "a task of the daemon panicked");
             }
         }
     };

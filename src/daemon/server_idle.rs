@@ -31,14 +31,14 @@ pub(super) struct ServerIdle {
     /// When a sweep had last looked at everything, if the server has not changed anything since.
     swept_at: Option<Instant>,
     /// The reading that is being made.
-    reading: Option<Reading>,
+    reading: Option<RunTimeReading>,
     /// How many flushes there were since the server was found as it had been.
     flushes: u32,
 }
 
 /// A reading that does not count yet.
 #[derive(Debug)]
-struct Reading {
+struct RunTimeReading {
     due: Instant,
     /// The first of the two; `None` until it is made.
     first: Option<RunTime>,
@@ -50,7 +50,7 @@ impl ServerIdle {
     /// Notes that a look at everything has just been answered, at this reading.
     pub(super) fn note_sweep(&mut self, now: Instant, reading: Option<RunTime>) {
         *self = Self {
-            reading: reading.map(|first| Reading {
+            reading: reading.map(|first| RunTimeReading {
                 due: now + SETTLES_IN,
                 first: Some(first),
                 swept_at: Some(now),
@@ -65,7 +65,7 @@ impl ServerIdle {
         let flushes = self.flushes.wrapping_add(1);
         let is_read = flushes <= BUSY_AFTER || flushes.is_multiple_of(READ_EVERY);
         *self = Self {
-            reading: is_read.then(|| Reading {
+            reading: is_read.then(|| RunTimeReading {
                 due: now + FLUSH_TAKES,
                 first: None,
                 swept_at: None,
@@ -95,7 +95,7 @@ impl ServerIdle {
         };
         match before.first {
             None => {
-                self.reading = Some(Reading {
+                self.reading = Some(RunTimeReading {
                     due: now + SETTLES_IN,
                     first: Some(reading),
                     ..before

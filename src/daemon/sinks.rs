@@ -117,7 +117,7 @@ impl Sinks {
                 progress: Mutex::default(),
             });
             states.push(Arc::clone(&state));
-            let mut running = Running {
+            let mut running = RunningSink {
                 sink,
                 selection: Selection::new(&config.filter),
                 state,
@@ -240,7 +240,7 @@ impl Selection {
 type Leased = Result<(Subscription, Arc<Lease>), Refusal>;
 
 /// A sink that runs.
-struct Running {
+struct RunningSink {
     sink: Sink,
     selection: Selection,
     state: Arc<State>,
@@ -250,7 +250,7 @@ struct Running {
     stopping: watch::Receiver<bool>,
 }
 
-impl Running {
+impl RunningSink {
     /// Becomes the reader of the sink's consumer.
     async fn lease(&self) -> Leased {
         let request = ConsumeRequest {

@@ -87,7 +87,7 @@ struct Pane {
     /// As of the last look.
     screen: Screen,
     /// The last result; `None` while its output moves, and while the result is in doubt.
-    known: Option<Known>,
+    known: Option<LastExamination>,
     /// A result that is confirmed when the reader is hidden twice in a row.
     doubt: Option<Doubt>,
     /// The call in which it was read, as of the last look.
@@ -110,7 +110,7 @@ struct ShownCall {
 
 /// The result for a pane that is quiet.
 #[derive(Debug)]
-struct Known {
+struct LastExamination {
     examination: TtyExamination,
     at: Instant,
     /// Whether it shows a prompt.
@@ -134,7 +134,7 @@ struct Doubt {
     /// The evidence meanwhile.
     shown: Arc<TtyEvidence>,
     /// The previous evidence; `None` where its output has just stopped.
-    before: Option<Known>,
+    before: Option<LastExamination>,
 }
 
 /// Why a pane is due for an examination, the more urgent first.
@@ -438,7 +438,7 @@ impl Pane {
         }
         let has_left = is_reported
             && is_elsewhere(examination.evidence.as_deref())
-            && before.as_ref().is_some_and(Known::has_reader);
+            && before.as_ref().is_some_and(LastExamination::has_reader);
         let was_hidden = match &before {
             Some(before) => hides_reader(before.examination.evidence.as_deref()),
             // A reported prompt remains until there is evidence against it.
@@ -471,7 +471,7 @@ impl Pane {
             }
             Some(_) | None => (FIRST_PAUSE, FIRST_PAUSE),
         };
-        self.known = Some(Known {
+        self.known = Some(LastExamination {
             examination,
             at: now,
             is_wary,
@@ -508,7 +508,7 @@ fn without_reader(evidence: Option<&TtyEvidence>) -> Arc<TtyEvidence> {
     })
 }
 
-impl Known {
+impl LastExamination {
     /// Whether a program read the terminal, or checked it for keys.
     fn has_reader(&self) -> bool {
         let evidence = self.examination.evidence.as_ref();

@@ -31,7 +31,7 @@ pub struct Journal {
     /// Lines to be written, because the disk refused them or they are queued.
     unwritten: Vec<u8>,
     /// The first and the last of those.
-    queued: Option<Queued>,
+    queued: Option<QueuedRecords>,
     /// Whether there may be a partial write behind `end`, to be cut off before the next one.
     torn: bool,
     /// How many times the file was found to be another one.
@@ -40,7 +40,7 @@ pub struct Journal {
 
 /// The records that are to be written.
 #[derive(Debug)]
-struct Queued {
+struct QueuedRecords {
     first: Seq,
     first_at: Millis,
     epoch: String,
@@ -172,7 +172,7 @@ impl Journal {
     /// feed or none.
     pub fn queue(&mut self, records: &[Record], context: &Context) {
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
-            let queued = self.queued.get_or_insert_with(|| Queued {
+            let queued = self.queued.get_or_insert_with(|| QueuedRecords {
                 first: first.seq,
                 first_at: first.time,
                 epoch: context.epoch.clone(),

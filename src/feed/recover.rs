@@ -72,7 +72,7 @@ pub fn recover(
                 let seq = record.seq;
                 epoch = Some(record.epoch.clone());
                 if let Err(error) = past.read(*record) {
-                    tracing::warn!(seq, error, "a record reads badly");
+                    tracing::warn!(seq, error, "could not parse a record of the feed");
                 }
             }
             // It has used its number, and must not be cut off.
@@ -118,7 +118,7 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvent
         Err(error) => {
             tracing::error!(
                 error,
-                "what the saved snapshot says of the feed reads badly"
+                "could not parse the events of the feed in the saved snapshot"
             );
             None
         }

@@ -17,7 +17,7 @@ const CWD_CHARS: usize = 400;
 const REASON_CHARS: usize = 400;
 
 /// A task that was started.
-pub(super) struct Started {
+pub(super) struct StartedTask {
     /// What was started, in a line.
     pub(super) line: String,
     /// Where its output begins.
@@ -45,7 +45,7 @@ pub(super) async fn start(
     call: &Call,
     arguments: RunTask,
     follow: Follow,
-) -> Result<Started, Answer> {
+) -> Result<StartedTask, Answer> {
     check_texts(arguments.until.iter().chain(&arguments.stop))?;
     check_variables(&arguments)?;
     let wait = match follow {
@@ -105,7 +105,7 @@ pub(super) async fn start(
             }))
         }
     };
-    Ok(Started {
+    Ok(StartedTask {
         line,
         cursor: run.cursor,
         unreachable: unreachable.map(|why| short(&why, REASON_CHARS)),

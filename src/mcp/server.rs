@@ -24,7 +24,7 @@ use super::arguments::{
 use super::call::{Call, Limit, Progress, within_time};
 use super::caller::caller_of;
 use super::handles::Handles;
-use super::run::{Follow, Started, start};
+use super::run::{Follow, StartedTask, start};
 use super::tools::{Effect, Tool};
 use super::wait::Wait;
 use super::{events, input, output, tasks};
@@ -257,7 +257,7 @@ impl Server {
             follow,
         )
         .await?;
-        let Started {
+        let StartedTask {
             line,
             cursor,
             unreachable,

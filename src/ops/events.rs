@@ -67,7 +67,7 @@ pub(crate) async fn end_of_events(session: &Session) -> Result<After, OpsError> 
                 epoch: None,
                 seq: 0,
             };
-            let reading = Reading::new(begin, 0, &hello)?;
+            let reading = EventReading::new(begin, 0, &hello)?;
             return Ok(After {
                 epoch: Some(reading.epoch),
                 seq: reading.last_before,
@@ -103,7 +103,7 @@ pub(crate) async fn next_events(
     let begun = daemon
         .subscribe(ReaderStart::After(after.clone()), filter)
         .await?;
-    let mut reading = Reading::new(after, query.most, &begun)?;
+    let mut reading = EventReading::new(after, query.most, &begun)?;
     reading.read_stored(&mut daemon).await?;
     while reading.events.is_empty() && Instant::now() < until {
         let part = until.min(Instant::now() + ANNOUNCED_EVERY);
@@ -130,7 +130,7 @@ async fn announce(session: &Session, caller: &Caller) {
 }
 
 /// Events that are being read from a stream.
-struct Reading {
+struct EventReading {
     events: Vec<FeedEvent>,
     removed: Vec<(Seq, Seq)>,
     epoch: String,
@@ -150,7 +150,7 @@ enum Item {
     Other,
 }
 
-impl Reading {
+impl EventReading {
     fn new(after: After, most: usize, hello: &str) -> Result<Self, OpsError> {
         let hello = serde_json::from_str(hello).map_err(|source| ClientError::Answer { source })?;
         let LiveRecord::Hello {
@@ -269,12 +269,12 @@ mod tests {
     const HELLO: &str =
         r#"{"kind":"hello","v":1,"epoch":"e","lastSeq":9,"version":"1","sessionName":"s"}"#;
 
-    fn reading(after: Seq, most: usize) -> Reading {
+    fn reading(after: Seq, most: usize) -> EventReading {
         let after = After {
             epoch: None,
             seq: after,
         };
-        Reading::new(after, most, HELLO).unwrap()
+        EventReading::new(after, most, HELLO).unwrap()
     }
 
     fn event(seq: Seq) -> String {

@@ -62,7 +62,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     }
     let of_here = supervised.iter_mut().filter(|one| one.server == here);
     let others = without_daemon(of_here, task_sessions(&session.server).await?);
-    let listed = |Supervised { server, view, .. }| ListedElsewhere {
+    let listed = |DaemonAnswer { server, view, .. }| ListedElsewhere {
         is_here: server == here,
         server,
         view,
@@ -95,7 +95,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
 
 /// The answer of a daemon.
 #[derive(Debug)]
-struct Supervised {
+struct DaemonAnswer {
     /// The daemon's pid.
     daemon: u32,
     /// The server's socket.
@@ -107,7 +107,7 @@ struct Supervised {
 /// Gives the sessions of a server's daemons their present names, and returns the sessions without a
 /// daemon. A session has the pid of its daemon, whatever it is called.
 fn without_daemon<'a>(
-    supervised: impl Iterator<Item = &'a mut Supervised>,
+    supervised: impl Iterator<Item = &'a mut DaemonAnswer>,
     mut sessions: Vec<ListedSession>,
 ) -> Vec<ListedSession> {
     let mut of_unmarked = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, OpsError> 
 }
 
 /// Returns a daemon's server and tasks; `None` when no daemon listens.
-async fn ask(socket: &Path) -> Option<Supervised> {
+async fn ask(socket: &Path) -> Option<DaemonAnswer> {
     let mut daemon = Client::connect(socket).await.ok()?;
     let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
         return None;
@@ -171,7 +171,7 @@ async fn ask(socket: &Path) -> Option<Supervised> {
     let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
         return None;
     };
-    Some(Supervised {
+    Some(DaemonAnswer {
         daemon: status.pid,
         server: status.server.clone(),
         view,
@@ -196,8 +196,8 @@ mod tests {
         }
     }
 
-    fn answer(name: &str, daemon: u32) -> Supervised {
-        Supervised {
+    fn answer(name: &str, daemon: u32) -> DaemonAnswer {
+        DaemonAnswer {
             daemon,
             server: String::new(),
             view: LsView {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// The names of the supervised sessions, and of the others.
-    fn names(mut daemons: Vec<Supervised>, sessions: Vec<ListedSession>) -> [Vec<String>; 2] {
+    fn names(mut daemons: Vec<DaemonAnswer>, sessions: Vec<ListedSession>) -> [Vec<String>; 2] {
         let others = without_daemon(daemons.iter_mut(), sessions);
         [
             daemons

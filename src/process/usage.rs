@@ -18,7 +18,7 @@ pub(crate) struct TreeUsage {
 
 /// One process, by its line in `/proc`.
 #[derive(Debug, Clone, Copy)]
-struct Used {
+struct ProcessUsage {
     parent: u32,
     ticks: u64,
     pages: u64,
@@ -37,7 +37,7 @@ pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
     let pids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let processes: BTreeMap<u32, Used> = pids
+    let processes: BTreeMap<u32, ProcessUsage> = pids
         .filter_map(|pid: u32| Some((pid, used(pid)?)))
         .into_map();
     let page = u64::try_from(rustix::param::page_size()).unwrap_or_default();
@@ -53,7 +53,7 @@ pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
 }
 
 /// Returns the sums of ticks and pages by root.
-fn sums(processes: &BTreeMap<u32, Used>, roots: &[u32]) -> BTreeMap<u32, (u64, u64)> {
+fn sums(processes: &BTreeMap<u32, ProcessUsage>, roots: &[u32]) -> BTreeMap<u32, (u64, u64)> {
     let mut sums: BTreeMap<u32, (u64, u64)> = roots
         .iter()
         .filter(|pid| processes.contains_key(pid))
@@ -79,12 +79,12 @@ fn sums(processes: &BTreeMap<u32, Used>, roots: &[u32]) -> BTreeMap<u32, (u64, u
     sums
 }
 
-fn used(pid: u32) -> Option<Used> {
+fn used(pid: u32) -> Option<ProcessUsage> {
     let stat = stat(pid)?;
     let number = |field: usize| stat.field(field)?.parse::<u64>().ok();
     // 14 to 17: user and system time, and those of children that were waited for.
     let ticks = (14..=17).filter_map(number).sum();
-    Some(Used {
+    Some(ProcessUsage {
         parent: stat.field(4)?.parse().ok()?,
         ticks,
         pages: number(24).unwrap_or_default(),
@@ -99,7 +99,7 @@ mod tests {
     fn descendants_count_for_each_of_their_ancestors_that_is_asked_for() {
         let processes = [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1)];
         let processes = processes.map(|(pid, parent)| {
-            let used = Used {
+            let used = ProcessUsage {
                 parent,
                 ticks: 1,
                 pages: u64::from(pid),
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_circle_ends() {
-        let used = |parent| Used {
+        let used = |parent| ProcessUsage {
             parent,
             ticks: 1,
             pages: 1,

@@ -7,6 +7,7 @@ use super::effect::Effect;
 use super::held_answers::HeldAnswer;
 use super::input::{AskId, Outcome, StoreState};
 use super::listeners::EndedWait;
+use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::EndRead;
 use super::wait_result;
@@ -66,7 +67,12 @@ impl Session {
                 .map(|cursor| (cursor, output)),
             Ok(_) => None,
             Err(error) => {
-                tracing::debug!(error, %pane, "no cursor");
+                let purpose = "cursor";
+                self.log(LogEntry::PaneNotRead {
+                    pane,
+                    purpose,
+                    error,
+                });
                 None
             }
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
 use super::input::{AskId, Outcome};
+use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
@@ -143,7 +144,7 @@ impl Session {
             }
             (Command::Cleanup(ask), done) => {
                 if let Err(error) = done {
-                    tracing::error!(error, "could not end the session");
+                    self.log(LogEntry::CleanupFailed { error });
                 }
                 self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(ask));
             }
@@ -280,9 +281,10 @@ impl Session {
             Ok(Outcome::Matches(found)) => matches.extend(found),
             // Its window was closed meanwhile.
             Err(error) if self.task(task.window).is_none() => {
-                tracing::debug!(error, window = %task.window, "not searched");
+                let window = task.window;
+                self.log(LogEntry::NotSearched { window, error });
             }
-            Ok(_) => tracing::error!("a search brought something else"),
+            Ok(_) => self.log(LogEntry::WrongOutcome { job: "search" }),
             Err(error) => return self.refuse(ask, RefusalKind::Failed, error),
         }
         self.search_next(ask, pattern, rest, matches);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::input::AskId;
+use super::log_entry::LogEntry;
 use super::restart_job::DueRestart;
 use crate::model::{
     Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
@@ -56,6 +57,8 @@ pub(crate) enum Effect {
     OutputEnd(AskId),
     /// End a stream of output before the end of the run: some of it is missing.
     OutputCut(AskId),
+    /// Write this to the daemon's log.
+    Log(LogEntry),
     /// Stop, and before that end the session if it is idle and that was requested.
     Leave,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::effect::{History, LookOrder, Scope};
 use super::input::{Coverage, Look, Outcome};
+use super::log_entry::LogEntry;
 use super::look_schedule::{LookResult, News, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
 use super::queue_items::{AfterLook, QueuedLook, Urgent};
@@ -34,15 +35,15 @@ impl Session {
                 self.schedule.swept_part(now.mono);
             }
             Ok(Outcome::Unchanged) => {
-                self.counts.skipped_looks += 1;
+                self.counts.unchanged_looks += 1;
                 let reporting = self.reporting();
                 self.schedule.nothing_to_sweep(reporting, now.mono);
             }
-            Ok(_) => tracing::error!("a look brought something else"),
+            Ok(_) => self.log(LogEntry::WrongOutcome { job: "look" }),
             Err(error) => {
                 let problem = format!("tasks cannot be looked at: {error}");
                 if self.look_problem.as_ref() != Some(&problem) {
-                    tracing::warn!(error, "a look failed");
+                    self.log(LogEntry::LookFailed { error });
                 }
                 self.look_problem = Some(problem);
                 self.schedule.failed(now.mono);
@@ -69,7 +70,7 @@ impl Session {
         self.counts.whole_looks += u64::from(is_whole);
         self.counts.safety_looks += u64::from(queued.is_safety);
         if self.look_problem.take().is_some() {
-            tracing::info!("tasks can be looked at again");
+            self.log(LogEntry::LooksRecovered);
         }
         let name = link.session_name.as_ref();
         self.session_name
@@ -85,7 +86,7 @@ impl Session {
         let effects = self.engine.look(snapshot, at);
         if queued.is_safety && !was_called_for && should_have_been_reported(&effects, &dead) {
             self.counts.found_late += 1;
-            tracing::warn!("a look found what should have been reported");
+            self.log(LogEntry::FoundLate);
         }
         let has_news = !effects.is_empty();
         let ended = ended_runs(&effects);

@@ -11,6 +11,7 @@ use super::held_answers::HeldAnswers;
 use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece};
+use super::log_entry::LogEntry;
 use super::look_schedule::LookSchedule;
 use super::pending_restarts::PendingRestarts;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
@@ -107,8 +108,10 @@ pub(crate) struct Counts {
     pub(crate) whole_looks: u64,
     /// Safety looks: looks without a trigger.
     pub(crate) safety_looks: u64,
-    /// Looks that needed no query.
+    /// Looks that were ordered and not taken, because an earlier one had covered all reports.
     pub(crate) skipped_looks: u64,
+    /// Sweeps that were due and not begun, because tmux had not run since the last one.
+    pub(crate) unchanged_looks: u64,
     /// Safety looks that found an event.
     pub(crate) found_late: u64,
 }
@@ -373,6 +376,11 @@ impl Session {
             Purpose::Command(command) => self.command_done(command, outcome, now),
             Purpose::Drain | Purpose::Archive | Purpose::Chore => {}
         }
+    }
+
+    /// Adds an entry to the daemon's log.
+    pub(super) fn log(&mut self, entry: LogEntry) {
+        self.effects.push(Effect::Log(entry));
     }
 
     /// Converts effects of the engine.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::effect::{Effect, History, LookOrder, Scope};
 use super::input::{AskId, Outcome};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
+use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
@@ -127,12 +128,22 @@ impl Session {
                 }
             }
             (ReadReason::TakeUp(..), Err(error)) => {
-                tracing::debug!(error, %pane, "could not read what a pane had printed");
+                let purpose = "paused output";
+                self.log(LogEntry::PaneNotRead {
+                    pane,
+                    purpose,
+                    error,
+                });
                 self.lose_pane(pane, now);
             }
             (ReadReason::Resize, Ok((output, _))) => self.listeners.resize(pane, &output),
             (ReadReason::Resize, Err(error)) => {
-                tracing::debug!(error, %pane, "could not read a pane's new size");
+                let purpose = "new size";
+                self.log(LogEntry::PaneNotRead {
+                    pane,
+                    purpose,
+                    error,
+                });
             }
         }
     }
@@ -267,12 +278,17 @@ impl Session {
             Ok(Outcome::Read(output, _)) => output,
             Ok(_) => return,
             Err(error) => {
-                tracing::debug!(error, %pane, "could not read what a run wrote last");
+                let purpose = "last output of a run";
+                self.log(LogEntry::PaneNotRead {
+                    pane,
+                    purpose,
+                    error,
+                });
                 return;
             }
         };
         if is_other_run(&output, task) {
-            tracing::debug!(%pane, "a run was replaced before its end was read");
+            self.log(LogEntry::RunReplaced { pane });
             // The read has paused the pane.
             self.order_take_up(pane, 0);
             return;

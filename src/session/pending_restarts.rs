@@ -11,13 +11,13 @@ use crate::wire::NextRestart;
 /// that is gone, has none.
 #[derive(Debug, Default)]
 pub(super) struct PendingRestarts {
-    pending: BTreeMap<WindowId, Pending>,
+    pending: BTreeMap<WindowId, PendingRestart>,
     /// The launches that the tasks of the last look name; `None` before the first look.
     kept: Option<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingRestart {
     /// The run that has failed.
     run: Option<u32>,
     restarts: TaskRestarts,
@@ -35,7 +35,7 @@ enum State {
     Impossible(String),
 }
 
-impl Pending {
+impl PendingRestart {
     fn due_at(&self) -> Option<Instant> {
         match self.state {
             State::DueAt(at) => Some(at),
@@ -57,7 +57,7 @@ impl PendingRestarts {
                 continue;
             };
             let known = before.remove(window).filter(|known| known.is_of(task));
-            let pending = known.unwrap_or_else(|| Pending {
+            let pending = known.unwrap_or_else(|| PendingRestart {
                 run: task.run,
                 restarts: restarts.clone(),
                 restart,
@@ -69,7 +69,10 @@ impl PendingRestarts {
 
     /// Returns when the next restart is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.pending.values().filter_map(Pending::due_at).min()
+        self.pending
+            .values()
+            .filter_map(PendingRestart::due_at)
+            .min()
     }
 
     /// Returns the restart of a task that waits for one.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::effect::LookOrder;
 use super::input::Outcome;
+use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use super::restart_job::{DueRestart, RestartEnd};
@@ -80,7 +81,10 @@ impl Session {
                 }
             }
             failed => {
-                tracing::warn!(?failed, %window, "a task could not be restarted");
+                match failed {
+                    Err(error) => self.log(LogEntry::RestartFailed { window, error }),
+                    Ok(_) => self.log(LogEntry::WrongOutcome { job: "restart" }),
+                }
                 self.restarts.put_off(window, now.mono + RETRY_AFTER);
                 self.order(LookOrder::of([window]));
             }
@@ -91,7 +95,8 @@ impl Session {
     /// if it has not, the restart is tried again.
     pub(super) fn superseded(&mut self, window: WindowId, now: Now) {
         if self.restarts.is_starting(window) {
-            tracing::warn!(%window, "a task could not be restarted, and its window has not changed");
+            let error = "tmux found another window, but it has not changed".to_owned();
+            self.log(LogEntry::RestartFailed { window, error });
             self.restarts.put_off(window, now.mono + RETRY_AFTER);
         }
     }

@@ -153,6 +153,7 @@ impl Driver {
                 Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) | Effect::Nudge(_) => {
                     continue;
                 }
+                Effect::Log(entry) => format!("log {entry:?}"),
                 Effect::Leave => "leave".to_owned(),
             };
             self.done.push(said);

@@ -19,7 +19,7 @@ use crate::wire::{
 };
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
-/// thread publishes changes. Subscribing takes no request to the hub.
+/// thread publishes changes. Subscribing needs no request to the event loop.
 #[derive(Debug)]
 pub(crate) struct Live {
     /// The feed's file.

@@ -83,7 +83,7 @@ impl ReaderHandle {
         if let Err(error) = (&mut task.0).await
             && !error.is_cancelled()
         {
-            tracing::error!(%error, "a reader's task ended badly");
+            tracing::error!(%error, "a reader's task panicked");
         }
     }
 }

@@ -224,7 +224,7 @@ impl ClientProcess {
             child.0.wait().await
         };
         if tokio::time::timeout(TIME_LIMIT, gone).await.is_err() {
-            tracing::warn!("a tmux control client does not go by itself");
+            tracing::warn!("a tmux control client does not exit when asked");
         }
     }
 }

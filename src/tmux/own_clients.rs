@@ -128,7 +128,7 @@ fn end_client(pid: u32) {
     if let Some(process) = process(pid)
         && let Err(error) = kill_process(process, Signal::TERM)
     {
-        tracing::debug!(%error, "could not end it");
+        tracing::debug!(%error, "could not end the control client");
     }
 }
 

@@ -31,11 +31,11 @@ struct Caller {
     protocol: Option<u32>,
     version: Option<String>,
     /// The request that is addressed to a session.
-    request: Option<Addressed>,
+    request: Option<RequestTag>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Addressed {
+struct RequestTag {
     op: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Caller {
     /// Whether a newer program launches a task without having asked for our version. It replaces us
     /// first, or repeats the launch without the session's name.
     fn would_replace_us(&self) -> bool {
-        let is_launch = |request: &Addressed| request.op.as_deref() == Some("run");
+        let is_launch = |request: &RequestTag| request.op.as_deref() == Some("run");
         self.op.as_deref() == Some("to")
             && self.request.as_ref().is_some_and(is_launch)
             && self

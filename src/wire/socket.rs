@@ -147,6 +147,42 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Returns what it is called in the log, without what it carries.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::To { request, .. } => request.name(),
+            Self::Whereabouts => "whereabouts",
+            Self::Status => "status",
+            Self::Look { .. } => "look",
+            Self::Run(_) => "run",
+            Self::Send(_) => "send",
+            Self::List => "list",
+            Self::Count => "count",
+            Self::Find { .. } => "find",
+            Self::Kill { .. } => "kill",
+            Self::KillAll { .. } => "kill-all",
+            Self::Prune => "prune",
+            Self::Wait(_) => "wait",
+            Self::Cursor { .. } => "cursor",
+            Self::Log(_) => "log",
+            Self::Record { .. } => "record",
+            Self::Search(_) => "search",
+            Self::Follow { .. } => "follow",
+            Self::Reads { .. } => "reads",
+            Self::Seen { .. } => "seen",
+            Self::Explain { .. } => "explain",
+            Self::MakeRoom { .. } => "make-room",
+            Self::Stop { .. } => "stop",
+            Self::Subscribe { .. } => "subscribe",
+            Self::Consume(_) => "consume",
+            Self::Consumers => "consumers",
+            Self::RemoveConsumer { .. } => "remove-consumer",
+        }
+    }
+}
+
 /// Where a reader starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -368,6 +404,9 @@ pub struct Counters {
     pub safety_looks: u64,
     /// Looks that were ordered and not taken, because an earlier one had covered all reports.
     pub skipped_looks: u64,
+    /// Safety looks at everything that were due and not taken, because tmux had not run since the last
+    /// one.
+    pub unchanged_looks: u64,
     /// Time spent on jobs with tmux and `/proc`, in milliseconds. Requests do not wait for all of it:
     /// it passes on a thread of its own.
     pub tmux_ms: u64,

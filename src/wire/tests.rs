@@ -654,6 +654,7 @@ fn a_status_of_an_earlier_daemon_has_no_counters() {
         written["counters"],
         json!({
             "wholeLooks": 0, "partialLooks": 0, "safetyLooks": 0, "skippedLooks": 0,
+            "unchangedLooks": 0,
             "tmuxMs": 0, "tmuxBytes": 0, "slowestAnswerMs": 0
         })
     );

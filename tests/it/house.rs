@@ -61,7 +61,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
 /// The floors up to this one touch no world: their rooms get what they need as arguments.
 const PURE: usize = 4;
 
-const IMPURE: [&str; 4] = ["tokio", "std::fs", "std::env", "::now()"];
+const IMPURE: [&str; 5] = ["tokio", "std::fs", "std::env", "::now()", "tracing"];
 
 /// Who may see the engine: its owner, and the command that is the pure path and nothing else.
 const ENGINE_SEEN_BY: [&str; 3] = ["src/session/", "src/daemon/", "src/cli/replay.rs"];
@@ -242,6 +242,47 @@ fn imports_go_down() {
             }
         }
     }
+    check(&faults);
+}
+
+/// The last column of the table in `docs/architecture.md`, up to its explanations.
+#[test]
+fn the_table_of_modules_names_their_imports() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| `([a-z_]+)` \|.*\| ([^|]*) \|$").unwrap();
+    let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources() {
+        let imports = imports(&source);
+        used.entry(source.room).or_default().extend(imports);
+    }
+    let edges = FLOORS.iter().find(|(name, _)| *name == "edges").unwrap().1;
+    let mut faults = Vec::new();
+    let mut n_rows = 0;
+    for row in row.captures_iter(&text) {
+        let Some(used) = used.get(&row[1]) else {
+            continue;
+        };
+        n_rows += 1;
+        let words: BTreeSet<&str> = row[2]
+            .split(|c: char| !(c.is_ascii_lowercase() || c == '_'))
+            .collect();
+        let is_named =
+            |room: &str| words.contains(room) || words.contains("edges") && edges.contains(&room);
+        let unnamed = used.iter().filter(|room| !is_named(room));
+        let unnamed: Vec<String> = unnamed.cloned().collect();
+        let unused = words
+            .iter()
+            .filter(|word| floor(word).is_some() && !used.contains(**word) && **word != &row[1]);
+        let unused: Vec<&str> = unused.copied().collect();
+        if !unnamed.is_empty() || !unused.is_empty() {
+            let room = &row[1];
+            faults.push(format!(
+                "{room}: not named {unnamed:?}, not used {unused:?}"
+            ));
+        }
+    }
+    assert!(n_rows > 25, "{n_rows}");
     check(&faults);
 }
 

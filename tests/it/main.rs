@@ -19,6 +19,7 @@ mod crashes;
 mod daemon;
 mod descriptors;
 mod doctor;
+mod endpoint;
 mod environment;
 mod events;
 #[cfg(target_os = "linux")]
@@ -47,7 +48,6 @@ mod ownership;
 #[cfg(feature = "panel")]
 mod panel;
 mod panes;
-mod presence;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;

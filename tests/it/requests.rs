@@ -124,6 +124,29 @@ fn a_command_is_one_request() {
 }
 
 #[test]
+fn requests_and_looks_are_logged() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_LOG", "debug");
+    world.run("api", "exec sleep 1000");
+    let log = world.daemon_status()["log"].as_str().unwrap().to_owned();
+    world.task(["consumer", "ls"]).ok();
+    world.task(["consumer", "rm", "nobody"]);
+    world.task(["daemon", "stop"]).ok();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let requests = ["status", "consumers", "remove-consumer", "stop"];
+    for name in requests {
+        assert!(
+            text.contains(&format!(" request=\"{name}\"")),
+            "{name}: {text}"
+        );
+    }
+    assert!(
+        text.contains("look planned plan=\"Apart\" windows=\"all\""),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_launch_by_an_earlier_name_of_the_session_knows_the_present_one() {
     let world = World::new();
     world.run("api", "exec sleep 1000");

@@ -85,7 +85,11 @@ impl SessionLink {
                 Ok(true)
             }
             Claim::Theirs(mark) => {
-                tracing::info!(by = mark.name, pid = mark.pid, "another daemon has it");
+                tracing::info!(
+                    by = mark.name,
+                    pid = mark.pid,
+                    "another daemon supervises the session"
+                );
                 self.elsewhere = Some(mark.name);
                 Ok(false)
             }

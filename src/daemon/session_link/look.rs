@@ -84,6 +84,7 @@ impl SessionLink {
                 if order.refresh == Refresh::Yes {
                     self.ask_for_all();
                 }
+                tracing::debug!(plan = "Apart", windows = "all", "look planned");
                 (self.look_apart().await?, false, false)
             }
         };
@@ -175,8 +176,14 @@ impl SessionLink {
         };
         let plan = LookPlan::new(order, facts);
         let extent = match plan {
-            LookPlan::NotNeeded => return AttachedLook::NotNeeded,
-            LookPlan::Unchanged => return AttachedLook::Unchanged,
+            LookPlan::NotNeeded | LookPlan::Unchanged => {
+                tracing::debug!(?plan, "look not taken");
+                return if plan == LookPlan::Unchanged {
+                    AttachedLook::Unchanged
+                } else {
+                    AttachedLook::NotNeeded
+                };
+            }
             LookPlan::Reported | LookPlan::ReportedAndList => Extent::Reported,
             LookPlan::Part => Extent::Part,
             LookPlan::Whole => Extent::Whole,
@@ -189,6 +196,14 @@ impl SessionLink {
         let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = activity.take_changed();
         changed.extend(&order.windows);
+        match plan {
+            LookPlan::Whole => tracing::debug!(?plan, windows = "all", "look planned"),
+            LookPlan::NotNeeded
+            | LookPlan::Unchanged
+            | LookPlan::Reported
+            | LookPlan::ReportedAndList
+            | LookPlan::Part => tracing::debug!(?plan, windows = ?changed, "look planned"),
+        }
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
         self.memory.doubt(&hung_up);

@@ -134,6 +134,33 @@ fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
         driver.did(&[]);
     }
     assert_eq!(pauses, [200, 400, 800, 1600]);
+    // No report was covered by an earlier look.
+    let counts = driver.session.counts();
+    assert_eq!((counts.unchanged_looks, counts.skipped_looks), (4, 0));
+}
+
+#[test]
+fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
+    let shown = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(shown);
+    let fail = |driver: &mut Driver, why: &str| {
+        driver.input(Input::Changed(Change::Windows));
+        driver.now = driver.now.after(Duration::from_secs(60));
+        driver.input(Input::Due);
+        driver.done.clear();
+        driver.look_fails(why);
+    };
+    fail(&mut driver, "no answer");
+    driver.did(&["log LookFailed { error: \"no answer\" }"]);
+    fail(&mut driver, "no answer");
+    driver.did(&[]);
+    fail(&mut driver, "closed");
+    driver.did(&["log LookFailed { error: \"closed\" }"]);
+    driver.now = driver.now.after(Duration::from_secs(60));
+    driver.input(Input::Due);
+    driver.done.clear();
+    driver.look(shown);
+    driver.did(&["log LooksRecovered"]);
 }
 
 #[test]

@@ -229,7 +229,10 @@ fn looks_go_between_the_tasks_of_a_search() {
     // A window that was closed meanwhile has no lines.
     assert!(driver.job.take().is_some());
     driver.input(Input::Done(Err("can't find pane: %2".to_owned())));
-    driver.did(&["search @3"]);
+    driver.did(&[
+        "log NotSearched { window: WindowId(2), error: \"can't find pane: %2\" }",
+        "search @3",
+    ]);
     driver.outcome(found("three"));
     driver.did(&["answer 1 one three"]);
     // A task that still exists was not searched: the answer would not be complete.
