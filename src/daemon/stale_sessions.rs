@@ -62,7 +62,9 @@ pub(super) async fn find(link: &mut SessionLink, options: &Options) -> Option<Ot
         match tasks_of(link, session.id).await {
             Ok(Some(tasks)) => sessions.push((session, tasks)),
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, session = session.name, "could not look at it"),
+            Err(error) => {
+                tracing::warn!(%error, session = session.name, "could not look at a session's tasks")
+            }
         }
     }
     (!sessions.is_empty()).then_some(OtherSessions { root, sessions })
@@ -199,7 +201,7 @@ impl SessionCleaner {
             }
             Ok(false) => false,
             Err(error) => {
-                tracing::warn!(%error, session = session.name, "could not end it");
+                tracing::warn!(%error, session = session.name, "could not end an unused session");
                 false
             }
         }
