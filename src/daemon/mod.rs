@@ -1,6 +1,7 @@
 //! The daemon: one per task session. It owns the engine and lets two edges meet.
 
 mod acceptor;
+mod allowance;
 mod connection;
 mod control_clients;
 mod descriptors;
@@ -25,6 +26,7 @@ mod output_queue;
 mod ownership;
 mod pane_activity;
 mod pane_reading;
+mod polled_pane;
 mod processes;
 mod recovery;
 mod run;

@@ -4,6 +4,7 @@
 //! On Linux this is read from `/proc`, of other users' programs only in part. On other systems only
 //! the modes are known. Nothing is executed and nothing is written.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,9 +28,10 @@ pub(crate) struct TtyExamination {
     pub evidence: Option<Arc<TtyEvidence>>,
     /// Whether the programs have run since, so that the evidence may have changed.
     pub activity: CpuActivity,
-    /// How many times the foreground programs have gone to sleep in total; `None` unless all of them
-    /// do something else in raw mode. A program that checks for keys now and then sleeps in between.
-    pub pauses: Option<u64>,
+    /// How many times each thread of the foreground programs has gone to sleep; `None` unless all of
+    /// them do something else in raw mode. A program that checks for keys now and then sleeps in
+    /// between.
+    pub pauses: Option<BTreeMap<u32, u64>>,
 }
 
 /// Returns the evidence on the terminal `tty`, in which tmux started `pid`; `None` when nothing is

@@ -1,6 +1,6 @@
 //! What `/proc` shows of a process and its terminal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -49,15 +49,16 @@ pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
     })
 }
 
-/// Returns how many times the threads of these processes have gone to sleep in total.
-pub(super) fn pauses(processes: &[Process]) -> Option<u64> {
+/// Returns how many times each thread of these processes has gone to sleep.
+pub(super) fn pauses(processes: &[Process]) -> Option<BTreeMap<u32, u64>> {
     let of_process = |process: &Process| {
-        let mut threads = process.threads.iter();
-        threads.try_fold(0, |sum, thread| Some(sum + switches(process.pid, *thread)?))
+        let pid = process.pid;
+        let threads = process.threads.clone();
+        threads
+            .into_iter()
+            .map(move |thread| Some((thread, switches(pid, thread)?)))
     };
-    processes
-        .iter()
-        .try_fold(0, |sum, process| Some(sum + of_process(process)?))
+    processes.iter().flat_map(of_process).collect()
 }
 
 /// Returns how many times a thread has gone to sleep.
