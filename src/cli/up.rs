@@ -14,7 +14,7 @@ use super::args::{Down, Up};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{after, kill, output};
-use crate::ops::{self, Caller, NotReady, Readiness, Started, TaskPlan, WaitNews};
+use crate::ops::{self, Caller, FileTaskRun, NotReady, Readiness, TaskPlan, WaitNews};
 use crate::wire::LsView;
 
 /// What is known of a task, for those that start after it.
@@ -199,8 +199,8 @@ impl Bring<'_> {
             Err(error) => return Ok(Err(NotReady::not_started(&error))),
         };
         let (done, state) = match started {
-            Started::Now(_) => ("started", State::Started),
-            Started::Before { .. } => ("runs already:", State::Running),
+            FileTaskRun::Now(_) => ("started", State::Started),
+            FileTaskRun::Before { .. } => ("runs already:", State::Running),
         };
         let task = format!("{} ({})", started.window(), plan.name);
         self.say(&format!("{done} {task}"))?;

@@ -73,7 +73,7 @@ pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folde
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
-pub(crate) use up::{Started, TaskPlan, plan_tasks, start_one, windows_down};
+pub(crate) use up::{FileTaskRun, TaskPlan, plan_tasks, start_one, windows_down};
 pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
 
 use std::ffi::OsString;

@@ -11,7 +11,7 @@ use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
 use super::session::Session;
-use super::up::{Started, TaskPlan};
+use super::up::{FileTaskRun, TaskPlan};
 use super::wait::find_to_wait;
 use crate::client::{Client, ClientError};
 use crate::model::with_causes;
@@ -86,7 +86,7 @@ pub(crate) enum Readiness {
 pub(crate) async fn wait_until_ready(
     session: &mut Session,
     plan: &TaskPlan,
-    started: Started,
+    started: FileTaskRun,
     deadline: Option<Instant>,
     limit: Duration,
     report: &dyn Fn(WaitNews<'_>),
@@ -123,7 +123,7 @@ fn has_disappeared(error: &OpsError) -> bool {
 async fn wait_for_text(
     session: &mut Session,
     text: &str,
-    started: Started,
+    started: FileTaskRun,
     mut patience: PatientWait<'_>,
 ) -> Result<Option<Success>, OpsError> {
     let name = started.window().to_owned();

@@ -139,7 +139,7 @@ impl TaskPlan {
 
 /// A task of a file that runs.
 #[derive(Debug)]
-pub(crate) enum Started {
+pub(crate) enum FileTaskRun {
     /// It was started now.
     Now(Box<StartedRun>),
     /// It ran already with the same command in the same directory.
@@ -151,7 +151,7 @@ pub(crate) enum Started {
     },
 }
 
-impl Started {
+impl FileTaskRun {
     /// Returns the task's window.
     pub(crate) fn window(&self) -> &str {
         match self {
@@ -192,7 +192,7 @@ pub(crate) async fn start_one(
     plan: &TaskPlan,
     seen: Option<&LsView>,
     will_wait: bool,
-) -> Result<Started, OpsError> {
+) -> Result<FileTaskRun, OpsError> {
     let mut seen = seen.map(|seen| plan.start(seen));
     let mut failed = None;
     for _ in 0..LOOKS {
@@ -201,7 +201,7 @@ pub(crate) async fn start_one(
             None => plan.start(&list(session).await?),
         };
         let replaces = match start {
-            Start::Runs { window, run } => return Ok(Started::Before { window, run }),
+            Start::Runs { window, run } => return Ok(FileTaskRun::Before { window, run }),
             Start::Needed(replaces) => replaces,
         };
         if let Some((tried, error)) = failed.take()
@@ -219,7 +219,7 @@ pub(crate) async fn start_one(
         };
         session.settle().await?;
         match run(session.for_request(), options).await {
-            Ok(started) => return Ok(Started::Now(Box::new(started))),
+            Ok(started) => return Ok(FileTaskRun::Now(Box::new(started))),
             // The task may have been started meanwhile.
             Err(error) => failed = Some((replaces, error)),
         }

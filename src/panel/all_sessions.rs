@@ -52,7 +52,7 @@ pub(super) struct AllSessions<'a> {
     here: Server,
     to: UnboundedSender<Incoming>,
     /// What was found, by the daemon's socket.
-    found: BTreeMap<PathBuf, Found>,
+    found: BTreeMap<PathBuf, PanelSession>,
     n_keys: usize,
     steps: FuturesUnordered<LocalBoxFuture<'a, Step>>,
     /// How many steps are under way that find out whether a daemon listens.
@@ -62,17 +62,17 @@ pub(super) struct AllSessions<'a> {
 }
 
 /// A session that was found.
-struct Found {
+struct PanelSession {
     key: SessionKey,
     /// Its tmux server's socket, once known.
     server: Option<PathBuf>,
-    state: FoundState,
+    state: PanelSessionState,
     /// The socket's file when it was connected to last.
     file: Option<FileId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FoundState {
+enum PanelSessionState {
     /// It is being connected to.
     Connecting,
     /// The same, and it does not answer.
@@ -152,25 +152,27 @@ impl<'a> AllSessions<'a> {
             let found = self.at(&socket);
             let is_connected = matches!(
                 found.state,
-                FoundState::Connecting | FoundState::Silent | FoundState::Streaming
+                PanelSessionState::Connecting
+                    | PanelSessionState::Silent
+                    | PanelSessionState::Streaming
             );
             if !is_connected && found.file != Some(file) {
                 found.file = Some(file);
-                found.state = FoundState::Connecting;
+                found.state = PanelSessionState::Connecting;
                 self.connect(socket, &[]);
             }
         }
     }
 
     /// Returns what is known of the session whose daemon listens at a socket.
-    fn at(&mut self, socket: &Path) -> &mut Found {
+    fn at(&mut self, socket: &Path) -> &mut PanelSession {
         self.found.entry(socket.to_owned()).or_insert_with(|| {
             let key = SessionKey(self.n_keys);
             self.n_keys += 1;
-            Found {
+            PanelSession {
                 key,
                 server: None,
-                state: FoundState::Gone,
+                state: PanelSessionState::Gone,
                 file: None,
             }
         })
@@ -181,13 +183,13 @@ impl<'a> AllSessions<'a> {
             Step::Slow(socket, waiting) => {
                 self.n_connecting -= 1;
                 self.steps.push(waiting);
-                self.at(&socket).state = FoundState::Silent;
+                self.at(&socket).state = PanelSessionState::Silent;
                 self.report_failed(&socket, SILENT.to_owned());
             }
             Step::Connected(socket, result) => self.on_connected(socket, *result),
             Step::Ended(socket, server) => {
                 let found = self.at(&socket);
-                found.state = FoundState::Connecting;
+                found.state = PanelSessionState::Connecting;
                 found.file = file_id(&socket).ok();
                 self.unlisted.insert(server.socket().to_owned(), server);
                 self.connect(socket, &RETRIES);
@@ -205,12 +207,12 @@ impl<'a> AllSessions<'a> {
     fn on_connected(&mut self, socket: PathBuf, result: Connection) {
         let found = self.at(&socket);
         let key = found.key;
-        let was_silent = found.state == FoundState::Silent;
+        let was_silent = found.state == PanelSessionState::Silent;
         self.n_connecting -= usize::from(!was_silent);
         match result {
             Ok(Some((client, session))) => {
                 let found = self.at(&socket);
-                found.state = FoundState::Streaming;
+                found.state = PanelSessionState::Streaming;
                 found.server = Some(session.server.socket().to_owned());
                 let name = self.name_of(&session.name, session.server.socket());
                 let server = session.server.clone();
@@ -221,11 +223,11 @@ impl<'a> AllSessions<'a> {
                     .push(Box::pin(stream(socket, client, key, server, to)));
             }
             Ok(None) => {
-                self.at(&socket).state = FoundState::Gone;
+                self.at(&socket).state = PanelSessionState::Gone;
                 self.report(Incoming::Gone(key));
             }
             Err(error) => {
-                self.at(&socket).state = FoundState::Failed;
+                self.at(&socket).state = PanelSessionState::Failed;
                 self.report_failed(&socket, text_of(&error));
             }
         }
@@ -244,10 +246,12 @@ impl<'a> AllSessions<'a> {
             let key = found.key;
             found.server = Some(place.clone());
             let why = match found.state {
-                FoundState::Connecting | FoundState::Streaming | FoundState::Failed => continue,
-                FoundState::Silent => SILENT.to_owned(),
-                FoundState::Gone | FoundState::Unsupervised => {
-                    found.state = FoundState::Unsupervised;
+                PanelSessionState::Connecting
+                | PanelSessionState::Streaming
+                | PanelSessionState::Failed => continue,
+                PanelSessionState::Silent => SILENT.to_owned(),
+                PanelSessionState::Gone | PanelSessionState::Unsupervised => {
+                    found.state = PanelSessionState::Unsupervised;
                     self.how_to_start(&name, &place)
                 }
             };
@@ -257,8 +261,9 @@ impl<'a> AllSessions<'a> {
         let mut gone = Vec::new();
         for (socket, found) in &mut self.found {
             let is_here = found.server.as_ref() == Some(&place);
-            if found.state == FoundState::Unsupervised && is_here && !listed.contains(socket) {
-                found.state = FoundState::Gone;
+            if found.state == PanelSessionState::Unsupervised && is_here && !listed.contains(socket)
+            {
+                found.state = PanelSessionState::Gone;
                 gone.push(found.key);
             }
         }

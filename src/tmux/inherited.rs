@@ -23,21 +23,21 @@ pub(super) fn names_format(names: &[&str]) -> String {
 
 /// Prints something if windows inherit any option that describes a task. This is much cheaper than
 /// [`values_command`].
-pub(super) fn presence_command() -> Command {
+pub(super) fn check_command() -> Command {
     let names = OPTION_NAMES.map(|name| format!("#{{=1:{name}}}"));
     print_inherited(&names.concat())
 }
 
-/// Prints the values for [`Inherited::parse`].
+/// Prints the values for [`InheritedOptions::parse`].
 pub(super) fn values_command() -> Command {
     print_inherited(&OPTIONS_FORMAT)
 }
 
 /// The options describing a task, as all windows inherit them.
 #[derive(Debug)]
-pub(super) struct Inherited(WindowOptions);
+pub(super) struct InheritedOptions(WindowOptions);
 
-impl Inherited {
+impl InheritedOptions {
     /// Parses what [`values_command`] prints.
     pub(super) fn parse(text: &str) -> Option<Self> {
         read_rows(text, read_options)?.pop().map(Self)
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_inherited_is_not_the_windows_own() {
-        let inherited = Inherited::parse("<7 | | |pi:1|make||>").unwrap();
+        let inherited = InheritedOptions::parse("<7 | | |pi:1|make||>").unwrap();
         let mut own = row("pi:2", "make test");
         inherited.remove_from(&mut own);
         assert_eq!(own, row("pi:2", "make test"));
@@ -104,7 +104,7 @@ mod tests {
         other.run = Some(7);
         inherited.remove_from(&mut other);
         assert_eq!((other.run, other.owner, other.command), (None, None, None));
-        assert!(Inherited::parse("").is_none());
+        assert!(InheritedOptions::parse("").is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::inherited::{Inherited, presence_command, values_command};
+use super::inherited::{InheritedOptions, check_command, values_command};
 use super::look_lines::Limit;
 use super::look_memory::{Extent, Inquiry, Memory, confused};
 use super::rows::{
@@ -94,16 +94,16 @@ async fn ask(
     target: &Target,
     memory: &Memory,
     inquiry: &mut Inquiry,
-) -> Result<Option<Inherited>, TmuxError> {
+) -> Result<Option<InheritedOptions>, TmuxError> {
     let (session, formats) = (target.pane(), target.formats());
     let mut is_inherited = false;
     // tmux serves others between two lines: the next one is sent when the answer has come.
     while let Some(line) = inquiry.next_line(memory) {
         let commands = line.commands(&session, formats);
         // Their options are read in the same line as what all windows inherit.
-        let presence = (!line.rows.is_empty()).then(presence_command);
+        let check = (!line.rows.is_empty()).then(check_command);
         let words = commands.iter().map(|(_, command)| command.clone());
-        let words: Vec<Command> = presence.clone().into_iter().chain(words).collect();
+        let words: Vec<Command> = check.clone().into_iter().chain(words).collect();
         let asked_at = Instant::now();
         let mut frames = connection.frames(&words).await?;
         tracing::debug!(
@@ -113,13 +113,13 @@ async fn ask(
             took = ?asked_at.elapsed(),
             "line"
         );
-        if let Some(presence) = presence {
+        if let Some(check) = check {
             if frames.is_empty() {
                 return Err(confused("no frame"));
             }
             let frame = frames.remove(0);
             if !frame.ok {
-                return Err(TmuxError::from_reply(presence.name(), &frame.text()));
+                return Err(TmuxError::from_reply(check.name(), &frame.text()));
             }
             is_inherited |= !frame.text().trim().is_empty();
         }
@@ -130,7 +130,8 @@ async fn ask(
     }
     let frames = connection.run(&[values_command()]).await?;
     let text = frames.last().map(Frame::text).unwrap_or_default();
-    let inherited = Inherited::parse(&text).ok_or_else(|| confused("a row cannot be read"))?;
+    let inherited =
+        InheritedOptions::parse(&text).ok_or_else(|| confused("a row cannot be read"))?;
     Ok(Some(inherited))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::capture::{Captures, Shape};
 use super::error::TmuxError;
-use super::inherited::Inherited;
+use super::inherited::InheritedOptions;
 use super::look_lines::{Capture, Limit, Line, Part, Question};
 use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
@@ -762,7 +762,7 @@ impl Inquiry {
     }
 
     /// Removes the options that windows only inherit.
-    pub(super) fn remove_inherited(&mut self, inherited: &Inherited) {
+    pub(super) fn remove_inherited(&mut self, inherited: &InheritedOptions) {
         for listed in self.answer.windows.values_mut() {
             if let Some(found) = &mut listed.details {
                 inherited.remove_from(&mut found.window);
