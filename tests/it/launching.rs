@@ -120,6 +120,8 @@ fn a_window_that_tmux_has_named_is_no_slot_for_either_launcher() {
         world.tmux(["new-session", "-d", "-s", "work", "sleep", "1000"]);
         // tmux may look between fork and exec, and not again: what it shows then is its format.
         world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
+        // This makes it look again.
+        world.tmux(["set-option", "-g", "automatic-rename", "on"]);
         let format = "#{window_id} #{window_name} #{pane_pid}";
         let show = || world.tmux(["display-message", "-p", "-t", "work:", format]);
         world.until_true("tmux has named it", || show().contains(" sleep "));
