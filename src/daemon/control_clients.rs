@@ -49,9 +49,11 @@ impl ControlClients {
         // tmux can crash when a session is created or ended while a control client connects.
         let lock = paths.lock_server().await;
         let mut apart = Connection::OneShot(server);
-        tmux::end_clients_left_behind(server, &mut apart, session, &[]).await?;
         // What a hook of the user's prints can crash tmux while the third client connects.
-        let has_hooks = server.has_attach_hooks(session).await?;
+        let ((), has_hooks) = tokio::try_join!(
+            tmux::end_clients_left_behind(server, &mut apart, session, &[]),
+            server.has_attach_hooks(session),
+        )?;
         let follower = async {
             match has_hooks {
                 true => server.connect(session, Output::Reported).await.map(Some),
