@@ -14,7 +14,7 @@ use crate::session::Job;
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// For looks: many short lines. What its first lines have returned is out of date by then, so the
-/// next look starts anew.
+/// next look starts from its beginning.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// For a job that needs the lock of the tmux server: up to five seconds until it continues without
