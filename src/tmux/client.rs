@@ -21,7 +21,7 @@ pub(crate) struct Client {
     server: Server,
     control: ControlClient,
     /// Items received while an answer was awaited, for [`Client::next_notice`]. Bounded by what
-    /// tmux sends within [`TIME_LIMIT`].
+    /// tmux sends within [`super::one_shot::TIME_LIMIT`].
     received: VecDeque<ReceivedItem>,
     /// The number of lines sent, used in the mark that ends each answer.
     calls: u64,
