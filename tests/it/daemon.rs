@@ -510,9 +510,12 @@ fn options_removed_from_the_session_are_restored() {
     };
     let ours = formats();
     assert_eq!(ours.len(), 3, "{ours:?}");
-    for name in &ours {
-        world.tmux(["set-option", "-u", "-t", "=work:", name]);
-    }
+    // All at once: a daemon that misses the first one restores all three, and the removal of another
+    // one after that is noticed by the next look that needs it, which may be much later.
+    let removals = ours
+        .iter()
+        .flat_map(|name| ["set-option", "-u", "-t", "=work:", name.as_str(), ";"]);
+    world.tmux(removals.collect::<Vec<_>>());
     world.run("web", "exec sleep 1000");
     world.until("web is told", |records| {
         types(records, "web") == ["started"]
