@@ -15,6 +15,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The maximum pause for a screen with a prompt or a reported one: here changes matter.
 const WARY_PAUSE: Duration = Duration::from_millis(500);
 
+/// The same for a reported prompt behind which no program has run for [`LONG_UNANSWERED`].
+const UNANSWERED_PAUSE: Duration = Duration::from_secs(1);
+
+/// After this time a prompt counts as unanswered: only its resolution can be seen, and most answers
+/// are also reported as output.
+const LONG_UNANSWERED: Duration = Duration::from_secs(10);
+
 /// The maximum pause between two rounds for any other.
 const ROUND_PAUSE: Duration = Duration::from_secs(2);
 
@@ -318,7 +325,10 @@ impl LastExamination {
     /// Checks whether its programs have run, and sets the time of the next check. Returns whether
     /// they have.
     pub(super) fn take_part(&mut self, is_reported: bool, now: Instant) -> bool {
-        let longest = if self.is_wary || is_reported {
+        let age = now.saturating_duration_since(self.at);
+        let longest = if is_reported && age >= LONG_UNANSWERED {
+            UNANSWERED_PAUSE
+        } else if self.is_wary || is_reported {
             WARY_PAUSE
         } else {
             ROUND_PAUSE
@@ -327,7 +337,6 @@ impl LastExamination {
         if matches!(self.stale, Some((Why::Ran, _))) {
             return true;
         }
-        let age = now.saturating_duration_since(self.at);
         if !self.examination.activity.lasts() {
             if age >= self.rest {
                 self.stale = Some((Why::Ran, now));
@@ -530,6 +539,29 @@ mod tests {
         check(&["Stop?", "│  99 │"], true);
         check(&["Stop? y", "│  99 │"], false);
         check(&["Stop?", "│  99 │", ""], false);
+    }
+
+    #[test]
+    fn an_unanswered_prompt_is_checked_every_second() {
+        let pauses = |is_reported: bool| -> Vec<(u128, u128)> {
+            let mut pane = pane();
+            let start = Instant::now();
+            pane.take(examination(TtyUse::Reading), is_reported, start);
+            let mut pauses = vec![];
+            while pane.next < start + Duration::from_secs(15) {
+                let now = pane.next;
+                let known = pane.known.as_mut().unwrap();
+                known.take_part(is_reported, now);
+                pane.next = now + known.pause;
+                let pause = known.pause.as_millis();
+                if pauses.last().is_none_or(|(_, last)| *last != pause) {
+                    pauses.push(((now - start).as_millis(), pause));
+                }
+            }
+            pauses
+        };
+        assert_eq!(pauses(true), [(250, 500), (10_250, 1000)]);
+        assert_eq!(pauses(false), [(250, 500), (750, 1000), (1750, 2000)]);
     }
 
     #[test]
