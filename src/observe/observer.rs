@@ -117,7 +117,8 @@ impl Observer {
     pub fn observe(&mut self, look: Option<&Look>, evidence: &Evidence, now: Now) -> Observation {
         let life = look.map(|look| look.session.life.clone());
         // Ids of another life are other windows.
-        let is_same_life = life.is_some() && (self.life.is_none() || self.life == life);
+        let is_first_look = self.life.is_none();
+        let is_same_life = life.is_some() && (is_first_look || self.life == life);
         let mut gone = BTreeMap::new();
         if !is_same_life {
             gone = std::mem::take(&mut self.windows);
@@ -144,7 +145,10 @@ impl Observer {
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
             let mut judge = |before: Option<&KnownWindow>| {
-                let window_look = WindowLook::new(row, before, record, self.deaths, evidence, now);
+                let window_look = WindowLook {
+                    is_first_look,
+                    ..WindowLook::new(row, before, record, self.deaths, evidence, now)
+                };
                 // Once is enough: a hook reports when tmux has collected the status.
                 observation.nudge |= window_look.lacks_status();
                 window_look.judge(&mut ended)
@@ -220,6 +224,8 @@ struct WindowLook<'a> {
     before: Option<&'a KnownWindow>,
     deaths: WindowDeaths<'a>,
     primary: PrimaryPaneChange<'a>,
+    /// Whether no earlier look has contained a window of the session.
+    is_first_look: bool,
     evidence: &'a Evidence,
     now: Now,
 }
@@ -273,6 +279,7 @@ impl<'a> WindowLook<'a> {
             before,
             primary,
             deaths,
+            is_first_look: false,
             evidence,
             now,
         }
@@ -479,7 +486,7 @@ impl<'a> WindowLook<'a> {
             command: command(self.row),
             cwd: self.row.cwd.clone(),
             bell: self.row.bell,
-            bell_count: self.row.bell_count,
+            bell_count: self.row.bell_count.or_else(|| self.uncounted_bell()),
             run: Some(run),
             owner: self.row.owner.clone(),
             // What a launcher has marked is a task, whatever runs in it.
@@ -490,6 +497,19 @@ impl<'a> WindowLook<'a> {
             restarts: self.row.restarts.clone(),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
+    }
+
+    /// Returns the count while only tmux's flag shows the window's first bell: a hook of the user that
+    /// waits, such as `alert-bell 'run-shell ...'`, holds up the hook that counts. Otherwise the
+    /// count would report the same bell a second time.
+    fn uncounted_bell(&self) -> Option<u64> {
+        let is_first = match self.before.map(|known| &known.task) {
+            Some(task) if task.bell => task.bell_count == Some(1),
+            Some(task) => task.bell_count.is_none(),
+            // A bell that rang before the first look is not reported.
+            None => !self.is_first_look,
+        };
+        (self.row.bell && is_first).then_some(1)
     }
 
     /// Returns when a new run began.

@@ -169,6 +169,8 @@ fn row(text: &str) -> WindowRow {
             ("replaced", _) => row.replaced = value.parse().ok(),
             ("recorded", _) => row.command = Some(value.into()),
             ("owner", _) => row.owner = Some(value.into()),
+            ("bell", _) => row.bell = true,
+            ("bells", _) => row.bell_count = value.parse().ok(),
             ("bare", _) => row.is_bare = true,
             ("standin", _) => row.is_stand_in = true,
             ("nopane", _) => pane = None,

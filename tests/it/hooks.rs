@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::support::{World, events, repeated, story};
 
 /// The option that says which version the hooks are of.
@@ -88,6 +90,41 @@ fn many_daemons_share_the_hooks_and_the_last_one_removes_them() {
     stop(&world, last);
     assert!(!bell_hook(&world).contains("@tmux_task"));
     assert_eq!(world.tmux(["show-options", "-gqv", VERSION]), "");
+}
+
+#[test]
+fn a_bell_beside_a_hook_that_waits_is_reported_once() {
+    let world = World::new();
+    let [first, hold, second] = ["first", "hold", "second"].map(|name| world.gate(name));
+    world.run("current", "exec sleep 1000");
+    let rings = format!(
+        "{}; printf '\\a'; {}; printf '\\a'; exec sleep 1000",
+        first.wait(),
+        second.wait()
+    );
+    let window = world.run("rings", &rings);
+    world.tmux(["select-window", "-t", "=work:current"]);
+    world.until("both starts", |records| events(records).len() == 2);
+    let waits = format!("run-shell '{}'", hold.wait());
+    world.tmux(["set-hook", "-g", "alert-bell[0]", &waits]);
+    let bells = |records: &[Value]| -> Vec<u64> {
+        let events = events(records).into_iter();
+        let rung = events.filter(|event| event["type"] == "notify");
+        rung.map(|event| event["bells"].as_u64().unwrap()).collect()
+    };
+    first.open();
+    // The hook that counts comes after the one that waits.
+    world.until("the first bell", |records| bells(records) == [1]);
+    hold.open();
+    let count = ["show-options", "-wqv", "-t", &window, "@tmux_task_bells"];
+    world.until_true("its count", || world.tmux(count) == format!("{window} 1"));
+    world.tmux(["set-hook", "-gu", "alert-bell[0]"]);
+    second.open();
+    world.until_true("the second count", || {
+        world.tmux(count) == format!("{window} 2")
+    });
+    world.look();
+    assert_eq!(bells(&world.records()), [1, 1]);
 }
 
 #[test]

@@ -19,6 +19,40 @@ fn a_window_is_no_task_before_its_launch_is_over() {
 }
 
 #[test]
+fn the_flag_counts_as_the_first_bell_until_the_counter_has_it() {
+    // Bell counts in successive looks at one window, of which the first one is the baseline.
+    let check = |looks: &[&str], expected: &[Option<u64>]| {
+        let mut world = World::new();
+        world.see(&["@2 pid=8 run=1"], "");
+        let counts = looks.iter().map(|row| {
+            let seen = world.see(&["@2 pid=8 run=1", &format!("@1 pid=7 run=1 {row}")], "");
+            seen.snapshot.tasks[&WindowId(1)].bell_count
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), expected, "{looks:?}");
+    };
+    check(
+        &["pid=7", "bell", "bell", "bell bells=1", "bell bells=2"],
+        &[None, Some(1), Some(1), Some(1), Some(2)],
+    );
+    // A new window.
+    check(&["bell", "bell bells=1"], &[Some(1), Some(1)]);
+    // Nothing counts here, and each time the flag shows a bell.
+    check(
+        &["pid=7", "bell", "pid=7", "bell"],
+        &[None, Some(1), None, Some(1)],
+    );
+    // A counter that was removed.
+    check(&["bells=4", "bell", "bell"], &[Some(4), None, None]);
+
+    // One that rang before the first look has not been reported: the next one is the first.
+    let mut world = World::new();
+    for expected in [None, None] {
+        let seen = world.see(&["@1 pid=7 run=1 bell"], "");
+        assert_eq!(seen.snapshot.tasks[&WindowId(1)].bell_count, expected);
+    }
+}
+
+#[test]
 fn runs_are_counted_by_their_processes() {
     let mut world = World::new();
     let observed = world.check(&["@1 pid=7"], "", &["@1 run 1 pid 7 alive"]);
