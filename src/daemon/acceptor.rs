@@ -55,7 +55,7 @@ impl Acceptor {
     ///
     /// # Cancel safety
     ///
-    /// OpenConnection connections are served by `tasks`.
+    /// Accepted connections are served by `tasks`.
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,

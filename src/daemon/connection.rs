@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::hang_up::hung_up;
 use super::open_connection::OpenConnection;
@@ -26,7 +27,13 @@ const MAX_REQUEST: u64 = 8 << 20;
 #[derive(Debug)]
 pub(super) enum Ask {
     /// A request with one answer.
-    Request(AskId, Request, oneshot::Sender<Response>),
+    Request {
+        id: AskId,
+        request: Request,
+        /// When it was received: it may wait in the channel.
+        received_at: Instant,
+        reply: oneshot::Sender<Response>,
+    },
     /// A wait, answered when it has begun and when it has ended.
     Wait {
         id: AskId,
@@ -209,15 +216,21 @@ fn may_be_addressed(request: &Request) -> bool {
     }
 }
 
-type Reader = BufReader<tokio::net::unix::OwnedReadHalf>;
-type Writer = tokio::net::unix::OwnedWriteHalf;
+type ReadHalf = BufReader<tokio::net::unix::OwnedReadHalf>;
+type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 
 /// Answers one request. Returns whether the connection continues. A client that disconnects stops
 /// waiting.
-async fn ask(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Request) -> bool {
+async fn ask(reader: &mut ReadHalf, writer: &mut WriteHalf, asks: &Asks, request: Request) -> bool {
     let (reply, response) = oneshot::channel();
     let id = asks.number();
-    if !asks.send(Ask::Request(id, request, reply)).await {
+    let ask = Ask::Request {
+        id,
+        request,
+        received_at: Instant::now(),
+        reply,
+    };
+    if !asks.send(ask).await {
         return false;
     }
     tokio::select! {
@@ -241,7 +254,12 @@ enum AnswerResult {
 }
 
 /// The same for a wait, which may have two answers.
-async fn wait(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: WaitRequest) -> bool {
+async fn wait(
+    reader: &mut ReadHalf,
+    writer: &mut WriteHalf,
+    asks: &Asks,
+    request: WaitRequest,
+) -> bool {
     let (reply, mut response) = oneshot::channel();
     let (begun, has_begun) = oneshot::channel();
     let says_when_it_begins = request.says_when_it_begins;
@@ -284,8 +302,8 @@ async fn wait(reader: &mut Reader, writer: &mut Writer, asks: &Asks, request: Wa
 
 /// Serves one reader of the feed until either side closes the connection. Its input is ignored.
 async fn subscribe(
-    reader: Reader,
-    mut writer: Writer,
+    reader: ReadHalf,
+    mut writer: WriteHalf,
     streams: &Streams,
     subscription: Result<Subscription, Refusal>,
 ) {
@@ -303,8 +321,8 @@ async fn subscribe(
 
 /// Serves one consumer until either side leaves.
 async fn consume(
-    mut reader: Reader,
-    mut writer: Writer,
+    mut reader: ReadHalf,
+    mut writer: WriteHalf,
     streams: &Streams,
     request: ConsumeRequest,
 ) {
@@ -334,8 +352,8 @@ async fn consume(
 /// Sends a task's output, each piece as a JSON string on one line, until the run has ended: `null`
 /// means that it has, and that its output is complete.
 async fn follow(
-    reader: &mut Reader,
-    writer: &mut Writer,
+    reader: &mut ReadHalf,
+    writer: &mut WriteHalf,
     asks: &Asks,
     window: String,
     raw: bool,
@@ -376,13 +394,13 @@ async fn follow(
 }
 
 /// Resolves when the other side has closed the connection. Its input stays unread.
-async fn closed(reader: &mut Reader) {
+async fn closed(reader: &mut ReadHalf) {
     if reader.fill_buf().await.is_ok() {
         hung_up(reader.get_ref().as_ref()).await;
     }
 }
 
-async fn read_request(reader: &mut Reader) -> Result<Option<Request>, Refusal> {
+async fn read_request(reader: &mut ReadHalf) -> Result<Option<Request>, Refusal> {
     use tokio::io::AsyncReadExt;
 
     let mut line = Vec::new();
@@ -401,7 +419,7 @@ async fn read_request(reader: &mut Reader) -> Result<Option<Request>, Refusal> {
 }
 
 /// Whether the answer was sent.
-async fn answer(writer: &mut Writer, response: &Response) -> bool {
+async fn answer(writer: &mut WriteHalf, response: &Response) -> bool {
     let mut line = serde_json::to_vec(response).expect("an answer is plain data");
     line.push(b'\n');
     writer.write_all(&line).await.is_ok()

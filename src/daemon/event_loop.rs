@@ -57,8 +57,8 @@ pub(super) struct EventLoop {
     service_manager: Option<ServiceManager>,
     /// Clients that wait for an answer.
     askers: BTreeMap<AskId, Asker>,
-    /// When they have asked.
-    asked_at: BTreeMap<AskId, Instant>,
+    /// When their requests were received, without waits and followers of output.
+    received_at: BTreeMap<AskId, Instant>,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
@@ -128,7 +128,7 @@ impl EventLoop {
             sinks: None,
             service_manager: options.service_manager.clone(),
             askers: BTreeMap::new(),
-            asked_at: BTreeMap::new(),
+            received_at: BTreeMap::new(),
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
@@ -411,10 +411,10 @@ impl EventLoop {
     }
 
     fn answer(&mut self, ask: AskId, response: Response) {
-        if let Some(asked_at) = self.asked_at.remove(&ask) {
-            let took = asked_at.elapsed();
-            self.slowest_answer = self.slowest_answer.max(took);
-            tracing::debug!(ask = ask.0, ?took, "answer");
+        match self.received_at.remove(&ask) {
+            Some(received_at) => self.note_answer(ask, received_at),
+            // A wait, or output that is followed.
+            None => tracing::debug!(ask = ask.0, "answer"),
         }
         // Clients that have disconnected need no answer.
         match self.askers.remove(&ask) {
@@ -440,14 +440,33 @@ impl EventLoop {
         }
     }
 
+    /// Notes the answer to a request that was received at this time.
+    fn note_answer(&mut self, ask: AskId, received_at: Instant) {
+        let took = received_at.elapsed();
+        self.slowest_answer = self.slowest_answer.max(took);
+        tracing::debug!(ask = ask.0, ?took, "answer");
+    }
+
     fn on_ask(&mut self, ask: Ask) {
         match ask {
-            Ask::Request(id, request @ Request::Status, reply) => {
+            Ask::Request {
+                id,
+                request: request @ Request::Status,
+                received_at,
+                reply,
+            } => {
                 tracing::debug!(ask = id.0, request = request.name(), "request");
+                self.note_answer(id, received_at);
                 drop(reply.send(Response::Status(Box::new(self.status()))));
             }
-            Ask::Request(id, Request::MakeRoom { successor }, reply) => {
+            Ask::Request {
+                id,
+                request: Request::MakeRoom { successor },
+                received_at,
+                reply,
+            } => {
                 tracing::debug!(ask = id.0, request = "make-room", successor, "request");
+                self.note_answer(id, received_at);
                 let response = match succession::refusal(&successor, &self.usage()) {
                     Some(refusal) => Response::Refused(refusal),
                     None => {
@@ -458,9 +477,14 @@ impl EventLoop {
                 };
                 drop(reply.send(response));
             }
-            Ask::Request(id, request, reply) => {
+            Ask::Request {
+                id,
+                request,
+                received_at,
+                reply,
+            } => {
                 tracing::debug!(ask = id.0, request = request.name(), "request");
-                self.asked_at.insert(id, Instant::now());
+                self.received_at.insert(id, received_at);
                 let asker = if matches!(request, Request::To { .. }) {
                     Asker::Named(reply)
                 } else {
@@ -491,7 +515,7 @@ impl EventLoop {
             }
             Ask::Left(id) => {
                 tracing::debug!(ask = id.0, "left");
-                self.asked_at.remove(&id);
+                self.received_at.remove(&id);
                 self.askers.remove(&id);
                 self.take(Input::Left(id));
             }

@@ -22,6 +22,10 @@ const LOOK: Duration = Duration::from_secs(10);
 /// about to succeed.
 const LOCKED: Duration = Duration::from_secs(15);
 
+/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
+/// ends first and closes the connection in good order.
+pub(super) const ORDER: Duration = LOCKED;
+
 /// Returns how long a job may take.
 pub(super) fn time_limit(job: &Job) -> Duration {
     match job {

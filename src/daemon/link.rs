@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::flush_schedule::FlushSchedule;
-use super::job_limits::time_limit;
+use super::job_limits::{ORDER, time_limit};
 use super::link_jobs::{Done, LinkJobs};
 use super::notices::DueAlerts;
 use super::options::Options;
@@ -225,12 +225,19 @@ impl LinkTask {
                 order = orders.recv() => match order {
                     Some(Order::Run(job)) => self.run_job(job, &mut aborted).await,
                     Some(Order::Follow(panes)) => {
-                        self.jobs.link.follow_only(panes.into_iter().collect()).await;
+                        let follow = self.jobs.link.follow_only(panes.into_iter().collect());
+                        within_limit("follow", follow).await;
                     }
                     Some(Order::Waiting(windows)) => self.waiting = windows,
-                    Some(Order::Alerts(due)) => self.jobs.show_alerts(due).await,
-                    Some(Order::ShowWindow(window)) => self.jobs.show_window(window).await,
-                    Some(Order::Status(counts)) => self.jobs.show_status(&counts).await,
+                    Some(Order::Alerts(due)) => {
+                        within_limit("show alerts", self.jobs.show_alerts(due)).await;
+                    }
+                    Some(Order::ShowWindow(window)) => {
+                        within_limit("show a window", self.jobs.show_window(window)).await;
+                    }
+                    Some(Order::Status(counts)) => {
+                        within_limit("show the status", self.jobs.show_status(&counts)).await;
+                    }
                     Some(Order::Close(archives, limit, begun)) => {
                         // The receiver may have been dropped.
                         begun.send(()).unwrap_or_default();
@@ -240,7 +247,7 @@ impl LinkTask {
                 },
                 change = self.jobs.link.changed() => {
                     if change == Change::Output {
-                        self.jobs.link.pause_busy().await;
+                        within_limit("pause panes", self.jobs.link.pause_busy()).await;
                     }
                     self.report(Report::Changed(change)).await;
                 }
@@ -255,7 +262,7 @@ impl LinkTask {
                     }
                 }
                 () = ready(()), if self.jobs.link.has_options_to_set() => {
-                    self.jobs.link.set_some_options().await;
+                    within_limit("set options", self.jobs.link.set_some_options()).await;
                 }
             }
         }
@@ -267,13 +274,16 @@ impl LinkTask {
         if let Job::Look(order) = &job {
             tracing::debug!(scope = ?order.scope, windows = ?order.windows, "look");
         }
-        if let Job::Launch(_) | Job::Restart(_) = &job {
-            // tmux counts the next run from the number in the option.
-            self.jobs.link.set_options().await;
-        }
         let limit = time_limit(&job);
+        let performed = async {
+            if let Job::Launch(_) | Job::Restart(_) = &job {
+                // tmux counts the next run from the number in the option.
+                self.jobs.link.set_options().await;
+            }
+            self.jobs.perform(job).await
+        };
         let done = tokio::select! {
-            done = timeout(limit, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
+            done = timeout(limit, performed) => done.unwrap_or_else(|_| {
                 Done::failed(format!("tmux does not answer: gave up after {limit:?}"))
             }),
             // Only when the daemon stops: the outcome is not needed any more.
@@ -327,7 +337,7 @@ impl LinkTask {
         }
         let has_run = self.jobs.link.terminals.take_has_run();
         if self.flushes.take_due(has_run, now) {
-            self.jobs.link.flush().await;
+            within_limit("flush", self.jobs.link.flush()).await;
         }
     }
 
@@ -349,4 +359,13 @@ impl LinkTask {
         // The receiver is dropped when the daemon stops.
         self.reports.send(report).await.unwrap_or_default();
     }
+}
+
+/// Carries out what is no job, and gives it up after [`ORDER`].
+async fn within_limit(what: &str, done: impl Future<Output = ()>) {
+    let began = Instant::now();
+    if timeout(ORDER, done).await.is_err() {
+        tracing::warn!(what, "tmux does not answer");
+    }
+    tracing::debug!(what, took = ?began.elapsed(), "link");
 }

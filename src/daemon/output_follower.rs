@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::PaneId;
 use crate::protocol::Notice;
 use crate::session::Change;
-use crate::tmux::{self, Client, History, PaneEnd, ReceivedItem, TmuxError, UnsentOutput};
+use crate::tmux::{
+    self, Client, Connection, History, PaneEnd, ReceivedItem, TmuxError, UnsentOutput,
+};
 
 use super::pane_reading::PaneReading;
 
@@ -110,7 +112,8 @@ impl OutputFollower {
             mut before,
             mut after,
         } = read;
-        let complete = tmux::complete(&mut self.client, pane, end).await?;
+        let mut connection = Connection::Attached(&mut self.client);
+        let complete = tmux::complete(&mut connection, pane, end).await?;
         let received = self.client.take_received();
         after.extend(self.on_received(received));
         if let Some(output) = complete {

@@ -22,7 +22,7 @@ pub(crate) enum Reach {
     FeedOnly,
     /// Shown to the user: the agent knows, or does not need to.
     Notice,
-    /// DeliveredEvent to the agent.
+    /// Delivered to the agent.
     FollowUp,
 }
 

@@ -76,7 +76,7 @@ impl PaneEnd {
 ///
 /// When the pane is missing or tmux fails.
 pub(crate) async fn complete(
-    client: &mut Client,
+    connection: &mut Connection<'_>,
     pane: PaneId,
     end: PaneEnd,
 ) -> Result<Option<PaneOutput>, TmuxError> {
@@ -85,9 +85,7 @@ pub(crate) async fn complete(
         is_joined: false,
         slice: SLICE,
     };
-    let mut connection = Connection::Attached(client);
-    let Some(older) = read_older(&mut connection, pane, &end.output, end.read_at, capture).await?
-    else {
+    let Some(older) = read_older(connection, pane, &end.output, end.read_at, capture).await? else {
         return Ok(None);
     };
     let PaneEnd { mut output, .. } = end;
@@ -111,7 +109,30 @@ pub(crate) async fn read_output(
     Ok(read_frames(&frames)?.output)
 }
 
-/// The same with the client that follows the pane's output: it receives all output from that
+/// The same of the whole history, in slices where the pane prints nothing meanwhile.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub(crate) async fn read_whole_output(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+) -> Result<PaneOutput, TmuxError> {
+    // Without an attached client each line costs a process.
+    if matches!(connection, Connection::Attached(_)) {
+        let frames = connection.run(&reading(pane, PaneEnd::HISTORY)).await?;
+        let end = read_frames(&frames)?;
+        if end.is_whole() {
+            return Ok(end.output);
+        }
+        if let Some(output) = complete(connection, pane, end).await? {
+            return Ok(output);
+        }
+    }
+    read_output(connection, pane, History::Whole).await
+}
+
+/// The same as [`read_output`] with the client that follows the pane's output: it receives all output from that
 /// instant on, even if the pane was paused for it. The answer separates output from before the
 /// reading from output after it.
 ///
@@ -187,12 +208,12 @@ pub(crate) async fn read_log(
     style: Style,
     history: History,
 ) -> Result<Log, TmuxError> {
-    // Without an attached client each line costs a process.
-    let in_slices = history == History::Whole && matches!(connection, Connection::Attached(_));
     let slice = match style {
         Style::Plain => SLICE,
         Style::Raw => RAW_SLICE,
     };
+    // Without an attached client each line costs a process.
+    let in_slices = history == History::Whole && matches!(connection, Connection::Attached(_));
     let joined = if in_slices {
         capture_joined_in_slices(connection, pane, style, slice).await?
     } else {

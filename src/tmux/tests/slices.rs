@@ -126,8 +126,11 @@ async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
     let end = follow_output(&mut client, PANE, PaneEnd::HISTORY, dropped);
     let end = end.await.unwrap();
     assert!(!end.is_whole() && end.output.rows.len() < 1100);
-    let completed = complete(&mut client, PANE, end).await.unwrap();
-    assert!(completed == Some(whole));
+    let mut connection = Connection::Attached(&mut client);
+    let completed = complete(&mut connection, PANE, end).await.unwrap();
+    assert!(completed.as_ref() == Some(&whole));
+    let read = read_whole_output(&mut connection, PANE).await.unwrap();
+    assert!(read == whole);
     client.close().await;
 }
 
