@@ -163,6 +163,13 @@ impl Engine {
         effects
     }
 
+    /// Records that a task has disappeared which no look has contained.
+    pub fn report_gone(&mut self, task: Task, now: Now) -> Vec<Effect> {
+        let kind = EventKind::Disappeared { reason: None };
+        let records = self.record(vec![Event { kind, task }], now);
+        vec![Effect::Append(records)]
+    }
+
     /// Records a notice without events, for example the outcome of a command.
     pub fn notice(&mut self, level: Level, text: String, now: Now) -> Vec<Effect> {
         let body = Body::Notice {

@@ -10,11 +10,11 @@ use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{GoneReason, Level, Now, Ordered as _, Task, WindowId};
+use crate::model::{GoneReason, Level, Life, Now, Ordered as _, Screen, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
-    EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch, SearchRequest,
-    SendRequest,
+    EndedTask, LaunchedRun, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch,
+    SearchRequest, SendRequest,
 };
 
 /// The maximum time between a launch and the wait that the launching command begins.
@@ -148,8 +148,9 @@ impl Session {
                 }
                 self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(ask));
             }
-            (Command::Launch(ask, _), Ok(Outcome::Answered(response, Some(window)))) => {
-                self.order_then(LookOrder::of([window]), AfterLook::Answered(ask, *response));
+            (Command::Launch(ask, request), Ok(Outcome::Answered(response, Some(window)))) => {
+                let then = AfterLook::Launched(ask, request, *response);
+                self.order_then(LookOrder::of([window]), then);
             }
             (
                 Command::Launch(ask, _) | Command::Type(ask, ..),
@@ -295,7 +296,12 @@ impl Session {
         match then {
             AfterLook::Answer(ask, request) => self.respond(ask, request, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
-            AfterLook::Answered(ask, response) => self.answer_when_stored(ask, response),
+            AfterLook::Launched(ask, request, response) => {
+                if let Response::Launched(run) = &response {
+                    self.report_unseen(&request, run, now);
+                }
+                self.answer_when_stored(ask, response);
+            }
             AfterLook::Superseded(window) => self.superseded(window, now),
             AfterLook::Leave(ask) => {
                 self.effects.push(Effect::Answer(ask, Response::Done));
@@ -326,6 +332,45 @@ impl Session {
                 self.answer_when_stored(ask, ended(&gone));
             }
         }
+    }
+
+    /// Reports a launched run as gone if its window was closed before a look could contain it, and
+    /// nothing has recorded its end: a hook of the user such as `pane-died 'kill-pane'` does that.
+    fn report_unseen(&mut self, request: &RunRequest, run: &LaunchedRun, now: Now) {
+        let Ok(window) = run.window_id.parse() else {
+            return;
+        };
+        let is_known =
+            self.task(window).is_some() || self.ended_runs.find(window, Some(run.run)).is_some();
+        if self.look_problem.is_none() && !is_known {
+            let effects = self
+                .engine
+                .report_gone(unseen_task(window, request, run), now);
+            self.perform(effects);
+        }
+    }
+}
+
+/// Returns the task of a launched run that no look has contained.
+fn unseen_task(window: WindowId, request: &RunRequest, run: &LaunchedRun) -> Task {
+    Task {
+        window,
+        name: request.name.clone(),
+        pane: None,
+        pid: None,
+        life: Life::Unknown,
+        command: Some(request.command.clone()),
+        cwd: Some(request.cwd.clone()),
+        bell: false,
+        bell_count: None,
+        run: Some(run.run),
+        owner: request.owner.clone(),
+        shell: false,
+        is_named_by_tmux: false,
+        started_at: Some(request.started),
+        ended_at: None,
+        restarts: None,
+        screen: Screen::default(),
     }
 }
 

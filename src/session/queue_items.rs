@@ -46,8 +46,8 @@ pub(super) enum AfterLook {
     Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
     /// The same for the whole session.
     SessionKilled(AskId, Vec<Arc<Task>>),
-    /// Send the answer of a command that has changed a window.
-    Answered(AskId, Response),
+    /// Send the answer of a launch, and report its run as gone if no look has contained its window.
+    Launched(AskId, Box<RunRequest>, Response),
     /// Windows of ended tasks were removed.
     Pruned(AskId, Vec<Arc<Task>>),
     /// Read a pane that was paused, with the number of attempts so far.

@@ -1,6 +1,7 @@
 //! Requests, and what their answers wait for.
 
 use super::*;
+use crate::wire::LaunchedRun;
 
 #[test]
 fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
@@ -88,6 +89,49 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
     let did = driver.take();
     assert!(did.contains(&"answer 2 Exited".to_owned()), "{did:?}");
     assert!(did.contains(&"append notice".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
+    let before = "life 1; @1#1 a running pid=7";
+    // What the look after the launch shows, and what is done then.
+    let check = |after: &str, expected: &[&str]| {
+        let mut driver = Driver::new(before);
+        driver.ask(launch_of("b", false));
+        driver.take();
+        driver.look(before);
+        driver.did(&["launch b"]);
+        let run = LaunchedRun {
+            window_id: "@2".to_owned(),
+            pane_id: "%2".to_owned(),
+            run: 1,
+            cursor: String::new(),
+            replaced: None,
+        };
+        driver.outcome(Outcome::Answered(
+            Box::new(Response::Launched(run)),
+            Some("@2".parse().unwrap()),
+        ));
+        driver.did(&["look Reported @2"]);
+        driver.look(after);
+        let did = driver.take();
+        assert_eq!(did, expected, "{after}");
+        let wait = Request::Wait(WaitRequest {
+            window: "@2".to_owned(),
+            run: Some(1),
+            ..WaitRequest::default()
+        });
+        driver.ask(wait);
+        driver.look(after);
+        driver.after(100);
+        driver.take()
+    };
+    let did = check(before, &["append event", "answer 1"]);
+    assert!(did.contains(&"answer 2 Disappeared".to_owned()), "{did:?}");
+    // Its end was recorded.
+    let ended = "life 1; ended @2#1 b dead 3 pid=8; @1#1 a running pid=7";
+    let did = check(ended, &["append event", "answer 1"]);
+    assert!(did.contains(&"answer 2 Exited".to_owned()), "{did:?}");
 }
 
 #[test]
