@@ -49,8 +49,13 @@ pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
     })
 }
 
-/// Returns how many times each thread of these processes has gone to sleep.
+/// Returns how many times each thread of these processes has gone to sleep, without those that have
+/// a child among them: a shell sleeps at each turn of a loop while a command runs.
 pub(super) fn pauses(processes: &[Process]) -> Option<BTreeMap<u32, u64>> {
+    let has_child = |process: &&Process| {
+        let mut others = processes.iter();
+        others.any(|other| other.parent == Some(process.pid))
+    };
     let of_process = |process: &Process| {
         let pid = process.pid;
         let threads = process.threads.clone();
@@ -58,7 +63,8 @@ pub(super) fn pauses(processes: &[Process]) -> Option<BTreeMap<u32, u64>> {
             .into_iter()
             .map(move |thread| Some((thread, switches(pid, thread)?)))
     };
-    processes.iter().flat_map(of_process).collect()
+    let without_child = processes.iter().filter(|process| !has_child(process));
+    without_child.flat_map(of_process).collect()
 }
 
 /// Returns how many times a thread has gone to sleep.
