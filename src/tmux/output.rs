@@ -132,9 +132,9 @@ pub(crate) async fn read_whole_output(
     read_output(connection, pane, History::Whole).await
 }
 
-/// The same as [`read_output`] with the client that follows the pane's output: it receives all output from that
-/// instant on, even if the pane was paused for it. The answer separates output from before the
-/// reading from output after it.
+/// The same as [`read_output`] with the client that follows the pane's output: it receives all
+/// output from that instant on, even if the pane was paused for it. The answer separates output from
+/// before the reading from output after it.
 ///
 /// # Errors
 ///
