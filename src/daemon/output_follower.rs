@@ -10,7 +10,8 @@ use crate::model::PaneId;
 use crate::protocol::Notice;
 use crate::session::Change;
 use crate::tmux::{
-    self, Client, Connection, History, PaneEnd, ReceivedItem, TmuxError, UnsentOutput,
+    self, Client, Connection, History, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
+    UnsentOutput,
 };
 
 use super::pane_reading::PaneReading;
@@ -93,7 +94,7 @@ impl OutputFollower {
 
     /// Reads a pane and follows it: what it prints after the reading arrives as changes. `PaneReading`
     /// has the changes before and after the reading. A long history is read in slices, unless the
-    /// pane changes meanwhile.
+    /// pane changes too much meanwhile.
     pub(super) async fn read(
         &mut self,
         pane: PaneId,
@@ -103,33 +104,34 @@ impl OutputFollower {
         if history != History::Whole {
             return Ok(self.read_once(pane, history, is_over).await?.into_reading());
         }
-        let read = self.read_once(pane, PaneEnd::HISTORY, is_over).await?;
-        if read.end.is_whole() {
-            return Ok(read.into_reading());
-        }
-        let ReadEnd {
-            end,
-            mut before,
-            mut after,
-        } = read;
-        let mut connection = Connection::Attached(&mut self.client);
-        let complete = tmux::complete(&mut connection, pane, end).await?;
-        let received = self.client.take_received();
-        after.extend(self.on_received(received));
-        if let Some(output) = complete {
-            return Ok(PaneReading {
-                output,
+        let mut earlier = Vec::new();
+        for _ in 0..MAX_SLICED_READINGS {
+            let read = self.read_once(pane, PaneEnd::HISTORY, is_over).await?;
+            let ReadEnd {
+                end,
                 before,
-                after,
-            });
+                mut after,
+            } = read;
+            earlier.extend(before);
+            let mut connection = Connection::Attached(&mut self.client);
+            let complete = tmux::complete(&mut connection, pane, end, history).await?;
+            let received = self.client.take_received();
+            after.extend(self.on_received(received));
+            if let Some(output) = complete {
+                return Ok(PaneReading {
+                    output,
+                    before: earlier,
+                    after,
+                });
+            }
+            // It is followed already: all that it has printed by now comes before the next reading.
+            earlier.extend(after);
         }
-        // It is followed already: all that it has printed by now comes before the whole.
-        let whole = self.read_once(pane, History::Whole, is_over).await?;
-        before.extend(after);
-        before.extend(whole.before);
+        let whole = self.read_once(pane, history, is_over).await?;
+        earlier.extend(whole.before);
         Ok(PaneReading {
             output: whole.end.output,
-            before,
+            before: earlier,
             after: whole.after,
         })
     }

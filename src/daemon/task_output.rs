@@ -96,7 +96,7 @@ pub(crate) async fn read_task_log(
         Some(text) => {
             let cursor: Cursor = text.parse()?;
             check(&cursor, life, task, run)?;
-            let output = tmux::read_whole_output(connection, pane).await?;
+            let output = tmux::read_output(connection, pane, History::Whole).await?;
             let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
             let AnchorPosition::At(row) = located else {
                 return Err(OutputError::CursorLost);

@@ -1,10 +1,12 @@
 //! Reads a long history in slices: a line of commands each, between which tmux serves other clients.
 //!
-//! Rows are counted from the top of the screen, so they move while a pane prints, and tmux removes
-//! the oldest ones of a full history. So this is done only while the pane prints nothing: its
-//! program has ended, or nothing was printed from the second on in which the end of the output was
-//! read until the last slice was. tmux notes the second of the last output. That nobody has resized
-//! the window, cleared the history or started another program is seen by the pane's state.
+//! tmux counts rows from the top of the screen, so their numbers change while a pane prints. Counted
+//! from the oldest row of the history they stay the same, until tmux removes the oldest tenth of a
+//! full history. So a pane may print meanwhile as long as its history is smaller than tmux leaves a
+//! full one. Other panes have to be quiet: the program has ended, or nothing was printed from the
+//! second on in which the end of the output was read until the last slice was. tmux notes the second
+//! of the last output. That nobody has resized the window, cleared the history or started another
+//! program is seen by the pane's state.
 
 use super::client::Connection;
 use super::error::TmuxError;
@@ -12,6 +14,9 @@ use super::pane_state::{read_state, shape_command};
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 use crate::terminal::PaneOutput;
+
+/// How many lines in a row may get nothing because the pane printed too much before them.
+const MAX_MISSES: usize = 5;
 
 /// Consecutive rows of a history, as captured.
 #[derive(Debug)]
@@ -42,8 +47,9 @@ impl Capture {
     }
 }
 
-/// Reads the history above the rows that `end` has, which are one slice and were read at this
-/// second; `None` when the pane may have printed or changed since.
+/// Reads the rows of the history from this one on, counted from the oldest one, up to those that
+/// `end` has. These are the last rows of the history, one slice, and the screen, and were read at
+/// this second. `None` when the rows cannot be known any more: see the module.
 ///
 /// # Errors
 ///
@@ -53,20 +59,19 @@ pub(super) async fn read_older(
     pane: PaneId,
     end: &PaneOutput,
     read_at: i64,
+    from: usize,
     capture: Capture,
 ) -> Result<Option<Vec<Slice>>, TmuxError> {
-    let state = PaneOutput {
-        rows: Vec::new(),
-        ..end.clone()
-    };
     let id = pane.to_string();
     let activity = Command::new("display-message").args(["-p", "-t", &id, "#{window_activity}"]);
     let mut slices = Vec::new();
-    let mut first = state.history;
-    while first > capture.slice {
-        let last = (first + 1)
-            .saturating_sub(capture.slice)
-            .max(capture.slice + 1);
+    // The size of the history as last seen, by which rows are asked for.
+    let mut history = end.history;
+    let mut missing = end.history.saturating_sub(capture.slice);
+    let mut n_misses = 0;
+    while missing > from && n_misses < MAX_MISSES {
+        let oldest = missing.saturating_sub(capture.slice).max(from);
+        let (first, last) = (history - oldest, history - missing + 1);
         let mut commands = vec![
             shape_command(pane),
             activity.clone(),
@@ -81,16 +86,47 @@ pub(super) async fn read_older(
             return Ok(None);
         };
         let (now, _) = read_state(shape)?;
-        if now != state || !(state.is_dead || is_before(activity, read_at)) {
+        let is_known = now.is_dead || is_before(activity, read_at) || is_untrimmed(&now);
+        if !is_known || !has_only_printed(end, &now) || now.history < history {
             return Ok(None);
         }
+        // What was asked for has moved up by what was printed since: the answer lacks as many of the
+        // oldest rows, and has rows that are read already.
+        let n_printed = now.history - history;
+        history = now.history;
+        let n_read = (missing - oldest).saturating_sub(n_printed);
+        if n_read == 0 || (capture.is_joined && n_printed > 0) {
+            // Of joined rows it is not known which line has which rows.
+            n_misses += 1;
+            continue;
+        }
+        n_misses = 0;
+        let mut rows = rows.body.clone();
+        if !capture.is_joined {
+            rows.truncate(n_read);
+        }
         slices.push(Slice {
-            rows: rows.body.clone(),
+            rows,
             is_continued: border.iter().any(|border| border.body.len() == 1),
         });
-        first = last - 1;
+        missing -= n_read;
     }
-    Ok(Some(slices))
+    slices.reverse();
+    Ok((missing <= from).then_some(slices))
+}
+
+/// Whether tmux has not removed rows of a full history: it leaves nine tenths of the limit.
+fn is_untrimmed(now: &PaneOutput) -> bool {
+    now.history < now.limit - now.limit / 10
+}
+
+/// Whether a pane is the same as before but for what it has printed.
+fn has_only_printed(before: &PaneOutput, now: &PaneOutput) -> bool {
+    let kind = |pane: &PaneOutput| {
+        let size = (pane.width, pane.height);
+        (size, pane.pid, pane.is_alternate, pane.is_dead)
+    };
+    kind(before) == kind(now)
 }
 
 /// Whether the printed time, in seconds, is before this one.

@@ -66,8 +66,8 @@ pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_memory::{Extent, Memory};
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
-    History, Log, PaneEnd, Style, UnsentOutput, complete, follow_output, read_log, read_output,
-    read_whole_output,
+    History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,
+    read_log, read_output,
 };
 pub(crate) use own_clients::{end_clients_left_behind, own_clients, running_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};

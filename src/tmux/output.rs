@@ -36,6 +36,24 @@ impl History {
             Self::LastRows(rows) => format!("-{rows}"),
         }
     }
+
+    /// Whether it can be more than so many rows.
+    fn can_exceed(self, slice: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::LastRow => false,
+            Self::LastRows(rows) => rows > slice,
+        }
+    }
+
+    /// Returns the first row that belongs to it, counted from the oldest one of this many.
+    fn first_of(self, history: usize) -> usize {
+        match self {
+            Self::Whole => 0,
+            Self::LastRow => history.saturating_sub(1),
+            Self::LastRows(rows) => history.saturating_sub(rows),
+        }
+    }
 }
 
 /// What happens to output that tmux has not sent yet when the pane is read.
@@ -61,16 +79,14 @@ pub(crate) struct PaneEnd {
 impl PaneEnd {
     /// How many rows of the history it has where the others can be read with [`complete`].
     pub(crate) const HISTORY: History = History::LastRows(SLICE);
-
-    /// Whether it has the whole history.
-    #[must_use]
-    pub(crate) fn is_whole(&self) -> bool {
-        self.output.history <= SLICE
-    }
 }
 
-/// Adds the rest of the history to an end that was read with [`PaneEnd::HISTORY`]; `None` when the
-/// pane has changed since then.
+/// How often a history is read in slices, if the pane changes too much meanwhile, before it is read
+/// by one line. The end of the run is such a change, and the last one.
+pub(crate) const MAX_SLICED_READINGS: usize = 2;
+
+/// Adds the missing rows of this much history to an end that was read with [`PaneEnd::HISTORY`];
+/// `None` when the pane has changed too much since then.
 ///
 /// # Errors
 ///
@@ -79,23 +95,30 @@ pub(crate) async fn complete(
     connection: &mut Connection<'_>,
     pane: PaneId,
     end: PaneEnd,
+    history: History,
 ) -> Result<Option<PaneOutput>, TmuxError> {
     let capture = Capture {
         flags: &[],
         is_joined: false,
         slice: SLICE,
     };
-    let Some(older) = read_older(connection, pane, &end.output, end.read_at, capture).await? else {
+    let PaneEnd {
+        mut output,
+        read_at,
+    } = end;
+    let from = history.first_of(output.history);
+    let older = read_older(connection, pane, &output, read_at, from, capture).await?;
+    let Some(older) = older else {
         return Ok(None);
     };
-    let PaneEnd { mut output, .. } = end;
     let older = older.iter().flat_map(|slice| &slice.rows);
     let mut rows: Vec<String> = older.map(|row| tabs::row(row, output.width)).collect();
     rows.append(&mut output.rows);
     Ok(Some(PaneOutput { rows, ..output }))
 }
 
-/// Reads the screen and the history of the pane.
+/// Reads the screen and this much of the history of the pane: in slices if it is long, unless the
+/// pane changes too much meanwhile.
 ///
 /// # Errors
 ///
@@ -105,31 +128,18 @@ pub(crate) async fn read_output(
     pane: PaneId,
     history: History,
 ) -> Result<PaneOutput, TmuxError> {
-    let frames = connection.run(&reading(pane, history)).await?;
-    Ok(read_frames(&frames)?.output)
-}
-
-/// The same of the whole history, in slices where the pane prints nothing meanwhile.
-///
-/// # Errors
-///
-/// When the pane is missing or tmux fails.
-pub(crate) async fn read_whole_output(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-) -> Result<PaneOutput, TmuxError> {
     // Without an attached client each line costs a process.
-    if matches!(connection, Connection::Attached(_)) {
-        let frames = connection.run(&reading(pane, PaneEnd::HISTORY)).await?;
-        let end = read_frames(&frames)?;
-        if end.is_whole() {
-            return Ok(end.output);
-        }
-        if let Some(output) = complete(connection, pane, end).await? {
-            return Ok(output);
+    if history.can_exceed(SLICE) && matches!(connection, Connection::Attached(_)) {
+        for _ in 0..MAX_SLICED_READINGS {
+            let frames = connection.run(&reading(pane, PaneEnd::HISTORY)).await?;
+            let end = read_frames(&frames)?;
+            if let Some(output) = complete(connection, pane, end, history).await? {
+                return Ok(output);
+            }
         }
     }
-    read_output(connection, pane, History::Whole).await
+    let frames = connection.run(&reading(pane, history)).await?;
+    Ok(read_frames(&frames)?.output)
 }
 
 /// The same as [`read_output`] with the client that follows the pane's output: it receives all
@@ -213,12 +223,15 @@ pub(crate) async fn read_log(
         Style::Raw => RAW_SLICE,
     };
     // Without an attached client each line costs a process.
-    let in_slices = history == History::Whole && matches!(connection, Connection::Attached(_));
-    let joined = if in_slices {
-        capture_joined_in_slices(connection, pane, style, slice).await?
-    } else {
-        capture_joined(connection, pane, style, history).await?
-    };
+    if history.can_exceed(slice) && matches!(connection, Connection::Attached(_)) {
+        for _ in 0..MAX_SLICED_READINGS {
+            let joined = capture_joined_in_slices(connection, pane, style, history, slice).await?;
+            if let Some(joined) = joined {
+                return Ok(joined.into_log(style));
+            }
+        }
+    }
+    let joined = capture_joined(connection, pane, style, history).await?;
     Ok(joined.into_log(style))
 }
 
@@ -269,26 +282,25 @@ pub(super) async fn capture_joined(
     })
 }
 
-/// The same of the whole history, in lines of so many rows each. If the pane changes meanwhile, all
-/// of it is captured by one line.
+/// The same in lines of so many rows each; `None` when the pane changes too much meanwhile.
 pub(super) async fn capture_joined_in_slices(
     connection: &mut Connection<'_>,
     pane: PaneId,
     style: Style,
+    history: History,
     slice: usize,
-) -> Result<JoinedRows, TmuxError> {
+) -> Result<Option<JoinedRows>, TmuxError> {
     let mut joined = capture_joined(connection, pane, style, History::LastRows(slice)).await?;
-    if joined.end.output.history <= slice {
-        return Ok(joined);
-    }
     let capture = Capture {
         flags: style.flags(),
         is_joined: true,
         slice,
     };
     let end = &joined.end;
-    let Some(older) = read_older(connection, pane, &end.output, end.read_at, capture).await? else {
-        return capture_joined(connection, pane, style, History::Whole).await;
+    let from = history.first_of(end.output.history);
+    let older = read_older(connection, pane, &end.output, end.read_at, from, capture).await?;
+    let Some(older) = older else {
+        return Ok(None);
     };
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut is_continued = false;
@@ -313,7 +325,7 @@ pub(super) async fn capture_joined_in_slices(
     }
     add(std::mem::take(&mut joined.lines), false);
     joined.lines = lines;
-    Ok(joined)
+    Ok(Some(joined))
 }
 
 impl JoinedRows {

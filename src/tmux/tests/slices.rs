@@ -1,6 +1,6 @@
 //! A history that is read in slices is the same as one that is read at once.
 
-use super::super::history_slices::{Capture, read_older};
+use super::super::history_slices::{Capture, Slice, read_older};
 use super::super::output::{JoinedRows, capture_joined, capture_joined_in_slices};
 use super::*;
 
@@ -45,6 +45,16 @@ async fn whole(connection: &mut Connection<'_>, style: Style) -> JoinedRows {
     whole.await.unwrap()
 }
 
+async fn in_slices(
+    connection: &mut Connection<'_>,
+    style: Style,
+    history: History,
+    slice: usize,
+) -> JoinedRows {
+    let read = capture_joined_in_slices(connection, PANE, style, history, slice);
+    read.await.unwrap().unwrap()
+}
+
 #[tokio::test]
 async fn slices_are_joined_to_the_lines_of_the_whole() {
     let private = Private::started().await;
@@ -57,9 +67,12 @@ async fn slices_are_joined_to_the_lines_of_the_whole() {
         .into_log(Style::Plain);
     assert!(expected.end.history > 300, "{}", expected.end.history);
     for slice in [1, 2, 3, 7, 50, 1000] {
-        let read = capture_joined_in_slices(&mut connection, PANE, Style::Plain, slice);
-        let read = read.await.unwrap().into_log(Style::Plain);
-        assert_eq!(read, expected, "{slice} rows at once");
+        let read = in_slices(&mut connection, Style::Plain, History::Whole, slice).await;
+        assert_eq!(
+            read.into_log(Style::Plain),
+            expected,
+            "{slice} rows at once"
+        );
     }
     client.close().await;
 }
@@ -74,8 +87,7 @@ async fn slices_have_the_colours_of_the_whole() {
     let mut connection = Connection::Attached(&mut client);
     let mut texts = vec![whole(&mut connection, Style::Raw).await];
     for slice in [1, 3, 50] {
-        let read = capture_joined_in_slices(&mut connection, PANE, Style::Raw, slice);
-        texts.push(read.await.unwrap());
+        texts.push(in_slices(&mut connection, Style::Raw, History::Whole, slice).await);
     }
     client.close().await;
     let mut shown = Vec::new();
@@ -125,23 +137,95 @@ async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
     let whole = whole.await.unwrap().output;
     let end = follow_output(&mut client, PANE, PaneEnd::HISTORY, dropped);
     let end = end.await.unwrap();
-    assert!(!end.is_whole() && end.output.rows.len() < 1100);
+    assert!(end.output.rows.len() < 1100);
     let mut connection = Connection::Attached(&mut client);
-    let completed = complete(&mut connection, PANE, end).await.unwrap();
-    assert!(completed.as_ref() == Some(&whole));
-    let read = read_whole_output(&mut connection, PANE).await.unwrap();
-    assert!(read == whole);
+    let completed = complete(&mut connection, PANE, end, History::Whole);
+    assert!(completed.await.unwrap().as_ref() == Some(&whole));
+    let read = read_output(&mut connection, PANE, History::Whole);
+    assert!(read.await.unwrap() == whole);
+    let read = read_output(&mut connection, PANE, History::LastRows(1800));
+    let read = read.await.unwrap();
+    assert_eq!(read.rows.len(), 1800 + read.height);
+    assert_eq!(read.rows, whole.rows[whole.rows.len() - read.rows.len()..]);
     client.close().await;
 }
 
+const ROWS: Capture = Capture {
+    flags: &[],
+    is_joined: false,
+    slice: 50,
+};
+const LINES: Capture = Capture {
+    flags: &["-J"],
+    is_joined: true,
+    slice: 50,
+};
+
 #[tokio::test]
-async fn a_pane_that_changes_between_two_slices_is_read_at_once() {
-    const PLAIN: Capture = Capture {
-        flags: &["-J"],
-        is_joined: true,
-        slice: 50,
-    };
+async fn rows_keep_their_place_while_a_pane_prints() {
     let private = Private::started().await;
+    let prints = "seq 1000; while read -r n; do seq $n; echo printed $n; done";
+    private.asks(&["new-window", "-d", "-t", "keep:", "--", "sh", "-c", prints]);
+    let mut connection = private.connection();
+    let history = until(async || {
+        let history = private.asks(&["display-message", "-p", "-t", "%1", "#{history_size}"]);
+        let n_rows: usize = history.parse().unwrap();
+        (n_rows > 970).then_some(n_rows).ok_or(history)
+    })
+    .await;
+    let numbers = |from: usize| -> Vec<String> {
+        let to = history - 50;
+        (from + 1..=to).map(|n| n.to_string()).collect()
+    };
+    let end = capture_joined(
+        &mut connection,
+        PANE,
+        Style::Plain,
+        History::LastRows(ROWS.slice),
+    );
+    let end = end.await.unwrap().end;
+    assert_eq!(end.output.history, history);
+    // Less than a slice, more, and more than what is missing.
+    for n_printed in ["3", "70", "700"] {
+        private.asks(&["send-keys", "-t", "%1", n_printed, "Enter"]);
+        until(async || {
+            let shown = private.asks(&["capture-pane", "-p", "-t", "%1"]);
+            let is_printed = shown.contains(&format!("printed {n_printed}"));
+            is_printed.then_some(()).ok_or(shown)
+        })
+        .await;
+        for capture in [ROWS, LINES] {
+            for from in [0, 1, 333, history - 51] {
+                let older = read_older(
+                    &mut connection,
+                    PANE,
+                    &end.output,
+                    end.read_at,
+                    from,
+                    capture,
+                );
+                let older = older.await.unwrap().expect("only printed");
+                let rows: Vec<String> = older
+                    .into_iter()
+                    .flat_map(|slice| slice.rows)
+                    .map(|row| String::from_utf8(row).unwrap())
+                    .collect();
+                assert_eq!(rows, numbers(from), "{capture:?} after {n_printed}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pane_that_changes_between_two_slices_is_not_read_in_slices() {
+    async fn older(connection: &mut Connection<'_>, end: &PaneEnd) -> Option<Vec<Slice>> {
+        let older = read_older(connection, PANE, &end.output, end.read_at, 0, LINES);
+        older.await.unwrap()
+    }
+
+    let private = Private::started().await;
+    // It is full: tmux removes its oldest rows while the pane prints.
+    private.asks(&["set-option", "-g", "history-limit", "300"]);
     story(&private, "read -r _; echo more; read -r _; exit 0").await;
     let mut connection = private.connection();
     // A pane that lives is read in slices once it has printed nothing in this second.
@@ -149,13 +233,11 @@ async fn a_pane_that_changes_between_two_slices_is_read_at_once() {
         let mut connection = private.connection();
         let last = capture_joined(&mut connection, PANE, Style::Plain, History::LastRows(50));
         let end = last.await.unwrap().end;
-        let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
-            .await
-            .unwrap();
-        let n_rows = older.map(|slices| slices.len()).unwrap_or_default();
-        (n_rows > 5)
+        let older = older(&mut connection, &end).await;
+        let n_slices = older.map(|slices| slices.len()).unwrap_or_default();
+        (n_slices > 3)
             .then_some(end)
-            .ok_or(format!("{n_rows} slices"))
+            .ok_or(format!("{n_slices} slices"))
     })
     .await;
     private.asks(&["send-keys", "-t", "%1", "Enter"]);
@@ -164,10 +246,8 @@ async fn a_pane_that_changes_between_two_slices_is_read_at_once() {
         shown.contains("more").then_some(()).ok_or(shown)
     })
     .await;
-    let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
-        .await
-        .unwrap();
-    assert!(older.is_none(), "it has printed");
+    let older_rows = older(&mut connection, &end).await;
+    assert!(older_rows.is_none(), "it has printed");
 
     private.asks(&["send-keys", "-t", "%1", "Enter"]);
     until_dead(&private).await;
@@ -181,14 +261,10 @@ async fn a_pane_that_changes_between_two_slices_is_read_at_once() {
         until_dead(&private).await;
         let last = capture_joined(&mut connection, PANE, Style::Plain, History::LastRows(50));
         let end = last.await.unwrap().end;
-        let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
-            .await
-            .unwrap();
-        assert!(older.is_some(), "before {change:?}");
+        let older_rows = older(&mut connection, &end).await;
+        assert!(older_rows.is_some(), "before {change:?}");
         private.asks(change);
-        let older = read_older(&mut connection, PANE, &end.output, end.read_at, PLAIN)
-            .await
-            .unwrap();
-        assert!(older.is_none(), "after {change:?}");
+        let older_rows = older(&mut connection, &end).await;
+        assert!(older_rows.is_none(), "after {change:?}");
     }
 }
