@@ -199,8 +199,8 @@ pub(super) fn go_quiet() {
 }
 
 async fn status(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("daemon status").await?;
-    let status = ops::daemon_status(&session)
+    let mut session = context.given("daemon status")?;
+    let status = ops::daemon_status(&mut session)
         .await
         .or_fail("daemon status")?;
     if args.json {

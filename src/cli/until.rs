@@ -6,6 +6,7 @@ use super::failure::{Failure, Kind};
 use super::{output, wait};
 use crate::client::Client;
 use crate::model::Signal;
+use crate::ops::{self, Caller};
 use crate::terminal::Pattern;
 use crate::tmux::Gate;
 use crate::wire::{ConditionFields, LaunchedRun, OutcomeName, WaitRequest, WaitResult};
@@ -37,7 +38,7 @@ impl Until {
         let is_for_exit = self.texts.is_empty();
         let (what, tail, json) = (self.what, self.tail, self.json);
         let request = WaitRequest {
-            window: launched.window_id.clone(),
+            task: launched.window_id.clone(),
             run: Some(launched.run),
             conditions: self.texts.into_iter().map(ConditionFields::Text).collect(),
             stops: self.stops,
@@ -48,13 +49,13 @@ impl Until {
             says_when_it_begins: gate.is_some(),
             ..WaitRequest::default()
         };
-        let result = wait::ask(
-            daemon,
-            what.split(' ').next().unwrap_or_default(),
-            request,
-            || drop(gate),
-        )
-        .await;
+        let request = WaitRequest {
+            owner: Caller::of_environment().owner,
+            ..request
+        };
+        let command = what.split(' ').next().unwrap_or_default();
+        let wait = ops::wait(daemon, request, || drop(gate));
+        let result = wait::unless_interrupted(command, wait).await;
         // Whoever takes this for a launch that failed would replace the live run.
         let goes_on = || {
             format!("the task was started and goes on; `tmux-task wait {name}` waits for its end")

@@ -11,8 +11,7 @@ use super::args::{Signal, Wait};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use crate::client::Client;
-use crate::ops::{self, Caller, Session};
+use crate::ops::{self, Caller, OpsError, Session};
 use crate::wire::{ConditionFields, OutcomeName, PromptKindName, WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
@@ -29,13 +28,10 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     }
     let mut session = context.given("wait")?;
     if args.names.len() > 1 {
-        return wait_for_several(context, &mut session, &args).await;
+        return wait_for_several(context, &session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
-    let found = ops::find_to_wait(&mut session, &name).await;
-    let (mut daemon, window) = found.or_fail("wait")?;
-    let request = request(&args, window);
-    let result = ask(&mut daemon, "wait", request, || {}).await?;
+    let result = ask(&mut session, request(&args, &name)).await?;
     print_result(&result, &format!("wait {name}"), &name, args.json.json)
 }
 
@@ -43,22 +39,18 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
 /// the first one, or with the exit code of the first task whose wait did not succeed.
 async fn wait_for_several(
     context: &Context,
-    session: &mut Session,
+    session: &Session,
     args: &Wait,
 ) -> Result<(), Failure> {
     if args.since.is_some() {
         let why = "a cursor belongs to one task: give one name with --since";
         return Err(Failure::new(Kind::Usage, "wait", why));
     }
-    let mut found = Vec::new();
-    for name in &args.names {
-        found.push(ops::find_to_wait(session, name).await.or_fail("wait")?);
-    }
-    let waits = found.into_iter().enumerate();
-    let mut waits: FuturesUnordered<_> = waits
-        .map(|(index, (mut daemon, window))| async move {
-            let result = ask(&mut daemon, "wait", request(args, window), || {}).await;
-            (index, result)
+    let names = args.names.iter().enumerate();
+    let mut waits: FuturesUnordered<_> = names
+        .map(|(index, name)| async move {
+            let mut session = session.for_request();
+            (index, ask(&mut session, request(args, name)).await)
         })
         .collect();
     let mut failed: BTreeMap<usize, Kind> = BTreeMap::new();
@@ -99,9 +91,9 @@ struct NamedResult<'a> {
     result: &'a WaitResult,
 }
 
-fn request(args: &Wait, window: String) -> WaitRequest {
+fn request(args: &Wait, name: &str) -> WaitRequest {
     WaitRequest {
-        window,
+        task: name.to_owned(),
         conditions: conditions(args),
         stops: args.stop.clone(),
         regex: args.matching.regex,
@@ -139,21 +131,23 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Sends the wait to the daemon. `begun` is called when it has begun, if requested. An interrupt
-/// does not affect the task.
-pub(super) async fn ask(
-    daemon: &mut Client,
-    what: &str,
-    request: WaitRequest,
-    begun: impl FnOnce(),
-) -> Result<WaitResult, Failure> {
-    let mut interrupts = context::interrupts(what)?;
+/// Waits for a task. An interrupt does not affect the task.
+async fn ask(session: &mut Session, request: WaitRequest) -> Result<WaitResult, Failure> {
     let request = WaitRequest {
         owner: Caller::of_environment().owner,
         ..request
     };
+    unless_interrupted("wait", ops::wait_for_task(session, request)).await
+}
+
+/// Waits for this, unless the user interrupts it. `what` is the command, for errors.
+pub(super) async fn unless_interrupted(
+    what: &str,
+    wait: impl Future<Output = Result<WaitResult, OpsError>>,
+) -> Result<WaitResult, Failure> {
+    let mut interrupts = context::interrupts(what)?;
     tokio::select! {
-        result = ops::wait(daemon, request, begun) => result.or_fail(what),
+        result = wait => result.or_fail(what),
         _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Ask {
     /// A wait, answered when it has begun and when it has ended.
     Wait {
         id: AskId,
+        /// The session's name, if it was asked for by name.
+        session: Option<String>,
         request: WaitRequest,
         begun: oneshot::Sender<()>,
         reply: oneshot::Sender<Response>,
@@ -138,7 +140,24 @@ pub(super) async fn serve(
                 let response = removed.map_or_else(Response::Refused, |()| Response::Done);
                 answer(&mut writer, &response).await
             }
-            Request::Wait(request) => wait(&mut reader, &mut writer, &asks, request).await,
+            Request::Wait(request) => wait(&mut reader, &mut writer, &asks, None, request).await,
+            Request::To { session, request } => match *request {
+                Request::Wait(request) => {
+                    wait(&mut reader, &mut writer, &asks, Some(session), request).await
+                }
+                request if may_be_addressed(&request) => {
+                    let request = Request::To {
+                        session,
+                        request: Box::new(request),
+                    };
+                    ask(&mut reader, &mut writer, &asks, request).await
+                }
+                _ => {
+                    let message = "this request does not name its session".to_owned();
+                    let refusal = Refusal::new(RefusalKind::Usage, message);
+                    answer(&mut writer, &Response::Refused(refusal)).await
+                }
+            },
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }
@@ -148,13 +167,7 @@ pub(super) async fn serve(
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
             }
-            Request::To { request, .. } if !may_be_addressed(&request) => {
-                let message = "this request does not name its session".to_owned();
-                let refusal = Refusal::new(RefusalKind::Usage, message);
-                answer(&mut writer, &Response::Refused(refusal)).await
-            }
-            request @ (Request::To { .. }
-            | Request::Whereabouts
+            request @ (Request::Whereabouts
             | Request::Status
             | Request::Look { .. }
             | Request::Run(_)
@@ -183,7 +196,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Whether a request may name its session: those with one answer, from the session.
+/// Whether a request with one answer may name its session: if the answer is from the session.
 fn may_be_addressed(request: &Request) -> bool {
     match request {
         Request::Run(_)
@@ -258,6 +271,7 @@ async fn wait(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
     asks: &Asks,
+    session: Option<String>,
     request: WaitRequest,
 ) -> bool {
     let (reply, mut response) = oneshot::channel();
@@ -266,6 +280,7 @@ async fn wait(
     let id = asks.number();
     let ask = Ask::Wait {
         id,
+        session,
         request,
         begun,
         reply,

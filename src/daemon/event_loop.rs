@@ -79,7 +79,12 @@ enum Asker {
     /// One, with the session's present name.
     Named(oneshot::Sender<Response>),
     /// The beginning and the result of a wait.
-    Wait(Option<oneshot::Sender<()>>, oneshot::Sender<Response>),
+    Wait {
+        begun: Option<oneshot::Sender<()>>,
+        reply: oneshot::Sender<Response>,
+        /// Whether the result is wanted with the session's present name.
+        is_named: bool,
+    },
     /// The start of output.
     Reader(oneshot::Sender<Result<OutputReceiver, Refusal>>),
     /// Output that is being followed.
@@ -374,7 +379,7 @@ impl EventLoop {
             }
             Effect::Answer(ask, response) => self.answer(ask, response),
             Effect::Begun(ask) => {
-                if let Some(Asker::Wait(begun, _)) = self.askers.get_mut(&ask)
+                if let Some(Asker::Wait { begun, .. }) = self.askers.get_mut(&ask)
                     && let Some(begun) = begun.take()
                 {
                     // Clients that have disconnected need not know.
@@ -418,8 +423,22 @@ impl EventLoop {
         }
         // Clients that have disconnected need no answer.
         match self.askers.remove(&ask) {
-            Some(Asker::Request(reply) | Asker::Wait(_, reply)) => drop(reply.send(response)),
-            Some(Asker::Named(reply)) => drop(reply.send(self.named(response))),
+            Some(
+                Asker::Request(reply)
+                | Asker::Wait {
+                    reply,
+                    is_named: false,
+                    ..
+                },
+            ) => drop(reply.send(response)),
+            Some(
+                Asker::Named(reply)
+                | Asker::Wait {
+                    reply,
+                    is_named: true,
+                    ..
+                },
+            ) => drop(reply.send(self.named(response))),
             Some(Asker::Reader(reply)) => {
                 if let Response::Refused(refusal) = response {
                     drop(reply.send(Err(refusal)));
@@ -495,13 +514,27 @@ impl EventLoop {
             }
             Ask::Wait {
                 id,
+                session,
                 request,
                 begun,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, window = request.window, "wait");
-                self.askers.insert(id, Asker::Wait(Some(begun), reply));
-                self.take(Input::Asked(id, Request::Wait(request)));
+                tracing::debug!(ask = id.0, request = "wait", task = request.task, "request");
+                let asker = Asker::Wait {
+                    begun: Some(begun),
+                    reply,
+                    is_named: session.is_some(),
+                };
+                self.askers.insert(id, asker);
+                let wait = Request::Wait(request);
+                let request = match session {
+                    None => wait,
+                    Some(session) => Request::To {
+                        session,
+                        request: Box::new(wait),
+                    },
+                };
+                self.take(Input::Asked(id, request));
             }
             Ask::Follow {
                 id,
@@ -509,7 +542,7 @@ impl EventLoop {
                 raw,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, window, raw, "follow");
+                tracing::debug!(ask = id.0, request = "follow", window, raw, "request");
                 self.askers.insert(id, Asker::Reader(reply));
                 self.take(Input::Asked(id, Request::Follow { window, raw }));
             }

@@ -91,7 +91,7 @@ pub(super) async fn start(
         (LaunchWait::End | LaunchWait::Text, None) => return Err(OpsError::NoDaemonToWait.into()),
         (LaunchWait::End | LaunchWait::Text, Some(daemon)) => {
             let request = WaitRequest {
-                window: run.window_id,
+                task: run.window_id,
                 run: Some(run.run),
                 since: (!until.is_empty()).then(|| run.cursor.clone()),
                 conditions: until.into_iter().map(ConditionFields::Text).collect(),

@@ -115,7 +115,7 @@ impl Wait {
             let (daemon, window) =
                 within_time(async { Ok(ops::find_to_wait(&mut session, name).await?) }).await?;
             let request = WaitRequest {
-                window,
+                task: window,
                 conditions: conditions(&arguments),
                 stops: arguments.stop.clone(),
                 regex: arguments.regex,

@@ -78,7 +78,7 @@ async fn wait_for_end(
 ) -> Result<WaitResult, OpsError> {
     let (mut daemon, window) = find_to_wait(session, name).await?;
     let request = WaitRequest {
-        window,
+        task: window,
         conditions: vec![ConditionFields::Exit],
         ..WaitRequest::default()
     };

@@ -6,8 +6,21 @@ use crate::client::ClientError;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns the daemon's status.
-pub(crate) async fn daemon_status(session: &Session) -> Result<DaemonStatus, OpsError> {
+/// Returns the daemon's status. It has the session's present name, so the name is resolved by a
+/// request of its own only if that is another one.
+pub(crate) async fn daemon_status(session: &mut Session) -> Result<DaemonStatus, OpsError> {
+    if let Ok(status) = ask_for_status(session).await
+        && status.exists
+        && session.is_named(&status.session_name)
+    {
+        return Ok(status);
+    }
+    session.disconnect();
+    session.settle().await?;
+    ask_for_status(session).await
+}
+
+async fn ask_for_status(session: &Session) -> Result<DaemonStatus, OpsError> {
     match session.ask(&Request::Status).await? {
         Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(ClientError::Unexpected.into()),

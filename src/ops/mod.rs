@@ -74,7 +74,9 @@ pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use up::{FileTaskRun, TaskPlan, plan_tasks, start_one, windows_down};
-pub(crate) use wait::{CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel};
+pub(crate) use wait::{
+    CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
+};
 
 use std::ffi::OsString;
 

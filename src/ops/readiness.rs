@@ -160,7 +160,7 @@ async fn wait_for_text(
             }
             let (mut daemon, window) = find_to_wait(session, &name).await?;
             let request = WaitRequest {
-                window,
+                task: window,
                 run: log.run,
                 conditions: vec![ConditionFields::Text(text.to_owned())],
                 since: log.cursor,
@@ -258,7 +258,7 @@ async fn wait_from_start(
     patience: &mut PatientWait<'_>,
 ) -> Result<WaitResult, OpsError> {
     let request = WaitRequest {
-        window: run.window_id.clone(),
+        task: run.window_id.clone(),
         run: Some(run.run),
         conditions: vec![ConditionFields::Text(text.to_owned())],
         since: Some(run.cursor.clone()),

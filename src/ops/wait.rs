@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::error::OpsError;
 use super::list::find;
-use super::session::Session;
+use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::tmux;
 use crate::wire::{OutcomeName, Request, Response, WaitRequest, WaitResult};
@@ -23,8 +23,28 @@ pub(crate) async fn find_to_wait(
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
 }
 
-/// Waits until the daemon has the outcome, on behalf of the request's owner. `begun` is called when the wait has begun, if the
-/// request asks for that. Dropping the future ends the wait.
+/// Waits for the task that the request names, on behalf of its owner: one request if a daemon runs.
+/// Otherwise one is started if there is such a task. Dropping the future ends the wait.
+pub(crate) async fn wait_for_task(
+    session: &mut Session,
+    request: WaitRequest,
+) -> Result<WaitResult, OpsError> {
+    let named = Request::Wait(request.clone());
+    match session.ask_first(&named, Repeatable::No).await? {
+        Some(Response::Waited(result)) => return Ok(result),
+        Some(_) => return Err(ClientError::Unexpected.into()),
+        None => {}
+    }
+    let (mut daemon, window) = find_to_wait(session, &request.task).await?;
+    let request = WaitRequest {
+        task: window,
+        ..request
+    };
+    wait(&mut daemon, request, || {}).await
+}
+
+/// Waits until the daemon has the outcome, on behalf of the request's owner. `begun` is called when
+/// the wait has begun, if the request asks for that. Dropping the future ends the wait.
 pub(crate) async fn wait(
     daemon: &mut Client,
     request: WaitRequest,

@@ -166,6 +166,7 @@ impl Session {
             (Command::Resolve(ask, session, request), Ok(Outcome::Whereabouts(found))) => {
                 match found.elsewhere {
                     Some(asked) if found.name.as_ref() != Some(&session) => {
+                        self.beginning.remove(&ask);
                         let elsewhere = Response::Elsewhere { asked };
                         self.effects.push(Effect::Answer(ask, elsewhere));
                     }
@@ -196,6 +197,7 @@ impl Session {
                 | Command::Whereabouts(ask),
                 failed,
             ) => {
+                self.beginning.remove(&ask);
                 let message = failed
                     .err()
                     .unwrap_or_else(|| "a command brought something else".to_owned());

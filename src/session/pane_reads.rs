@@ -11,9 +11,9 @@ use super::machine::Session;
 use super::queue_items::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
 use super::wait_result;
-use crate::model::{Now, PaneId, Task, WindowId};
+use crate::model::{Now, PaneId, Task};
 use crate::terminal::PaneOutput;
-use crate::wait::{Anchor, Cursor, Wait};
+use crate::wait::{Anchor, Cursor, Spec, Wait};
 use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
 
 /// How many times a pane is read again if it was respawned between look and read.
@@ -26,20 +26,7 @@ impl Session {
         if !self.beginning.contains(&ask) {
             return;
         }
-        let window: Option<WindowId> = request.window.parse().ok();
-        let known = |window| {
-            let ended = self.ended_runs.find(window, request.run).cloned();
-            self.task(window).or(ended)
-        };
-        if let Some(task) = window.and_then(known) {
-            self.engine.wait_begun(&task.name, request.owner.as_deref());
-        }
-        // Including waits that are about to begin.
-        let others = self.listeners.specs().chain(self.jobs.beginning_specs());
-        let under_way = PatternLoad::of(others);
-        let prepared =
-            wait_entry::spec(request, under_way).and_then(|spec| Ok((spec, self.entry(request)?)));
-        let (spec, (task, anchor)) = match prepared {
+        let (task, spec, anchor) = match self.prepare_wait(request) {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 self.beginning.remove(&ask);
@@ -218,51 +205,69 @@ impl Session {
         }
     }
 
-    /// Returns the run to wait for, and where in its output to begin.
-    fn entry(&self, request: &WaitRequest) -> Result<(Arc<Task>, Option<Anchor>), Refusal> {
-        let missing = |message: String| Refusal::new(RefusalKind::Missing, message);
-        let failed = |message: String| Refusal::new(RefusalKind::Failed, message);
-        let window: WindowId = request
-            .window
-            .parse()
-            .map_err(|_| missing(format!("no task {}", request.window)))?;
-        let ended = || {
-            let run = request.run.filter(|_| request.since.is_none())?;
-            self.ended_runs.find(window, Some(run)).cloned()
+    /// Returns the task that is to be waited for, for what, and the anchor in its output to begin at.
+    fn prepare_wait(
+        &mut self,
+        request: &WaitRequest,
+    ) -> Result<(Arc<Task>, Spec, Option<Anchor>), Refusal> {
+        let task = self.task_to_wait_for(request)?;
+        self.engine.wait_begun(&task.name, request.owner.as_deref());
+        // Including waits that are about to begin.
+        let others = self.listeners.specs().chain(self.jobs.beginning_specs());
+        let spec = wait_entry::spec(request, PatternLoad::of(others))?;
+        let anchor = self.anchor(request, &task)?;
+        Ok((task, spec, anchor))
+    }
+
+    /// Returns the task that a request to wait names, if it is at the run that it wants. The run may
+    /// have ended and its window be closed.
+    fn task_to_wait_for(&self, request: &WaitRequest) -> Result<Arc<Task>, Refusal> {
+        let task = match (self.find_task(&request.task), request.run) {
+            (Ok(task), _) => task,
+            (Err(refusal), None) => return Err(refusal),
+            // A client that names the run has observed it.
+            (Err(_), Some(run)) => {
+                let window = request.task.parse().ok();
+                let ended = window.and_then(|window| self.ended_runs.find(window, Some(run)));
+                Arc::clone(ended.ok_or_else(|| closed(&request.task, run))?)
+            }
         };
-        let task = self.task(window).or_else(ended).ok_or_else(|| {
-            missing(match request.run {
-                // A client that names the run has observed it.
-                Some(run) => format!("run {run} of {window} is over and its window is closed"),
-                None => format!("no task {window}"),
-            })
-        })?;
         if let (Some(wanted), Some(run)) = (request.run, task.run)
             && wanted != run
         {
-            return Err(failed(format!(
-                "run {wanted} of task {window} is over, it is at run {run}"
-            )));
+            let window = task.window;
+            let message = format!("run {wanted} of task {window} is over, it is at run {run}");
+            return Err(Refusal::new(RefusalKind::Failed, message));
         }
+        Ok(task)
+    }
+
+    /// Returns the anchor of the cursor that a request names, if that is of the task's present run.
+    fn anchor(&self, request: &WaitRequest, task: &Task) -> Result<Option<Anchor>, Refusal> {
         let Some(text) = &request.since else {
-            return Ok((task, None));
+            return Ok(None);
         };
+        // Its output went with the window.
+        if self.task(task.window).is_none() {
+            return Err(closed(&request.task, task.run.unwrap_or_default()));
+        }
         let cursor: Cursor = text
             .parse()
             .map_err(|error| wait_entry::usage(format!("{error}")))?;
         let life = self.link.life.as_ref().map(Cursor::life_of);
-        if cursor.window != window || life.as_ref() != Some(&cursor.life) {
+        if cursor.window != task.window || life.as_ref() != Some(&cursor.life) {
             let why = "the cursor is of another task or of another life of the session";
-            return Err(failed(why.to_owned()));
+            return Err(Refusal::new(RefusalKind::Failed, why.to_owned()));
         }
         if Some(cursor.run) != task.run {
             let run = task.run.unwrap_or_default();
-            return Err(failed(format!(
+            let message = format!(
                 "the cursor is of run {}, the task is at run {run}",
                 cursor.run
-            )));
+            );
+            return Err(Refusal::new(RefusalKind::Failed, message));
         }
-        Ok((task, Some(cursor.anchor)))
+        Ok(Some(cursor.anchor))
     }
 
     /// Processes the contents of an ended run's pane.
@@ -335,4 +340,10 @@ impl Session {
 /// Whether the pane runs another process than the task did at the look.
 fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
     output.pid.is_some() && output.pid != task.pid
+}
+
+/// Returns the refusal for a run that cannot be waited for any more.
+fn closed(window: &str, run: u32) -> Refusal {
+    let message = format!("run {run} of {window} is over and its window is closed");
+    Refusal::new(RefusalKind::Missing, message)
 }

@@ -75,7 +75,10 @@ impl Session {
             }
             Request::Wait(wait) => {
                 self.beginning.insert(ask);
-                of(&wait.window)
+                match wait.task.parse::<WindowId>() {
+                    Ok(window) => LookOrder::of([window]),
+                    Err(_) => barrier(self.windows_named(&wait.task)),
+                }
             }
             Request::Follow { window, .. } => {
                 self.beginning.insert(ask);

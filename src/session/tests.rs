@@ -268,7 +268,7 @@ impl Driver {
     fn wait(&mut self, text: Option<&str>) -> AskId {
         let text = text.map(|text| ConditionFields::Text(text.to_owned()));
         self.ask(Request::Wait(WaitRequest {
-            window: "@1".to_owned(),
+            task: "@1".to_owned(),
             conditions: text.into_iter().collect(),
             ..WaitRequest::default()
         }))

@@ -13,8 +13,9 @@ use super::PromptKindName;
     reason = "each is a wish of its own, as it is on the command line"
 )]
 pub struct WaitRequest {
-    /// The task's window.
-    pub window: String,
+    /// The task's window id, or its name.
+    #[serde(rename = "window")]
+    pub task: String,
     /// Only while this is its run; if absent, whichever is the present one.
     pub run: Option<u32>,
     /// The conditions; the first that holds ends the wait. Empty means the end of the run.

@@ -95,7 +95,10 @@ fn a_command_is_one_request() {
     let requests = || -> Vec<String> {
         let text = std::fs::read_to_string(&log).unwrap();
         let named = text.lines().filter_map(|line| line.split_once(" request="));
-        let name = |(_, name): (&str, &str)| name.trim_matches('"').to_owned();
+        let name = |(_, name): (&str, &str)| {
+            let name = name.split(' ').next().unwrap_or_default();
+            name.trim_matches('"').to_owned()
+        };
         named.map(name).collect()
     };
     let n_before = requests().len();
@@ -106,6 +109,9 @@ fn a_command_is_one_request() {
         &["send", "api", "x"],
         &["logs", "api"],
         &["search", "up"],
+        &["wait", "api", "--idle", "1ms"],
+        &["wait", "api", "web", "--idle", "1ms"],
+        &["daemon", "status"],
         &["run", "api", "--", "exec sleep 1000"],
         &["kill", "api"],
         &["prune"],
@@ -114,7 +120,8 @@ fn a_command_is_one_request() {
         world.task(command).ok();
     }
     let expected = [
-        "list", "count", "explain", "send", "log", "search", "run", "kill", "prune", "kill-all",
+        "list", "count", "explain", "send", "log", "search", "wait", "wait", "wait", "status",
+        "run", "kill", "prune", "kill-all",
     ];
     // Another thread writes the log.
     world.until_true("all requests are in the log", || {

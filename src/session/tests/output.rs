@@ -145,7 +145,7 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
 fn a_wait_that_needs_no_history_reads_none() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::Wait(WaitRequest {
-        window: "@1".to_owned(),
+        task: "@1".to_owned(),
         conditions: vec![ConditionFields::Change],
         ..WaitRequest::default()
     }));
@@ -190,7 +190,7 @@ fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
     driver.take();
     let wait = |run| {
         Request::Wait(WaitRequest {
-            window: "@1".to_owned(),
+            task: "@1".to_owned(),
             run: Some(run),
             ..WaitRequest::default()
         })

@@ -66,6 +66,31 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
 }
 
 #[test]
+fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
+    let tasks = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let mut driver = Driver::new(tasks);
+    let wait_for = |name: &str| Request::To {
+        session: "work".to_owned(),
+        request: Box::new(Request::Wait(WaitRequest {
+            task: name.to_owned(),
+            ..WaitRequest::default()
+        })),
+    };
+    driver.ask(wait_for("b"));
+    driver.did(&["look Reported barrier @2"]);
+    driver.look("life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8");
+    driver.read(&["over"]);
+    driver.finish_chores();
+    driver.after(100);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1 Exited".to_owned()), "{did:?}");
+    driver.ask(wait_for("c"));
+    driver.did(&["look Reported barrier"]);
+    driver.look("life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8");
+    driver.did(&["refuse 2: no task `c` in session `work`"]);
+}
+
+#[test]
 fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
     let mut driver = Driver::new("life 1; @1#1 a dead 0 pid=7");
     driver.ask(launch_of("a", true));
@@ -117,7 +142,7 @@ fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
         let did = driver.take();
         assert_eq!(did, expected, "{after}");
         let wait = Request::Wait(WaitRequest {
-            window: "@2".to_owned(),
+            task: "@2".to_owned(),
             run: Some(1),
             ..WaitRequest::default()
         });
