@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// Delivers this in place of a recorded event, also if that one is delivered already.
-    pub fn owe(&mut self, seq: Seq, event: Event, now: Now) {
+    pub fn queue_delivery(&mut self, seq: Seq, event: Event, now: Now) {
         let delivered = DeliveredEvent { seq, event };
         let replaces = |gathering: &mut Gathering| gathering.replace(&delivered);
         if !self.gatherings.iter_mut().any(replaces) {

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
-use super::ledger::{Fate, HandedOver, Ledger};
+use super::ledger::{Fate, Ledger, SentMessage};
 use super::outbox::{Batch, FollowUp, Next, Outbox};
 use super::until;
 use crate::clock;
@@ -314,7 +314,7 @@ impl Waiter<'_> {
         let mark = format!("(tmux-task {})", batch.id());
         let text = format!("{}\n{mark}\n", batch.message.content);
         let now = clock::now().wall;
-        let note = HandedOver {
+        let note = SentMessage {
             epoch: batch.epoch.clone(),
             seqs: batch.seqs.clone(),
             mark,
@@ -354,7 +354,7 @@ fn is_alive(client: Option<(u32, Millis)>) -> bool {
 
 /// Whether the transcript shows that the model got the message. Lines about the client's queue do
 /// not: they are written before that.
-fn is_in(handed_over: &HandedOver, transcript: &Path) -> bool {
+fn is_in(handed_over: &SentMessage, transcript: &Path) -> bool {
     let offset = if transcript == handed_over.transcript {
         handed_over.offset
     } else {
@@ -390,8 +390,8 @@ mod tests {
 
     const MARK: &str = "(tmux-task e:7)";
 
-    fn handed_over(transcript: &Path) -> HandedOver {
-        HandedOver {
+    fn handed_over(transcript: &Path) -> SentMessage {
+        SentMessage {
             epoch: "e".to_owned(),
             seqs: vec![7],
             mark: MARK.to_owned(),

@@ -45,7 +45,7 @@ pub(crate) enum Reachable {
     No(String),
 }
 
-/// What became of a message.
+/// The delivery state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueuePlace {
     /// The thread's queue has it.

@@ -19,7 +19,7 @@ use crate::paths::Paths;
 /// A message that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HandedOver {
+pub(super) struct SentMessage {
     pub(super) epoch: String,
     pub(super) seqs: Vec<Seq>,
     /// A text of the message that no other message has.
@@ -42,7 +42,7 @@ struct DeliveryReceipts {
     seqs: Vec<Seq>,
 }
 
-/// What became of a message that was handed over.
+/// The delivery state of a message that was sent to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It may be on its way.
@@ -57,7 +57,7 @@ pub(super) enum Fate {
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
-    handed_over: Vec<HandedOver>,
+    handed_over: Vec<SentMessage>,
     received: Vec<DeliveryReceipts>,
     budget: Budget,
 }
@@ -108,13 +108,13 @@ impl Ledger {
     }
 
     /// Returns what was handed over and not confirmed.
-    pub(super) fn handed_over(&self) -> &[HandedOver] {
+    pub(super) fn handed_over(&self) -> &[SentMessage] {
         &self.contents.handed_over
     }
 
     /// Whether this record was handed over and not confirmed.
     pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
-        let is_in = |one: &HandedOver| one.epoch == epoch && one.seqs.contains(&seq);
+        let is_in = |one: &SentMessage| one.epoch == epoch && one.seqs.contains(&seq);
         self.contents.handed_over.iter().any(is_in)
     }
 
@@ -124,8 +124,8 @@ impl Ledger {
         self.contents.received.iter().any(is_in)
     }
 
-    /// Decides what became of each message. Returns the records of those that were received.
-    pub(super) fn close(&mut self, fate: impl Fn(&HandedOver) -> Fate) -> io::Result<Vec<Seq>> {
+    /// Decides the delivery state of each message. Returns the records of those that were received.
+    pub(super) fn close(&mut self, fate: impl Fn(&SentMessage) -> Fate) -> io::Result<Vec<Seq>> {
         let before = self.contents.handed_over.len();
         let mut seqs = Vec::new();
         for one in std::mem::take(&mut self.contents.handed_over) {
@@ -133,7 +133,7 @@ impl Ledger {
                 Fate::Open => self.contents.handed_over.push(one),
                 Fate::Received => {
                     seqs.extend(&one.seqs);
-                    let HandedOver { epoch, seqs, .. } = one;
+                    let SentMessage { epoch, seqs, .. } = one;
                     self.contents
                         .received
                         .push(DeliveryReceipts { epoch, seqs });
@@ -161,7 +161,7 @@ impl Ledger {
     }
 
     /// Notes a message that is about to be handed over.
-    pub(super) fn note(&mut self, handed_over: HandedOver, budget: Budget) -> io::Result<()> {
+    pub(super) fn note(&mut self, handed_over: SentMessage, budget: Budget) -> io::Result<()> {
         self.contents.handed_over.push(handed_over);
         self.contents.budget = budget;
         self.save()
@@ -189,8 +189,8 @@ mod tests {
     use super::*;
     use crate::agent::AgentClient;
 
-    fn handed_over(seq: Seq) -> HandedOver {
-        HandedOver {
+    fn handed_over(seq: Seq) -> SentMessage {
+        SentMessage {
             epoch: "e".to_owned(),
             seqs: vec![seq],
             mark: format!("(tmux-task e:{seq})"),
@@ -223,7 +223,7 @@ mod tests {
         let mut ledger = open().unwrap();
         assert!(ledger.has("e", 7) && ledger.has("e", 9));
         assert!(!ledger.has("e", 10) && !ledger.has("f", 7));
-        let fate = |one: &HandedOver| match one.seqs[0] {
+        let fate = |one: &SentMessage| match one.seqs[0] {
             7 => Fate::Received,
             _ => Fate::Open,
         };

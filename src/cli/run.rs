@@ -22,7 +22,7 @@ const LEAST: Duration = Duration::from_millis(1);
 
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Report {
+enum LaunchReport {
     /// The helper's four lines.
     Lines,
     /// One line.
@@ -98,9 +98,9 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         })?;
     }
     let report = if json.json {
-        Report::Json
+        LaunchReport::Json
     } else {
-        Report::Lines
+        LaunchReport::Lines
     };
     start(context, session, "run", options, follow, report).await
 }
@@ -142,9 +142,9 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         }
     }
     let report = if json.json {
-        Report::Json
+        LaunchReport::Json
     } else {
-        Report::Restarted
+        LaunchReport::Restarted
     };
     if let [_] = all.as_slice()
         && let Some(options) = all.pop()
@@ -179,7 +179,7 @@ async fn start(
     what: &str,
     options: RunOptions,
     follow: FollowRun,
-    report: Report,
+    report: LaunchReport,
 ) -> Result<(), Failure> {
     let will_wait = options.wait != LaunchWait::No;
     let started = ops::run(session, options).await.or_fail(what)?;
@@ -205,7 +205,7 @@ async fn start(
         timeout: follow.timeout,
         through_prompts: follow.through_prompts,
         tail: follow.tail,
-        json: report == Report::Json,
+        json: report == LaunchReport::Json,
     };
     match (will_wait, daemon) {
         (false, _) => Ok(()),
@@ -226,7 +226,7 @@ fn as_one_line(path: &str) -> Cow<'_, str> {
     }
 }
 
-fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure> {
+fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), Failure> {
     let StartedRun {
         session_name,
         name,
@@ -236,7 +236,7 @@ fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure
         ..
     } = started;
     match report {
-        Report::Json => output::json(&json!({
+        LaunchReport::Json => output::json(&json!({
             "sessionName": session_name,
             "windowId": run.window_id,
             "windowName": name,
@@ -245,13 +245,13 @@ fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure
             "cursor": run.cursor,
             "replaced": run.replaced,
         }))?,
-        Report::Lines => output::lines([
+        LaunchReport::Lines => output::lines([
             format!("session={session_name}").as_str(),
             &format!("window_id={}", run.window_id),
             &format!("task={name}"),
             &format!("cwd={}", as_one_line(cwd)),
         ])?,
-        Report::Restarted => {
+        LaunchReport::Restarted => {
             output::lines([
                 format!("restarted {} ({name}), run {}", run.window_id, run.run).as_str(),
             ])?;
@@ -265,7 +265,7 @@ fn print(started: &StartedRun, what: &str, report: Report) -> Result<(), Failure
             ops::STOP_OLDER_DAEMON
         ));
     }
-    if report != Report::Restarted
+    if report != LaunchReport::Restarted
         && run.replaced == Some(ReplacedRun::Live)
         && std::io::stderr().is_terminal()
     {

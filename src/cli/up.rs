@@ -26,10 +26,10 @@ enum Progress {
     Failed(String),
 }
 
-/// What became of a task.
+/// The result for one task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Outcome {
+struct TaskResult {
     window_name: String,
     window_id: Option<String>,
     state: State,
@@ -46,7 +46,7 @@ struct Outcome {
     kind: Option<Kind>,
 }
 
-impl Outcome {
+impl TaskResult {
     fn new(name: &str) -> Self {
         Self {
             window_name: name.to_owned(),
@@ -111,7 +111,7 @@ struct Bring<'a> {
 }
 
 impl Bring<'_> {
-    async fn all(mut self, plans: &[TaskPlan]) -> Result<Vec<Outcome>, Failure> {
+    async fn all(mut self, plans: &[TaskPlan]) -> Result<Vec<TaskResult>, Failure> {
         let mut senders = Vec::new();
         for plan in plans {
             let (sender, receiver) = watch::channel(Progress::Pending);
@@ -149,9 +149,9 @@ impl Bring<'_> {
     }
 
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<Outcome, Failure> {
+    async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<TaskResult, Failure> {
         let name = &plan.name;
-        let mut outcome = Outcome::new(name);
+        let mut outcome = TaskResult::new(name);
         for other in &plan.after {
             if let Progress::Failed(cause) = self.progress_of(other).await {
                 self.complain(&format!("{name} was not started: {cause}"), None);
@@ -189,7 +189,7 @@ impl Bring<'_> {
         &self,
         plan: &TaskPlan,
         is_needed: bool,
-        outcome: &mut Outcome,
+        outcome: &mut TaskResult,
     ) -> Result<Result<(), NotReady>, Failure> {
         let mut session = self.context.given("up")?;
         let seen = plan.after.is_empty().then_some(&self.view);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::connection::Ask;
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
-use super::link::{JobCost, Link, Report};
+use super::link::{JobCost, Link, LinkReport};
 use super::notices::Displays;
 use super::options::Options;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
@@ -95,7 +95,7 @@ enum Asker {
 enum Wake {
     Asked(Box<Ask>),
     /// The link reports a change or the outcome of a job.
-    Reported(Report),
+    Reported(LinkReport),
     /// The store has written something, or the disk has refused it.
     Stored(Result<(), StoreGone>),
     /// The user has clicked the alert of this window's task.
@@ -307,13 +307,13 @@ impl EventLoop {
         }
     }
 
-    fn take_report(&mut self, report: Report) {
+    fn take_report(&mut self, report: LinkReport) {
         match report {
-            Report::Changed(change) => {
+            LinkReport::Changed(change) => {
                 tracing::debug!(change = change.name(), "change");
                 self.take(Input::Changed(change));
             }
-            Report::Done(outcome, JobCost { took, bytes }) => {
+            LinkReport::Done(outcome, JobCost { took, bytes }) => {
                 self.cost.took += took;
                 self.cost.bytes += bytes;
                 self.take(Input::Done(*outcome));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::Effect;
 use crate::model::{Body, Bookmark, Event, Level, Seq, Snapshot, StatusCounts};
-use crate::store::{Live, MOST_WAITING, Report, SavedLook, Store, StoreGone, with_waiting};
+use crate::store::{Live, MOST_WAITING, SavedLook, Store, StoreGone, StoreReport, with_waiting};
 use crate::wire::{Checkpoint, Context};
 
 /// What may be displayed to the user once its record is on the disk.
@@ -56,7 +56,7 @@ pub(super) struct FeedPublisher {
     store: Store,
     context: Context,
     /// The store's latest report.
-    report: Report,
+    report: StoreReport,
     /// The sequence number of the last queued record.
     given_seq: Seq,
     /// The counts queued last.

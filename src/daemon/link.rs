@@ -24,7 +24,7 @@ use super::stale_sessions::SessionCleaner;
 use super::timer::Timer;
 use crate::model::{PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
-use crate::session::{Change, Job, Outcome};
+use crate::session::{Change, Job, JobOutcome};
 use crate::tmux;
 
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
@@ -55,11 +55,11 @@ enum Order {
 
 /// A report of the link.
 #[derive(Debug)]
-pub(super) enum Report {
+pub(super) enum LinkReport {
     /// tmux or the kernel reports a change.
     Changed(Change),
     /// A job has finished; with its cost.
-    Done(Box<Result<Outcome, String>>, JobCost),
+    Done(Box<Result<JobOutcome, String>>, JobCost),
 }
 
 /// The cost of a job.
@@ -75,7 +75,7 @@ pub(super) struct JobCost {
 #[derive(Debug)]
 pub(super) struct Link {
     orders: mpsc::UnboundedSender<Order>,
-    reports: mpsc::Receiver<Report>,
+    reports: mpsc::Receiver<LinkReport>,
     /// Cancels the running job.
     abort: watch::Sender<bool>,
     /// Resolves when the thread has ended.
@@ -132,7 +132,7 @@ impl Link {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(super) async fn report(&mut self) -> Report {
+    pub(super) async fn report(&mut self) -> LinkReport {
         match self.reports.recv().await {
             Some(report) => report,
             None => std::future::pending().await,
@@ -204,7 +204,7 @@ struct LinkTask {
     flushes: FlushSchedule,
     /// How many bytes tmux had sent after the last job.
     bytes_before: u64,
-    reports: mpsc::Sender<Report>,
+    reports: mpsc::Sender<LinkReport>,
 }
 
 impl LinkTask {
@@ -249,7 +249,7 @@ impl LinkTask {
                     if change == Change::Output {
                         within_limit("pause panes", self.jobs.link.pause_busy()).await;
                     }
-                    self.report(Report::Changed(change)).await;
+                    self.report(LinkReport::Changed(change)).await;
                 }
                 () = timer.until(due) => {
                     let now = Instant::now();
@@ -292,7 +292,7 @@ impl LinkTask {
         let took = began.elapsed();
         let bytes = self.count_bytes();
         match &done.outcome {
-            Ok(Outcome::Looked(Some(look))) => tracing::debug!(
+            Ok(JobOutcome::Looked(Some(look))) => tracing::debug!(
                 job = name,
                 ?took,
                 bytes,
@@ -305,15 +305,15 @@ impl LinkTask {
         }
         let before = self.jobs.link.take_queued();
         for change in before.into_iter().chain(done.before) {
-            self.report(Report::Changed(change)).await;
+            self.report(LinkReport::Changed(change)).await;
         }
-        self.report(Report::Done(
+        self.report(LinkReport::Done(
             Box::new(done.outcome),
             JobCost { took, bytes },
         ))
         .await;
         for change in done.after {
-            self.report(Report::Changed(change)).await;
+            self.report(LinkReport::Changed(change)).await;
         }
     }
 
@@ -332,7 +332,7 @@ impl LinkTask {
         let changed = self.jobs.link.terminals.ask_due(waits, &self.rules, now);
         tracing::debug!(changed = changed.len(), took = ?now.elapsed(), "terminals examined");
         if !changed.is_empty() {
-            self.report(Report::Changed(Change::Terminals(changed)))
+            self.report(LinkReport::Changed(Change::Terminals(changed)))
                 .await;
         }
         let has_run = self.jobs.link.terminals.take_has_run();
@@ -355,7 +355,7 @@ impl LinkTask {
         }
     }
 
-    async fn report(&self, report: Report) {
+    async fn report(&self, report: LinkReport) {
         // The receiver is dropped when the daemon stops.
         self.reports.send(report).await.unwrap_or_default();
     }

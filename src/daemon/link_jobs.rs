@@ -17,7 +17,7 @@ use super::stale_sessions::SessionCleaner;
 use super::task_output::{read_task_log, search_task};
 use super::{launches, stale_sessions, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
-use crate::session::{Change, Entry, History, Job, LookOrder, Outcome, judge_entries};
+use crate::session::{Change, Entry, History, Job, JobOutcome, LookOrder, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
@@ -44,7 +44,7 @@ pub(super) struct LinkJobs {
 /// A finished job.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) outcome: Result<Outcome, String>,
+    pub(super) outcome: Result<JobOutcome, String>,
     /// Changes reported before it.
     pub(super) before: Vec<Change>,
     /// Changes reported since.
@@ -56,7 +56,7 @@ impl Done {
         Self::of(Err(why))
     }
 
-    fn of(outcome: Result<Outcome, String>) -> Self {
+    fn of(outcome: Result<JobOutcome, String>) -> Self {
         Self {
             outcome,
             before: Vec::new(),
@@ -123,7 +123,7 @@ impl LinkJobs {
                 let output = self.link.read_end(pane, rows).await;
                 Done::of(
                     output
-                        .map(|output| Outcome::End(Box::new(output)))
+                        .map(|output| JobOutcome::End(Box::new(output)))
                         .map_err(text),
                 )
             }),
@@ -136,30 +136,30 @@ impl LinkJobs {
             Job::Search(task, pattern) => boxed(move || async move {
                 let mut connection = self.link.connection();
                 let found = search_task(&mut connection, &task, &pattern).await;
-                Done::of(found.map(Outcome::Matches).map_err(text))
+                Done::of(found.map(JobOutcome::Matches).map_err(text))
             }),
             Job::Drain => boxed(move || async move {
                 self.link.drain_output().await;
-                Done::of(Ok(Outcome::Drained))
+                Done::of(Ok(JobOutcome::Drained))
             }),
             Job::Launch(request) => boxed(move || async move {
                 let paths = &self.options.paths;
                 let (window, response) = launches::run(&mut self.link, paths, *request).await;
-                Done::of(Ok(Outcome::Answered(Box::new(response), window)))
+                Done::of(Ok(JobOutcome::Answered(Box::new(response), window)))
             }),
             Job::Restart(due) => boxed(move || async move {
                 let restarted = launches::restart(&mut self.link, &self.options, &due);
-                Done::of(restarted.await.map(Outcome::Restarted).map_err(text))
+                Done::of(restarted.await.map(JobOutcome::Restarted).map_err(text))
             }),
             Job::ForgetEnvironments(present, gone) => boxed(move || async move {
                 let folder = self.options.paths.kept_environments();
                 tmux::forget_environments(&folder, &present, &gone);
-                Done::of(Ok(Outcome::Finished))
+                Done::of(Ok(JobOutcome::Finished))
             }),
             Job::Type(task, explanation, request) => boxed(move || async move {
                 let explanation = explanation.as_deref();
                 let response = typing::answer(&mut self.link, &task, explanation, request).await;
-                Done::of(Ok(Outcome::Answered(Box::new(response), None)))
+                Done::of(Ok(JobOutcome::Answered(Box::new(response), None)))
             }),
             Job::Kill(windows) => {
                 boxed(move || async move { Done::of(Ok(self.kill(&windows).await)) })
@@ -169,26 +169,26 @@ impl LinkJobs {
             }
             Job::Prune(panes) => boxed(move || async move {
                 let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
-                Done::of(pruned.map(|()| Outcome::Finished).map_err(text))
+                Done::of(pruned.map(|()| JobOutcome::Finished).map_err(text))
             }),
             Job::Cleanup => {
                 boxed(move || async move { Done::of(self.cleanup().await.map_err(text)) })
             }
             Job::Whereabouts => boxed(move || async move {
                 let whereabouts = self.link.whereabouts().await;
-                Done::of(Ok(Outcome::Whereabouts(whereabouts)))
+                Done::of(Ok(JobOutcome::Whereabouts(whereabouts)))
             }),
             Job::ForgetDeaths(record) => boxed(move || async move {
                 self.link.forget_deaths(&record).await;
-                Done::of(Ok(Outcome::Finished))
+                Done::of(Ok(JobOutcome::Finished))
             }),
             Job::Archive(task) => boxed(move || async move {
                 self.archive(&task).await;
-                Done::of(Ok(Outcome::Finished))
+                Done::of(Ok(JobOutcome::Finished))
             }),
             Job::ScanOthers => boxed(move || async move {
                 self.scan_others().await;
-                Done::of(Ok(Outcome::Finished))
+                Done::of(Ok(JobOutcome::Finished))
             }),
         }
     }
@@ -257,22 +257,22 @@ impl LinkJobs {
 
     async fn look(&mut self, order: &LookOrder) -> Done {
         match self.link.look(order, self.quiet).await {
-            Ok(LinkLook::Taken(look)) => Done::of(Ok(Outcome::Looked(Some(look)))),
-            Ok(LinkLook::NotNeeded) => Done::of(Ok(Outcome::Looked(None))),
-            Ok(LinkLook::Unchanged) => Done::of(Ok(Outcome::Unchanged)),
-            Ok(LinkLook::NothingNew) => Done::of(Ok(Outcome::NothingNew)),
+            Ok(LinkLook::Taken(look)) => Done::of(Ok(JobOutcome::Looked(Some(look)))),
+            Ok(LinkLook::NotNeeded) => Done::of(Ok(JobOutcome::Looked(None))),
+            Ok(LinkLook::Unchanged) => Done::of(Ok(JobOutcome::Unchanged)),
+            Ok(LinkLook::NothingNew) => Done::of(Ok(JobOutcome::NothingNew)),
             Err(error) => Done::failed(with_causes(&error)),
         }
     }
 
     /// Reads the output of a task's present run.
-    async fn read_log(&mut self, task: &Task, request: &LogRequest) -> Outcome {
+    async fn read_log(&mut self, task: &Task, request: &LogRequest) -> JobOutcome {
         let Some(life) = self.link.life().cloned() else {
-            return Outcome::Answered(Box::new(Response::Unattached), None);
+            return JobOutcome::Answered(Box::new(Response::Unattached), None);
         };
         let log = read_task_log(&mut self.link.connection(), &life, task, request).await;
         let response = log.map_or_else(|error| Response::Refused(error.refusal()), Response::Log);
-        Outcome::Answered(Box::new(response), None)
+        JobOutcome::Answered(Box::new(response), None)
     }
 
     /// Looks for other sessions of the project. Whether they are still used is found out on
@@ -288,10 +288,10 @@ impl LinkJobs {
     }
 
     /// Reads how a task was last launched.
-    async fn read_record(&mut self, task: &Task) -> Result<Outcome, TmuxError> {
+    async fn read_record(&mut self, task: &Task) -> Result<JobOutcome, TmuxError> {
         let found = tmux::read_record(&mut self.link.connection(), task.window).await?;
         let response = Response::Record(task_record(task, found));
-        Ok(Outcome::Answered(Box::new(response), None))
+        Ok(JobOutcome::Answered(Box::new(response), None))
     }
 
     async fn read(
@@ -337,13 +337,13 @@ impl LinkJobs {
             return Done {
                 before,
                 after,
-                ..Done::of(Ok(Outcome::Read(Box::new(output), entries)))
+                ..Done::of(Ok(JobOutcome::Read(Box::new(output), entries)))
             };
         }
     }
 
     /// Ends windows, one after the other, until one cannot be ended.
-    async fn kill(&mut self, windows: &[WindowId]) -> Outcome {
+    async fn kill(&mut self, windows: &[WindowId]) -> JobOutcome {
         let mut killed = BTreeSet::new();
         for window in windows {
             match tmux::kill_window(&mut self.link.connection(), *window).await {
@@ -351,30 +351,30 @@ impl LinkJobs {
                     killed.insert(*window);
                 }
                 Ok(false) => {}
-                Err(error) => return Outcome::Killed(killed, Err(text(error))),
+                Err(error) => return JobOutcome::Killed(killed, Err(text(error))),
             }
         }
-        Outcome::Killed(killed, Ok(()))
+        JobOutcome::Killed(killed, Ok(()))
     }
 
-    async fn kill_session(&mut self) -> Result<Outcome, TmuxError> {
+    async fn kill_session(&mut self) -> Result<JobOutcome, TmuxError> {
         if let Some(id) = self.link.life().map(|life| life.id) {
             let _lock = self.options.paths.lock_server().await;
             tmux::kill_session(&mut self.link.connection(), id).await?;
         }
-        Ok(Outcome::Finished)
+        Ok(JobOutcome::Finished)
     }
 
     /// Ends the session when no task in it is active.
-    async fn cleanup(&mut self) -> Result<Outcome, TmuxError> {
+    async fn cleanup(&mut self) -> Result<JobOutcome, TmuxError> {
         let Some(life) = self.link.life().cloned() else {
-            return Ok(Outcome::Finished);
+            return Ok(JobOutcome::Finished);
         };
         let _lock = self.options.paths.lock_server().await;
         let mut connection = self.link.connection();
         match tmux::end_idle_session(&mut connection, &life, Unless::Active).await {
             // Ending the session ends our connection.
-            Ok(_) | Err(TmuxError::Closed) => Ok(Outcome::Finished),
+            Ok(_) | Err(TmuxError::Closed) => Ok(JobOutcome::Finished),
             Err(error) => Err(error),
         }
     }

@@ -15,10 +15,10 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// A handle with which lines are added. Adding never waits for the disk.
 #[derive(Debug, Clone)]
-pub(super) struct LogQueue(Arc<Shared>);
+pub(super) struct LogQueue(Arc<SharedState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Nothing that could panic is done while it is locked.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

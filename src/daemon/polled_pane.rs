@@ -55,7 +55,7 @@ pub(super) struct PolledPane {
     /// The last result; `None` while its output moves, and while the result is in doubt.
     pub(super) known: Option<LastExamination>,
     /// A result that is confirmed when the reader is hidden twice in a row.
-    pub(super) doubt: Option<Doubt>,
+    pub(super) doubt: Option<DoubtfulExamination>,
     /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
     /// Whether its programs may check for keys: they run, and sleep often in between.
@@ -86,8 +86,8 @@ pub(super) struct LastExamination {
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
     rest: Duration,
-    /// Why, and since when, it is due for an examination.
-    pub(super) stale: Option<Stale>,
+    /// ExaminationReason, and since when, it is due for an examination.
+    pub(super) stale: Option<PendingExamination>,
 }
 
 /// A pane whose reader was hidden at the last examination, or had left a reported prompt, and not at
@@ -97,27 +97,27 @@ pub(super) struct LastExamination {
 /// state of another user's threads, and that of our own threads for a moment while they fall asleep,
 /// wake up or end.
 #[derive(Debug)]
-pub(super) struct Doubt {
+pub(super) struct DoubtfulExamination {
     /// The evidence meanwhile.
     shown: Arc<TtyEvidence>,
     /// The previous evidence; `None` where its output has just stopped.
     before: Option<LastExamination>,
 }
 
-/// Why a pane is due for an examination, the more urgent first.
+/// ExaminationReason a pane is due for an examination, the more urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
+pub(super) enum ExaminationReason {
     /// Its programs have run.
     Ran,
     /// The last examination is long ago.
     Old,
 }
 
-pub(super) type Stale = (Why, Instant);
+pub(super) type PendingExamination = (ExaminationReason, Instant);
 
 /// What decides which pane is examined first: of those whose programs have run, the reported ones,
 /// because their answers are expected, then those that seldom run, and of them the longest due.
-pub(super) type Urgency = (Why, bool, Duration, Instant);
+pub(super) type Urgency = (ExaminationReason, bool, Duration, Instant);
 
 impl PolledPane {
     /// Returns a pane whose output moves, or has moved until now: it is examined at `next`.
@@ -185,7 +185,7 @@ impl PolledPane {
         match &self.known {
             None => {
                 let is_due = self.next <= now + TOGETHER;
-                is_due.then_some((Why::Ran, false, Duration::ZERO, self.next))
+                is_due.then_some((ExaminationReason::Ran, false, Duration::ZERO, self.next))
             }
             Some(known) => {
                 let (why, since) = known.stale?;
@@ -247,7 +247,7 @@ impl PolledPane {
             let known = before
                 .as_ref()
                 .and_then(|known| known.examination.evidence.clone());
-            self.doubt = Some(Doubt {
+            self.doubt = Some(DoubtfulExamination {
                 shown: known.unwrap_or_else(|| without_reader(examination.evidence.as_deref())),
                 before,
             });
@@ -334,19 +334,19 @@ impl LastExamination {
             ROUND_PAUSE
         };
         self.pause = (self.pause * 2).min(longest);
-        if matches!(self.stale, Some((Why::Ran, _))) {
+        if matches!(self.stale, Some((ExaminationReason::Ran, _))) {
             return true;
         }
         if !self.examination.activity.lasts() {
             if age >= self.rest {
-                self.stale = Some((Why::Ran, now));
+                self.stale = Some((ExaminationReason::Ran, now));
             }
             return true;
         }
         // It comes before those that have run ever since they were examined.
         self.rest = Duration::ZERO;
         if age >= ASK_BY && self.stale.is_none() {
-            self.stale = Some((Why::Old, now));
+            self.stale = Some((ExaminationReason::Old, now));
         }
         false
     }

@@ -26,20 +26,20 @@ pub(crate) struct ServiceManager {
     /// When it gets the next sign of life.
     alive_at: Option<Instant>,
     /// What it has not taken yet.
-    unsent: Unsent,
+    unsent: PendingMessages,
     /// When that is sent again.
     try_again_at: Option<Instant>,
 }
 
 /// Messages to a service manager whose queue is full.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Unsent {
+struct PendingMessages {
     is_ready: bool,
     /// The latest status.
     status: Option<String>,
 }
 
-impl Unsent {
+impl PendingMessages {
     /// Returns everything as one message; `None` where there is nothing.
     fn message(&self) -> Option<String> {
         let ready = self.is_ready.then(|| "READY=1".to_owned());
@@ -64,7 +64,7 @@ impl ServiceManager {
             address,
             watchdog,
             alive_at: watchdog.map(|_| Instant::now()),
-            unsent: Unsent::default(),
+            unsent: PendingMessages::default(),
             try_again_at: None,
         })
     }
@@ -115,7 +115,7 @@ impl ServiceManager {
             .message()
             .is_none_or(|message| self.send(&message))
         {
-            self.unsent = Unsent::default();
+            self.unsent = PendingMessages::default();
             self.try_again_at = None;
         } else {
             self.try_again_at = Some(now + TRY_AGAIN_AFTER);

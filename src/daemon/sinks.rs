@@ -237,7 +237,7 @@ impl Selection {
     }
 }
 
-type Leased = Result<(Subscription, Arc<Lease>), Refusal>;
+type LeaseResult = Result<(Subscription, Arc<Lease>), Refusal>;
 
 /// A sink that runs.
 struct RunningSink {
@@ -252,7 +252,7 @@ struct RunningSink {
 
 impl RunningSink {
     /// Becomes the reader of the sink's consumer.
-    async fn lease(&self) -> Leased {
+    async fn lease(&self) -> LeaseResult {
         let request = ConsumeRequest {
             name: self.state.consumer(),
             from_now: true,
@@ -263,7 +263,7 @@ impl RunningSink {
         self.live.consume_from(request, pid, self.last_seq).await
     }
 
-    async fn run(&mut self, mut first: Option<Leased>) {
+    async fn run(&mut self, mut first: Option<LeaseResult>) {
         let mut retry = FIRST_RETRY;
         loop {
             let leased = match first.take() {

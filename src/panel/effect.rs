@@ -1,9 +1,9 @@
-//! What the panel does besides drawing, and what came of it.
+//! The effects that the panel has besides drawing, and their results.
 
 use super::board::{SessionKey, TaskKey};
 use crate::wire::{Explanation, SendRequest};
 
-/// What the panel does besides drawing.
+/// An effect of the panel besides drawing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
@@ -65,7 +65,7 @@ impl Effect {
 
 /// The result of an effect. An error is one line.
 #[derive(Debug)]
-pub(super) enum Report {
+pub(super) enum ActionReport {
     /// It was done, or not, and there is something to say.
     Said(Result<String, String>),
     Explained {

@@ -21,7 +21,7 @@ use super::effect::Effect;
 use super::screen::Screen;
 use super::state::{Scope, State, Usage};
 use super::task_stream::{Incoming, TaskStream, follow};
-use super::work::{ANSWERS_WITHIN, Outcome, perform};
+use super::work::{ANSWERS_WITHIN, EffectResult, perform};
 use crate::clock;
 use crate::model::{Millis, Ordered as _, text};
 use crate::ops::{self, Attachment, OpsError, Session, SessionChoice, TreeUsage};
@@ -122,7 +122,7 @@ struct Panel {
     events: Option<EventStream>,
     /// Where requests go.
     sessions: BTreeMap<SessionKey, Rc<Session>>,
-    work: FuturesUnordered<LocalBoxFuture<'static, Outcome>>,
+    work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
     /// The preview to read next.
     preview: Option<Effect>,
     /// When the next preview may be read.
@@ -216,14 +216,14 @@ impl Panel {
         self.begin(effects);
     }
 
-    async fn on_outcome(&mut self, outcome: Outcome) -> io::Result<()> {
+    async fn on_outcome(&mut self, outcome: EffectResult) -> io::Result<()> {
         match outcome {
-            Outcome::Quit => self.has_quit = true,
-            Outcome::Report(report) => {
+            EffectResult::Quit => self.has_quit = true,
+            EffectResult::Report(report) => {
                 let effects = self.state.on_report(report);
                 self.begin(effects);
             }
-            Outcome::Attach(attachment) => {
+            EffectResult::Attach(attachment) => {
                 self.attach(attachment).await?;
                 self.is_changed = true;
             }

@@ -11,7 +11,7 @@ use ratatui::text::Line;
 
 use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey};
 use super::colours::coloured;
-use super::effect::{Effect, Report};
+use super::effect::{ActionReport, Effect};
 use super::help;
 use super::input_line::InputLine;
 use super::layout::Layout;
@@ -243,15 +243,15 @@ impl State {
         self.settled()
     }
 
-    pub(super) fn on_report(&mut self, report: Report) -> Vec<Effect> {
+    pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<Effect> {
         match report {
-            Report::Said(result) => self.say(result),
-            Report::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
-            Report::Log { task, result } => match result {
+            ActionReport::Said(result) => self.say(result),
+            ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
+            ActionReport::Log { task, result } => match result {
                 Ok(lines) => self.fill(&Subject::Log(task), coloured(&lines), true),
                 Err(error) => self.fail(&Subject::Log(task), error),
             },
-            Report::Explained { task, result } => {
+            ActionReport::Explained { task, result } => {
                 let mut effects = self.on_explained(task, result);
                 effects.extend(self.settled());
                 return effects;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::effect::{Effect, Report};
+use super::effect::{ActionReport, Effect};
 use crate::model::{Replaces, text, with_causes};
 use crate::ops::{self, Attachment, Caller, LaunchWait, OpsError, RunOptions, Session};
 
@@ -17,51 +17,51 @@ const ERROR_CHARS: usize = 500;
 
 /// The result of an effect.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    Report(Report),
+pub(super) enum EffectResult {
+    Report(ActionReport),
     /// The command that shows a task to the user.
     Attach(Attachment),
     Quit,
 }
 
 /// Performs an effect. Ends within a limited time.
-pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
+pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResult {
     let silent = || "daemon or tmux does not answer".to_owned();
     let said = |result: Result<String, OpsError>| {
-        Outcome::Report(Report::Said(result.map_err(|error| text_of(&error))))
+        EffectResult::Report(ActionReport::Said(result.map_err(|error| text_of(&error))))
     };
     match effect {
-        Effect::Quit => Outcome::Quit,
+        Effect::Quit => EffectResult::Quit,
         Effect::Attach { task } => {
             match limited(ops::attachment(&session, Some(&task.window))).await {
-                Some(Ok(attachment)) => Outcome::Attach(attachment),
+                Some(Ok(attachment)) => EffectResult::Attach(attachment),
                 Some(Err(error)) => said(Err(error)),
-                None => Outcome::Report(Report::Said(Err(silent()))),
+                None => EffectResult::Report(ActionReport::Said(Err(silent()))),
             }
         }
         Effect::Send { name, request, .. } => {
             match limited(ops::send(&mut session.for_request(), request)).await {
                 Some(result) => said(result.map(|()| format!("sent to {name}"))),
-                None => Outcome::Report(Report::Said(Err(silent()))),
+                None => EffectResult::Report(ActionReport::Said(Err(silent()))),
             }
         }
         Effect::Kill { task, name } => {
             let mut session = session.for_request();
             match limited(ops::kill(&mut session, Caller::user(), vec![task.window])).await {
                 Some(result) => said(result.map(|_| format!("killed {name}"))),
-                None => Outcome::Report(Report::Said(Err(silent()))),
+                None => EffectResult::Report(ActionReport::Said(Err(silent()))),
             }
         }
         Effect::Rerun { task, name } => match limited(rerun(&session, task.window)).await {
             Some(result) => said(result.map(|()| format!("{name} runs again"))),
-            None => Outcome::Report(Report::Said(Err(silent()))),
+            None => EffectResult::Report(ActionReport::Said(Err(silent()))),
         },
         Effect::Prune { .. } => match limited(ops::prune(&mut session.for_request())).await {
             Some(result) => said(result.map(|tasks| match tasks.len() {
                 1 => "removed 1 task".to_owned(),
                 n => format!("removed {n} tasks"),
             })),
-            None => Outcome::Report(Report::Said(Err(silent()))),
+            None => EffectResult::Report(ActionReport::Said(Err(silent()))),
         },
         Effect::Explain { task } => {
             let result = match limited(ops::explain(&mut session.for_request(), &task.window)).await
@@ -73,14 +73,14 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
                 Some(Err(error)) => Err(text_of(&error)),
                 None => Err(silent()),
             };
-            Outcome::Report(Report::Explained { task, result })
+            EffectResult::Report(ActionReport::Explained { task, result })
         }
         Effect::ReadLog { task } => {
             let result = match limited(ops::whole_log(&session, task.window.clone())).await {
                 Some(result) => result.map_err(|error| text_of(&error)),
                 None => Err(silent()),
             };
-            Outcome::Report(Report::Log { task, result })
+            EffectResult::Report(ActionReport::Log { task, result })
         }
         Effect::Preview {
             task,
@@ -90,7 +90,7 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> Outcome {
                 limited(ops::preview(&session, task.window.clone(), is_full_screen)).await;
             // A pane that has just gone has no preview; the next record of the daemon says so.
             let lines = preview.and_then(Result::ok).unwrap_or_default();
-            Outcome::Report(Report::Preview { task, lines })
+            EffectResult::Report(ActionReport::Preview { task, lines })
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::effect::Effect;
 use super::held_answers::HeldAnswer;
-use super::input::{AskId, Outcome, StoreState};
+use super::input::{AskId, JobOutcome, StoreState};
 use super::listeners::EndedWait;
 use super::log_entry::LogEntry;
 use super::machine::Session;
@@ -53,7 +53,12 @@ impl Session {
     }
 
     /// Processes the end of a task's output, and answers all requests that need it.
-    pub(super) fn end_read(&mut self, read: EndRead, outcome: Result<Outcome, String>, now: Now) {
+    pub(super) fn end_read(
+        &mut self,
+        read: EndRead,
+        outcome: Result<JobOutcome, String>,
+        now: Now,
+    ) {
         let EndRead {
             pane,
             task,
@@ -62,7 +67,7 @@ impl Session {
             ..
         } = read;
         let end = match outcome {
-            Ok(Outcome::End(output)) => self
+            Ok(JobOutcome::End(output)) => self
                 .cursor_at(&task, &output)
                 .map(|cursor| (cursor, output)),
             Ok(_) => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
-use super::input::{AskId, Outcome};
+use super::input::{AskId, JobOutcome};
 use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
@@ -116,13 +116,13 @@ impl Session {
     pub(super) fn command_done(
         &mut self,
         command: Command,
-        outcome: Result<Outcome, String>,
+        outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
         match (command, outcome) {
             (Command::Archive(_) | Command::Answer(..) | Command::ForgetEnvironments(..), _) => {}
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
-            (Command::Kill(ask, tasks, reason), Ok(Outcome::Killed(killed, done))) => {
+            (Command::Kill(ask, tasks, reason), Ok(JobOutcome::Killed(killed, done))) => {
                 let order = LookOrder {
                     killed: killed.iter().map(|window| (*window, reason)).into_map(),
                     ..LookOrder::of(killed)
@@ -148,22 +148,22 @@ impl Session {
                 }
                 self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(ask));
             }
-            (Command::Launch(ask, request), Ok(Outcome::Answered(response, Some(window)))) => {
+            (Command::Launch(ask, request), Ok(JobOutcome::Answered(response, Some(window)))) => {
                 let then = AfterLook::Launched(ask, request, *response);
                 self.order_then(LookOrder::of([window]), then);
             }
             (
                 Command::Launch(ask, _) | Command::Type(ask, ..),
-                Ok(Outcome::Answered(response, _)),
+                Ok(JobOutcome::Answered(response, _)),
             ) => self.effects.push(Effect::Answer(ask, *response)),
             (
                 Command::ReadLog(ask, ..) | Command::ReadRecord(ask, _),
-                Ok(Outcome::Answered(response, _)),
+                Ok(JobOutcome::Answered(response, _)),
             ) => {
                 self.effects.push(Effect::Answer(ask, *response));
             }
             (Command::Search(search), outcome) => self.searched(*search, outcome),
-            (Command::Resolve(ask, session, request), Ok(Outcome::Whereabouts(found))) => {
+            (Command::Resolve(ask, session, request), Ok(JobOutcome::Whereabouts(found))) => {
                 match found.elsewhere {
                     Some(asked) if found.name.as_ref() != Some(&session) => {
                         self.beginning.remove(&ask);
@@ -181,7 +181,7 @@ impl Session {
                     Some(_) | None => self.respond(ask, *request, now),
                 }
             }
-            (Command::Whereabouts(ask), Ok(Outcome::Whereabouts(whereabouts))) => {
+            (Command::Whereabouts(ask), Ok(JobOutcome::Whereabouts(whereabouts))) => {
                 self.effects
                     .push(Effect::Answer(ask, Response::Whereabouts(whereabouts)));
             }
@@ -272,7 +272,7 @@ impl Session {
     }
 
     /// Goes on with the next task of a search.
-    fn searched(&mut self, search: Search, outcome: Result<Outcome, String>) {
+    fn searched(&mut self, search: Search, outcome: Result<JobOutcome, String>) {
         let Search {
             ask,
             pattern,
@@ -281,7 +281,7 @@ impl Session {
             mut matches,
         } = search;
         match outcome {
-            Ok(Outcome::Matches(found)) => matches.extend(found),
+            Ok(JobOutcome::Matches(found)) => matches.extend(found),
             // Its window was closed meanwhile.
             Err(error) if self.task(task.window).is_none() => {
                 let window = task.window;

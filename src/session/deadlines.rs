@@ -55,7 +55,7 @@ impl Session {
         let is_prompt_due = self.engine.look_at().is_some_and(|due| due <= now.mono);
         if is_prompt_due {
             self.order(LookOrder {
-                scope: Scope::Sure,
+                scope: Scope::Existence,
                 ..LookOrder::of(self.engine.look_for(now.mono))
             });
             return;
@@ -64,10 +64,10 @@ impl Session {
             None => {}
             Some(Due::Ended | Due::Part) if self.jobs.has_part() => {}
             Some(Due::Ended | Due::Part) if !self.link.is_connected => {
-                self.order(LookOrder::new(Scope::Sure));
+                self.order(LookOrder::new(Scope::Existence));
             }
             Some(Due::Called) => {
-                self.order(LookOrder::new(Scope::Sure));
+                self.order(LookOrder::new(Scope::Existence));
             }
             Some(Due::Ended) => {
                 self.order(LookOrder::of(self.just_ended())).is_safety = true;

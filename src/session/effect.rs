@@ -136,7 +136,7 @@ pub(crate) enum Scope {
     /// The same, and a part of a sweep: verify that some of the others have not changed.
     Part,
     /// As [`Scope::Reported`]; if there are none, verify that the session and its windows exist.
-    Sure,
+    Existence,
     /// All windows: those not reported are verified to be unchanged.
     Whole,
 }

@@ -24,7 +24,7 @@ pub(crate) enum Input {
     /// tmux or the kernel reports a change.
     Changed(Change),
     /// The running job has finished; an error says why it failed.
-    Done(Result<Outcome, String>),
+    Done(Result<JobOutcome, String>),
     /// How far the feed is on the disk.
     Stored(StoreState),
     /// The last look could not be saved: the disk is too far behind.
@@ -91,7 +91,7 @@ impl Change {
 
 /// The result of a job.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum JobOutcome {
     /// A look; `None` when nothing was reported, so that there was nothing to look at.
     Looked(Option<Box<Look>>),
     /// tmux has not run since everything was last looked at: nothing has changed.

@@ -209,7 +209,7 @@ impl JobQueue {
                 history,
                 why: ReadReason::Begin {
                     entries: Vec::new(),
-                    readers: Vec::new(),
+                    output_listeners: Vec::new(),
                 },
             });
             self.reads.len() - 1

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::input::AskId;
 use super::pane_stream::PaneStream;
-use super::wait_entry::{Since, give_since};
+use super::wait_entry::{OutputSinceAnchor, give_since};
 use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
@@ -14,7 +14,7 @@ use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     waits: Vec<ActiveWait>,
-    readers: Vec<Reader>,
+    output_listeners: Vec<OutputListener>,
     /// The output of the followed panes. A pane is dropped with its last listener.
     streams: BTreeMap<PaneId, PaneStream>,
     /// Messages to followers, in order.
@@ -46,7 +46,7 @@ pub(super) struct EndedWait {
 
 /// A follower of a task's output.
 #[derive(Debug)]
-struct Reader {
+struct OutputListener {
     ask: AskId,
     pane: PaneId,
     window: WindowId,
@@ -66,7 +66,7 @@ pub(super) enum Piece {
     Cut(AskId),
 }
 
-impl Reader {
+impl OutputListener {
     /// Returns what to send for output and the lines that it completes.
     fn piece(&mut self, bytes: &[u8], lines: &[String]) -> Option<Piece> {
         let text = match &mut self.raw {
@@ -135,8 +135,8 @@ impl Listeners {
     }
 
     /// Adds a follower of a task's output.
-    pub(super) fn add_reader(&mut self, ask: AskId, pane: PaneId, task: &Task, raw: bool) {
-        self.readers.push(Reader {
+    pub(super) fn add_output_listener(&mut self, ask: AskId, pane: PaneId, task: &Task, raw: bool) {
+        self.output_listeners.push(OutputListener {
             ask,
             pane,
             window: task.window,
@@ -148,7 +148,7 @@ impl Listeners {
     /// Drops the listener of this request.
     pub(super) fn leave(&mut self, ask: AskId) {
         self.waits.retain(|active| active.ask != ask);
-        self.readers.retain(|reader| reader.ask != ask);
+        self.output_listeners.retain(|listener| listener.ask != ask);
         self.forget_idle_streams();
     }
 
@@ -163,9 +163,9 @@ impl Listeners {
         let waits = &mut self.waits;
         let mut lines = Vec::new();
         let is_read = self
-            .readers
+            .output_listeners
             .iter()
-            .any(|reader| reader.pane == pane && reader.raw.is_none());
+            .any(|listener| listener.pane == pane && listener.raw.is_none());
         let mut unfinished = stream.unfinished.take();
         stream.write(bytes, now, &mut |line| {
             for active in waits.iter_mut().filter(|active| active.pane == Some(pane)) {
@@ -182,10 +182,10 @@ impl Listeners {
             }
         });
         stream.unfinished = unfinished;
-        let readers = self.readers.iter_mut();
-        let pieces = readers
-            .filter(|reader| reader.pane == pane)
-            .filter_map(|reader| reader.piece(bytes, &lines));
+        let output_listeners = self.output_listeners.iter_mut();
+        let pieces = output_listeners
+            .filter(|listener| listener.pane == pane)
+            .filter_map(|listener| listener.piece(bytes, &lines));
         self.pieces.extend(pieces);
         let ended = self.take_ended(|active| {
             if active.pane == Some(pane) {
@@ -230,17 +230,17 @@ impl Listeners {
         };
         stream.unfinished = None;
         let pieces = &mut self.pieces;
-        self.readers.retain_mut(|reader| {
-            if reader.pane != pane || reader.run != run {
+        self.output_listeners.retain_mut(|listener| {
+            if listener.pane != pane || listener.run != run {
                 return true;
             }
             let Some((lines, rest)) = &rest else {
-                pieces.push(Piece::Cut(reader.ask));
+                pieces.push(Piece::Cut(listener.ask));
                 return false;
             };
-            let piece = match reader.raw {
-                Some(_) => reader.piece(rest.join("\r\n").as_bytes(), &[]),
-                None => reader.piece(&[], lines),
+            let piece = match listener.raw {
+                Some(_) => listener.piece(rest.join("\r\n").as_bytes(), &[]),
+                None => listener.piece(&[], lines),
             };
             pieces.extend(piece);
             true
@@ -259,9 +259,9 @@ impl Listeners {
     pub(super) fn is_over(&self, look: &Snapshot) -> bool {
         let waits = self.waits.iter().filter(|active| active.pane.is_some());
         let waits = waits.map(|active| (active.wait.window(), active.wait.entry().run));
-        let readers = self.readers.iter();
+        let output_listeners = self.output_listeners.iter();
         waits
-            .chain(readers.map(|reader| (reader.window, reader.run)))
+            .chain(output_listeners.map(|listener| (listener.window, listener.run)))
             .any(|(window, run)| look.tasks.get(&window).is_none_or(|task| task.run != run))
     }
 
@@ -277,17 +277,17 @@ impl Listeners {
         });
         // A follower gets the end of its run.
         let (streams, pieces) = (&self.streams, &mut self.pieces);
-        self.readers.retain(|reader| {
-            let task = look.tasks.get(&reader.window);
-            if task.is_some_and(|task| task.is_alive() && task.run == reader.run) {
+        self.output_listeners.retain(|listener| {
+            let task = look.tasks.get(&listener.window);
+            if task.is_some_and(|task| task.is_alive() && task.run == listener.run) {
                 return true;
             }
-            let stream = streams.get(&reader.pane);
+            let stream = streams.get(&listener.pane);
             let unfinished = stream.and_then(|stream| stream.unfinished.clone());
-            if let (None, Some(line)) = (&reader.raw, unfinished) {
-                pieces.push(Piece::Text(reader.ask, line));
+            if let (None, Some(line)) = (&listener.raw, unfinished) {
+                pieces.push(Piece::Text(listener.ask, line));
             }
-            pieces.push(Piece::End(reader.ask));
+            pieces.push(Piece::End(listener.ask));
             false
         });
         self.forget_idle_streams();
@@ -313,7 +313,7 @@ impl Listeners {
     /// end of the pane's history. If that position is not found in the history, output is missing.
     pub(super) fn resume(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<EndedWait> {
         // Followers cannot get the output in between: their stream ends.
-        self.cut_readers(|reader| reader.pane == pane);
+        self.cut_output_listeners(|listener| listener.pane == pane);
         let anchor = self.streams.get(&pane).and_then(PaneStream::anchor);
         let ended = self.take_ended(|active| {
             if active.pane != Some(pane) {
@@ -332,14 +332,14 @@ impl Listeners {
     /// Handles the loss of the connection for output, and of some of the output.
     pub(super) fn lose_all(&mut self) -> Vec<EndedWait> {
         self.streams.clear();
-        self.cut_readers(|_| true);
+        self.cut_output_listeners(|_| true);
         self.take_ended(|active| active.pane.map(|_| Verdict::anchor_lost()))
     }
 
     /// Handles a pane that could not be read, so that some of its output is missing.
     pub(super) fn lose(&mut self, pane: PaneId) -> Vec<EndedWait> {
         self.streams.remove(&pane);
-        self.cut_readers(|reader| reader.pane == pane);
+        self.cut_output_listeners(|listener| listener.pane == pane);
         self.take_ended(|active| (active.pane == Some(pane)).then(Verdict::anchor_lost))
     }
 
@@ -366,12 +366,12 @@ impl Listeners {
         ended
     }
 
-    fn cut_readers(&mut self, is_cut: impl Fn(&Reader) -> bool) {
+    fn cut_output_listeners(&mut self, is_cut: impl Fn(&OutputListener) -> bool) {
         let pieces = &mut self.pieces;
-        self.readers.retain(|reader| {
-            let is_cut = is_cut(reader);
+        self.output_listeners.retain(|listener| {
+            let is_cut = is_cut(listener);
             if is_cut {
-                pieces.push(Piece::Cut(reader.ask));
+                pieces.push(Piece::Cut(listener.ask));
             }
             !is_cut
         });
@@ -379,19 +379,25 @@ impl Listeners {
 
     /// Drops the output of panes without listeners.
     pub(super) fn forget_idle_streams(&mut self) {
-        let (waits, readers) = (&self.waits, &self.readers);
+        let (waits, output_listeners) = (&self.waits, &self.output_listeners);
         self.streams.retain(|pane, _| {
             waits.iter().any(|active| active.pane == Some(*pane))
-                || readers.iter().any(|reader| reader.pane == *pane)
+                || output_listeners
+                    .iter()
+                    .any(|listener| listener.pane == *pane)
         });
     }
 }
 
 /// Returns the verdict on a wait that was given the output behind an anchor.
-pub(super) fn verdict_since(wait: &mut Wait, since: Since, now: Now) -> Option<Verdict> {
+pub(super) fn verdict_since(
+    wait: &mut Wait,
+    since: OutputSinceAnchor,
+    now: Now,
+) -> Option<Verdict> {
     match since {
-        Since::Lost => Some(wait.on_loss()),
-        Since::Output => wait.on_output(now),
-        Since::Nothing => None,
+        OutputSinceAnchor::Lost => Some(wait.on_loss()),
+        OutputSinceAnchor::Output => wait.on_output(now),
+        OutputSinceAnchor::Nothing => None,
     }
 }

@@ -53,15 +53,15 @@ impl LookPlan {
             Scope::Reported if facts.is_synced && !is_trigger_known => Self::NotNeeded,
             Scope::Whole => Self::Whole,
             // The answer to a request includes everything that was reported before it.
-            Scope::Reported | Scope::Sure | Scope::Part
+            Scope::Reported | Scope::Existence | Scope::Part
                 if facts.is_any_changed && order.is_barrier =>
             {
                 Self::Whole
             }
-            Scope::Reported | Scope::Sure | Scope::Part if facts.is_any_changed => {
+            Scope::Reported | Scope::Existence | Scope::Part if facts.is_any_changed => {
                 Self::ReportedAndList
             }
-            Scope::Reported | Scope::Sure => Self::Reported,
+            Scope::Reported | Scope::Existence => Self::Reported,
             Scope::Part if begins_in_vain(order, facts) && !is_trigger_known => Self::Unchanged,
             Scope::Part => Self::Part,
         }
@@ -115,7 +115,7 @@ mod tests {
             ..QUIET
         };
         check(&order, not_synced, LookPlan::Reported);
-        check(&LookOrder::new(Scope::Sure), QUIET, LookPlan::Reported);
+        check(&LookOrder::new(Scope::Existence), QUIET, LookPlan::Reported);
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
             is_any_changed: true,
             ..REPORTED
         };
-        for scope in [Scope::Reported, Scope::Sure, Scope::Part] {
+        for scope in [Scope::Reported, Scope::Existence, Scope::Part] {
             let order = LookOrder::new(scope);
             check(&order, any, LookPlan::ReportedAndList);
             let barrier = LookOrder {

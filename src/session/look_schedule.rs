@@ -69,7 +69,7 @@ pub(super) enum Due {
 
 /// Whether a look found a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum LookFinding {
     /// Something has changed.
     Some,
     /// Nothing has changed.
@@ -82,7 +82,7 @@ pub(super) enum News {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,
-    pub(super) news: News,
+    pub(super) news: LookFinding,
     /// Whether a run has ended and tmux has not said how.
     pub(super) is_unsettled: bool,
     /// Whether it was a part of a sweep.
@@ -170,9 +170,9 @@ impl LookSchedule {
             Reporting::All => (FIRST_SWEEP, self.longest),
         };
         let pause = match news {
-            News::Some => Some(first),
-            News::None => Some((self.pause * 2).max(first)),
-            News::NoneOfReported => None,
+            LookFinding::Some => Some(first),
+            LookFinding::None => Some((self.pause * 2).max(first)),
+            LookFinding::NoneOfReported => None,
         };
         if let Some(pause) = pause {
             self.pause = pause.min(most).min(self.longest);
@@ -183,7 +183,7 @@ impl LookSchedule {
             (Coverage::Sweeping, true) => self.part = Some(now + self.part_pause()),
             (Coverage::Reported | Coverage::Sweeping, false) => {}
         }
-        if news == News::Some {
+        if news == LookFinding::Some {
             let by = *self.sweep_by.get_or_insert(now + PUT_OFF);
             if !self.is_urgent {
                 let put_off = (now + FIRST_SWEEP).min(by);
@@ -217,7 +217,7 @@ impl LookSchedule {
     fn looked_at_all(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
-            news: News::None,
+            news: LookFinding::None,
             is_unsettled: false,
             is_part: false,
             coverage: Coverage::Whole,
@@ -311,20 +311,20 @@ mod tests {
         (schedule.next_look() - schedule.last).as_millis()
     }
 
-    fn result(reporting: Reporting, news: News) -> LookResult {
+    fn result(reporting: Reporting, news: LookFinding) -> LookResult {
         LookResult {
             reporting,
             news,
             is_unsettled: false,
             is_part: false,
             coverage: match news {
-                News::Some | News::None => Coverage::Whole,
-                News::NoneOfReported => Coverage::Reported,
+                LookFinding::Some | LookFinding::None => Coverage::Whole,
+                LookFinding::NoneOfReported => Coverage::Reported,
             },
         }
     }
 
-    fn unsettled(news: News) -> LookResult {
+    fn unsettled(news: LookFinding) -> LookResult {
         LookResult {
             is_unsettled: true,
             ..result(Reporting::All, news)
@@ -332,7 +332,7 @@ mod tests {
     }
 
     /// A part of a sweep that has further parts.
-    fn part(news: News) -> LookResult {
+    fn part(news: LookFinding) -> LookResult {
         LookResult {
             is_part: true,
             ..between_parts(news)
@@ -340,7 +340,7 @@ mod tests {
     }
 
     /// Another look during a sweep.
-    fn between_parts(news: News) -> LookResult {
+    fn between_parts(news: LookFinding) -> LookResult {
         LookResult {
             coverage: Coverage::Sweeping,
             ..result(Reporting::AllButRespawns, news)
@@ -362,8 +362,8 @@ mod tests {
             (Reporting::All, [200, 400, 600, 600, 600, 600, 600, 200]),
         ] {
             let mut schedule = LookSchedule::new(ms(600), now);
-            let mut news = [News::None; 8];
-            (news[0], news[7]) = (News::Some, News::Some);
+            let mut news = [LookFinding::None; 8];
+            (news[0], news[7]) = (LookFinding::Some, LookFinding::Some);
             let pauses = news.map(|news| {
                 schedule.looked(result(reporting, news), now);
                 let due = schedule.due(schedule.next_look());
@@ -381,7 +381,7 @@ mod tests {
         let at = |millis| begin + ms(millis);
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
         for _ in 0..4 {
-            schedule.looked(result(Reporting::AllButRespawns, News::None), begin);
+            schedule.looked(result(Reporting::AllButRespawns, LookFinding::None), begin);
         }
         assert_eq!(schedule.next_look(), at(200));
         assert_eq!(schedule.due(at(200)), Some(Due::Part));
@@ -389,21 +389,24 @@ mod tests {
         assert_eq!(schedule.next_look(), at(205));
         assert_eq!(schedule.due(at(205)), Some(Due::Part));
         // Something changes: what has just ended is looked at first.
-        schedule.looked(part(News::Some), at(205));
+        schedule.looked(part(LookFinding::Some), at(205));
         assert_eq!(schedule.next_look(), at(230));
         assert_eq!(schedule.due(at(230)), Some(Due::Ended));
-        schedule.looked(between_parts(News::None), at(230));
+        schedule.looked(between_parts(LookFinding::None), at(230));
         assert_eq!(schedule.next_look(), at(280));
-        schedule.looked(between_parts(News::NoneOfReported), at(270));
-        schedule.looked(between_parts(News::None), at(280));
+        schedule.looked(between_parts(LookFinding::NoneOfReported), at(270));
+        schedule.looked(between_parts(LookFinding::None), at(280));
         assert_eq!(schedule.next_look(), at(380));
-        schedule.looked(between_parts(News::None), at(380));
+        schedule.looked(between_parts(LookFinding::None), at(380));
         assert_eq!(schedule.next_look(), at(405));
         assert_eq!(schedule.due(at(405)), Some(Due::Part));
-        schedule.looked(part(News::NoneOfReported), at(405));
+        schedule.looked(part(LookFinding::NoneOfReported), at(405));
         assert_eq!(schedule.next_look(), at(410));
         // The last part.
-        schedule.looked(result(Reporting::AllButRespawns, News::None), at(410));
+        schedule.looked(
+            result(Reporting::AllButRespawns, LookFinding::None),
+            at(410),
+        );
         assert_eq!(schedule.next_look(), at(810));
     }
 
@@ -428,7 +431,7 @@ mod tests {
             let found = LookResult {
                 is_part,
                 coverage,
-                ..part(News::Some)
+                ..part(LookFinding::Some)
             };
             schedule.looked(found, now);
         }
@@ -440,21 +443,21 @@ mod tests {
         let begin = Instant::now();
         let at = |millis| begin + ms(millis);
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        schedule.looked(result(Reporting::All, News::None), begin);
+        schedule.looked(result(Reporting::All, LookFinding::None), begin);
         schedule.swept_part(at(200));
         schedule.sweep_now(at(203));
         assert_eq!(schedule.due(at(203)), Some(Due::Part));
         assert!(schedule.take_restart() && !schedule.take_restart());
         schedule.swept_part(at(204));
-        schedule.looked(between_parts(News::Some), at(205));
+        schedule.looked(between_parts(LookFinding::Some), at(205));
         assert_eq!(schedule.next_look(), at(205));
         assert_eq!(schedule.due(at(205)), Some(Due::Part));
         // The end of an earlier sweep is not the end of one that is still to begin.
         schedule.sweep_now(at(206));
-        schedule.looked(result(Reporting::All, News::None), at(207));
+        schedule.looked(result(Reporting::All, LookFinding::None), at(207));
         assert_eq!(schedule.due(at(207)), Some(Due::Part));
         assert!(schedule.take_restart());
-        schedule.looked(result(Reporting::All, News::None), at(208));
+        schedule.looked(result(Reporting::All, LookFinding::None), at(208));
         assert!(schedule.next_look() > at(208));
     }
 
@@ -472,15 +475,15 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(result(Reporting::All, News::None), now);
+            schedule.looked(result(Reporting::All, LookFinding::None), now);
         }
         let safety = schedule.next_look();
         assert_eq!(in_ms(&schedule), 6400);
         let now = now + Duration::from_millis(400);
         schedule.paused();
-        schedule.looked(result(Reporting::All, News::NoneOfReported), now);
+        schedule.looked(result(Reporting::All, LookFinding::NoneOfReported), now);
         assert_eq!(schedule.next_look(), safety);
-        schedule.looked(result(Reporting::All, News::Some), now);
+        schedule.looked(result(Reporting::All, LookFinding::Some), now);
         assert_eq!(in_ms(&schedule), 200);
     }
 
@@ -489,7 +492,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(result(Reporting::All, News::None), now);
+            schedule.looked(result(Reporting::All, LookFinding::None), now);
         }
         assert!(in_ms(&schedule) > 200);
         schedule.printed();
@@ -506,12 +509,12 @@ mod tests {
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            schedule.looked(unsettled(News::None), now);
+            schedule.looked(unsettled(LookFinding::None), now);
             pauses.push(in_ms(&schedule));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        schedule.looked(result(Reporting::All, News::Some), now);
-        schedule.looked(unsettled(News::None), now);
+        schedule.looked(result(Reporting::All, LookFinding::Some), now);
+        schedule.looked(unsettled(LookFinding::None), now);
         assert_eq!(in_ms(&schedule), 1);
     }
 
@@ -523,7 +526,12 @@ mod tests {
             (Reporting::Absent, [250, 500, 1000, 1000]),
             (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
-            let news = [News::Some, News::None, News::None, News::None];
+            let news = [
+                LookFinding::Some,
+                LookFinding::None,
+                LookFinding::None,
+                LookFinding::None,
+            ];
             let pauses = news.map(|news| {
                 schedule.looked(result(reporting, news), now);
                 in_ms(&schedule)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{History, LookOrder, Scope};
-use super::input::{Coverage, Look, Outcome};
+use super::input::{Coverage, JobOutcome, Look};
 use super::log_entry::LogEntry;
-use super::look_schedule::{LookResult, News, Reporting};
+use super::look_schedule::{LookFinding, LookResult, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
 use super::queue_items::{AfterLook, QueuedLook, Urgent};
 use super::usual_durations::begun_runs;
@@ -19,22 +19,22 @@ impl Session {
     pub(super) fn looked(
         &mut self,
         queued: QueuedLook,
-        outcome: Result<Outcome, String>,
+        outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
         match outcome {
-            Ok(Outcome::Looked(Some(look))) => self.take_look(*look, &queued, now),
-            Ok(Outcome::Looked(None)) => {
+            Ok(JobOutcome::Looked(Some(look))) => self.take_look(*look, &queued, now),
+            Ok(JobOutcome::Looked(None)) => {
                 self.counts.skipped_looks += 1;
                 self.schedule.skipped();
                 self.explain_report(&queued, now);
             }
-            Ok(Outcome::NothingNew) => {
+            Ok(JobOutcome::NothingNew) => {
                 self.counts.looks += 1;
                 self.counts.safety_looks += 1;
                 self.schedule.swept_part(now.mono);
             }
-            Ok(Outcome::Unchanged) => {
+            Ok(JobOutcome::Unchanged) => {
                 self.counts.unchanged_looks += 1;
                 let reporting = self.reporting();
                 self.schedule.nothing_to_sweep(reporting, now.mono);
@@ -107,11 +107,11 @@ impl Session {
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
         let is_of_ended = queued.is_safety && queued.order.scope == Scope::Reported;
         let news = if has_news || difference > Difference::InPassing {
-            News::Some
+            LookFinding::Some
         } else if is_whole || is_of_ended {
-            News::None
+            LookFinding::None
         } else {
-            News::NoneOfReported
+            LookFinding::NoneOfReported
         };
         let result = LookResult {
             reporting,

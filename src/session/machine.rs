@@ -8,7 +8,7 @@ use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
 use super::held_answers::HeldAnswers;
-use super::input::{AskId, Change, Input, LinkState, Outcome, StoreState};
+use super::input::{AskId, Change, Input, JobOutcome, LinkState, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece};
 use super::log_entry::LogEntry;
@@ -328,7 +328,7 @@ impl Session {
             Change::FollowerLost => {
                 // A look finds out whether the session is gone as well.
                 self.doubts.is_follower_lost = true;
-                self.order(LookOrder::new(Scope::Sure));
+                self.order(LookOrder::new(Scope::Existence));
             }
             Change::Layout => self.read_sizes(),
             Change::Terminals(windows) => {
@@ -357,7 +357,7 @@ impl Session {
         self.held.forget(ask);
     }
 
-    fn done(&mut self, outcome: Result<Outcome, String>, now: Now) {
+    fn done(&mut self, outcome: Result<JobOutcome, String>, now: Now) {
         let Some(purpose) = self.jobs.running.take() else {
             return;
         };

@@ -6,7 +6,7 @@
 //! begins during a look) can be tested without them.
 //!
 //! Slow operations are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first.
-//! What tmux reports during a job arrives before its [`Outcome`].
+//! What tmux reports during a job arrives before its [`JobOutcome`].
 
 mod announced_restarts;
 mod answers;
@@ -42,7 +42,7 @@ mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh};
-pub(crate) use input::{AskId, Change, Coverage, Input, LinkState, Look, Outcome, StoreState};
+pub(crate) use input::{AskId, Change, Coverage, Input, JobOutcome, LinkState, Look, StoreState};
 pub(crate) use log_entry::LogEntry;
 pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::effect::{Effect, History, LookOrder, Scope};
-use super::input::{AskId, Outcome};
+use super::input::{AskId, JobOutcome};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
 use super::log_entry::LogEntry;
 use super::machine::Session;
-use super::queue_items::{Begin, PaneRead, ReadReason, ReaderEntry, Urgent};
+use super::queue_items::{Begin, OutputListenerEntry, PaneRead, ReadReason, Urgent};
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
 use super::wait_result;
 use crate::model::{Now, PaneId, Task};
@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// Begins to follow a task's output, after a look at its window.
-    pub(super) fn begin_reader(&mut self, ask: AskId, window: &str, raw: bool) {
+    pub(super) fn begin_output_listener(&mut self, ask: AskId, window: &str, raw: bool) {
         if !self.beginning.contains(&ask) {
             return;
         }
@@ -72,30 +72,50 @@ impl Session {
             self.refuse(ask, RefusalKind::Missing, format!("no task {window}"));
             return;
         };
-        if let ReadReason::Begin { readers, .. } = self.jobs.begin_with(pane, History::LastRow) {
-            readers.push(ReaderEntry { ask, task, raw });
+        if let ReadReason::Begin {
+            output_listeners, ..
+        } = self.jobs.begin_with(pane, History::LastRow)
+        {
+            output_listeners.push(OutputListenerEntry { ask, task, raw });
         }
     }
 
     /// Processes the read of a pane that is followed from there on. All output before it has been
     /// processed.
-    pub(super) fn pane_read(&mut self, read: PaneRead, outcome: Result<Outcome, String>, now: Now) {
+    pub(super) fn pane_read(
+        &mut self,
+        read: PaneRead,
+        outcome: Result<JobOutcome, String>,
+        now: Now,
+    ) {
         let PaneRead { pane, why, .. } = read;
         let outcome = match outcome {
-            Ok(Outcome::Read(output, entries)) => Ok((output, entries)),
+            Ok(JobOutcome::Read(output, entries)) => Ok((output, entries)),
             Ok(_) => Err("a reading brought something else".to_owned()),
             Err(error) => Err(error),
         };
         match (why, outcome) {
-            (ReadReason::Begin { entries, readers }, Ok((output, judged))) => {
-                self.begin_all(pane, entries, readers, &output, judged, now);
+            (
+                ReadReason::Begin {
+                    entries,
+                    output_listeners,
+                },
+                Ok((output, judged)),
+            ) => {
+                self.begin_all(pane, entries, output_listeners, &output, judged, now);
             }
-            (ReadReason::Begin { entries, readers }, Err(error)) => {
+            (
+                ReadReason::Begin {
+                    entries,
+                    output_listeners,
+                },
+                Err(error),
+            ) => {
                 let message = format!("cannot read the task's output: {error}");
                 // The link has the entries; their requests are those that are still beginning.
                 let asks = entries.iter().map(|begin| begin.ask);
                 let asks: Vec<AskId> = asks
-                    .chain(readers.iter().map(|reader| reader.ask))
+                    .chain(output_listeners.iter().map(|listener| listener.ask))
                     .collect();
                 for ask in asks {
                     if self.beginning.remove(&ask) {
@@ -108,7 +128,7 @@ impl Session {
                     let ended = self.listeners.resume(pane, &output, now);
                     self.finish(ended, now);
                 } else if tries + 1 < READINGS {
-                    self.order(LookOrder::new(Scope::Sure));
+                    self.order(LookOrder::new(Scope::Existence));
                     self.order_take_up(pane, tries + 1);
                 } else {
                     self.lose_pane(pane, now);
@@ -139,7 +159,7 @@ impl Session {
         &mut self,
         pane: PaneId,
         begins: Vec<Begin>,
-        readers: Vec<ReaderEntry>,
+        output_listeners: Vec<OutputListenerEntry>,
         output: &PaneOutput,
         judged: Vec<Entry>,
         now: Now,
@@ -150,9 +170,9 @@ impl Session {
             begin.entry = Some(entry);
             self.start_wait(begin, Some(pane), now);
         }
-        for ReaderEntry { ask, task, raw } in readers {
+        for OutputListenerEntry { ask, task, raw } in output_listeners {
             if self.beginning.remove(&ask) {
-                self.listeners.add_reader(ask, pane, &task, raw);
+                self.listeners.add_output_listener(ask, pane, &task, raw);
                 self.effects.push(Effect::Following(ask));
                 if self
                     .task(task.window)
@@ -276,11 +296,11 @@ impl Session {
         pane: PaneId,
         task: &Arc<Task>,
         history: History,
-        outcome: Result<Outcome, String>,
+        outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
         let output = match outcome {
-            Ok(Outcome::Read(output, _)) => output,
+            Ok(JobOutcome::Read(output, _)) => output,
             Ok(_) => return,
             Err(error) => {
                 let purpose = "last output of a run";

@@ -110,7 +110,7 @@ pub(super) enum ReadReason {
     /// Waits and followers begin with it.
     Begin {
         entries: Vec<Begin>,
-        readers: Vec<ReaderEntry>,
+        output_listeners: Vec<OutputListenerEntry>,
     },
     /// It was paused; with the number of attempts so far, and its task.
     TakeUp(usize, Option<Arc<Task>>),
@@ -130,7 +130,7 @@ pub(super) struct Begin {
 
 /// A follower of output that begins.
 #[derive(Debug)]
-pub(super) struct ReaderEntry {
+pub(super) struct OutputListenerEntry {
     pub(super) ask: AskId,
     pub(super) task: Arc<Task>,
     pub(super) raw: bool,

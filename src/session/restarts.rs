@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::LookOrder;
-use super::input::Outcome;
+use super::input::JobOutcome;
 use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
@@ -52,25 +52,25 @@ impl Session {
     fn owe_end(&mut self, end: DeliveredEvent, now: Now) {
         let DeliveredEvent { seq, mut event } = end;
         event.task.restarts = None;
-        self.engine.owe(seq, event, now);
+        self.engine.queue_delivery(seq, event, now);
     }
 
     /// Processes the result of a restart.
     pub(super) fn restarted(
         &mut self,
         task: &Arc<Task>,
-        outcome: Result<Outcome, String>,
+        outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
         let window = task.window;
         match outcome {
-            Ok(Outcome::Restarted(RestartEnd::Started)) => {
+            Ok(JobOutcome::Restarted(RestartEnd::Started)) => {
                 self.order(LookOrder::of([window]));
             }
-            Ok(Outcome::Restarted(RestartEnd::Superseded)) => {
+            Ok(JobOutcome::Restarted(RestartEnd::Superseded)) => {
                 self.order_then(LookOrder::of([window]), AfterLook::Superseded(window));
             }
-            Ok(Outcome::Restarted(RestartEnd::Impossible(why))) => {
+            Ok(JobOutcome::Restarted(RestartEnd::Impossible(why))) => {
                 let name = &task.name;
                 let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
                 self.notice(Level::Warning, text, now);

@@ -181,7 +181,7 @@ impl Driver {
     }
 
     /// The running job has this result.
-    fn outcome(&mut self, outcome: Outcome) {
+    fn outcome(&mut self, outcome: JobOutcome) {
         assert!(self.job.take().is_some(), "no job runs");
         self.input(Input::Done(Ok(outcome)));
     }
@@ -222,7 +222,7 @@ impl Driver {
             },
             snapshot,
         };
-        self.outcome(Outcome::Looked(Some(Box::new(look))));
+        self.outcome(JobOutcome::Looked(Some(Box::new(look))));
     }
 
     /// The running read has these rows.
@@ -233,9 +233,9 @@ impl Driver {
             Some(Job::Read { entries, .. }) => {
                 let mut entries = std::mem::take(entries);
                 judge_entries(&mut entries, &output);
-                self.outcome(Outcome::Read(Box::new(output), entries));
+                self.outcome(JobOutcome::Read(Box::new(output), entries));
             }
-            Some(Job::ReadEnd(..)) => self.outcome(Outcome::End(Box::new(output))),
+            Some(Job::ReadEnd(..)) => self.outcome(JobOutcome::End(Box::new(output))),
             job => panic!("no reading runs: {job:?}"),
         }
     }
@@ -246,7 +246,7 @@ impl Driver {
             self.job,
             Some(Job::Archive(_) | Job::ForgetDeaths(_) | Job::ForgetEnvironments(..) | Job::Drain)
         ) {
-            self.outcome(Outcome::Finished);
+            self.outcome(JobOutcome::Finished);
         }
     }
 

@@ -62,12 +62,12 @@ pub(super) struct EntryRead {
     /// Whether one of the texts is there already.
     pub(super) is_text_there: bool,
     /// The output behind the anchor; `None` without an anchor.
-    pub(super) since: Option<Since>,
+    pub(super) since: Option<OutputSinceAnchor>,
 }
 
 /// The output behind an anchor in a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Since {
+pub(super) enum OutputSinceAnchor {
     /// The anchor was not found. A wait for the whole run has processed what is left of its output.
     Lost,
     /// None.
@@ -177,7 +177,11 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
 }
 
 /// Passes the output behind the anchor to a wait; `None` for an anchor that is not known.
-pub(super) fn give_since(wait: &mut Wait, anchor: Option<&Anchor>, output: &PaneOutput) -> Since {
+pub(super) fn give_since(
+    wait: &mut Wait,
+    anchor: Option<&Anchor>,
+    output: &PaneOutput,
+) -> OutputSinceAnchor {
     let located = anchor.map(|anchor| {
         let position = locate(anchor, &output.rows, output.history, output.limit);
         (position, anchor.column)
@@ -188,13 +192,13 @@ pub(super) fn give_since(wait: &mut Wait, anchor: Option<&Anchor>, output: &Pane
                 wait.line_since(&row.line());
             }
         }
-        return Since::Lost;
+        return OutputSinceAnchor::Lost;
     };
-    let mut since = Since::Nothing;
+    let mut since = OutputSinceAnchor::Nothing;
     let rows = output.rows.get(row..).unwrap_or_default();
     for row in unwrapped(rows, output.width, column) {
         if row.is_fresh() {
-            since = Since::Output;
+            since = OutputSinceAnchor::Output;
         }
         wait.line_since(&row.line());
     }
@@ -254,7 +258,7 @@ mod tests {
 
     use super::*;
     use crate::model::test_notation::snapshot;
-    use crate::wait::Outcome;
+    use crate::wait::WaitOutcome;
 
     /// A wait for these texts, or one of these stop texts.
     fn wait(texts: &[&str], stops: &[&str]) -> Wait {
@@ -308,21 +312,30 @@ mod tests {
             is_dead: true,
             pid: Some(7),
         };
-        let check = |wait: Wait, expected: Outcome| {
+        let check = |wait: Wait, expected: WaitOutcome| {
             for anchor in [Some(&Anchor::START), None] {
                 let mut wait = wait.clone();
-                assert_eq!(give_since(&mut wait, anchor, &output), Since::Lost);
+                assert_eq!(
+                    give_since(&mut wait, anchor, &output),
+                    OutputSinceAnchor::Lost
+                );
                 assert_eq!(wait.on_loss().outcome, expected);
             }
         };
         let of_whole_run = |texts, stops| wait(texts, stops).with_whole_run(true);
-        check(of_whole_run(&["line 4899"], &[]), Outcome::Matched);
-        check(of_whole_run(&["line 1"], &["line 4000"]), Outcome::Stopped);
-        check(of_whole_run(&["line 1 "], &[]), Outcome::AnchorLost);
+        check(of_whole_run(&["line 4899"], &[]), WaitOutcome::Matched);
+        check(
+            of_whole_run(&["line 1"], &["line 4000"]),
+            WaitOutcome::Stopped,
+        );
+        check(of_whole_run(&["line 1 "], &[]), WaitOutcome::AnchorLost);
         // The stop text may have come before.
-        check(of_whole_run(&["line 4899"], &["stop"]), Outcome::AnchorLost);
+        check(
+            of_whole_run(&["line 4899"], &["stop"]),
+            WaitOutcome::AnchorLost,
+        );
         // What is left may be old.
-        check(wait(&["line 4899"], &[]), Outcome::AnchorLost);
+        check(wait(&["line 4899"], &[]), WaitOutcome::AnchorLost);
     }
 
     #[test]

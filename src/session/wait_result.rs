@@ -4,7 +4,7 @@ use super::listeners::EndedWait;
 use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{Exit, Now, text};
 use crate::terminal::PaneOutput;
-use crate::wait::{Cursor, Outcome};
+use crate::wait::{Cursor, WaitOutcome};
 use crate::wire::{OutcomeName, WaitResult};
 
 /// The maximum length of a line in a result, in characters.
@@ -31,20 +31,20 @@ pub(super) fn result(
     let EndedWait { active, verdict } = ended;
     let mut result = WaitResult::new(name(&verdict.outcome));
     match &verdict.outcome {
-        Outcome::Exited(exit) | Outcome::Died(exit) => tell_exit(&mut result, exit),
-        Outcome::Respawned { old_pid, new_pid } => {
+        WaitOutcome::Exited(exit) | WaitOutcome::Died(exit) => tell_exit(&mut result, exit),
+        WaitOutcome::Respawned { old_pid, new_pid } => {
             result.old_pid = *old_pid;
             result.new_pid = *new_pid;
         }
-        Outcome::Matched
-        | Outcome::Changed
-        | Outcome::Bell
-        | Outcome::Input
-        | Outcome::Idle
-        | Outcome::Timeout
-        | Outcome::Disappeared
-        | Outcome::Stopped
-        | Outcome::AnchorLost => {}
+        WaitOutcome::Matched
+        | WaitOutcome::Changed
+        | WaitOutcome::Bell
+        | WaitOutcome::Input
+        | WaitOutcome::Idle
+        | WaitOutcome::Timeout
+        | WaitOutcome::Disappeared
+        | WaitOutcome::Stopped
+        | WaitOutcome::AnchorLost => {}
     }
     result.condition = verdict.condition.map(str::to_owned);
     let line = verdict.line.as_deref();
@@ -69,17 +69,17 @@ pub(super) fn result(
 /// Returns the event that the client learns from the answer; `None` when it contains none.
 pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
     let what = match ended.verdict.outcome {
-        Outcome::Exited(_) | Outcome::Died(_) => ReturnCause::End,
-        Outcome::Input => ReturnCause::Input,
-        Outcome::Bell => ReturnCause::Bell,
-        Outcome::Disappeared => ReturnCause::Disappearance,
-        Outcome::Matched
-        | Outcome::Changed
-        | Outcome::Idle
-        | Outcome::Timeout
-        | Outcome::Respawned { .. }
-        | Outcome::Stopped
-        | Outcome::AnchorLost => return None,
+        WaitOutcome::Exited(_) | WaitOutcome::Died(_) => ReturnCause::End,
+        WaitOutcome::Input => ReturnCause::Input,
+        WaitOutcome::Bell => ReturnCause::Bell,
+        WaitOutcome::Disappeared => ReturnCause::Disappearance,
+        WaitOutcome::Matched
+        | WaitOutcome::Changed
+        | WaitOutcome::Idle
+        | WaitOutcome::Timeout
+        | WaitOutcome::Respawned { .. }
+        | WaitOutcome::Stopped
+        | WaitOutcome::AnchorLost => return None,
     };
     let active = &ended.active;
     Some(WaitReturn {
@@ -103,20 +103,20 @@ fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
     lines
 }
 
-fn name(outcome: &Outcome) -> OutcomeName {
+fn name(outcome: &WaitOutcome) -> OutcomeName {
     match outcome {
-        Outcome::Matched => OutcomeName::Matched,
-        Outcome::Exited(_) => OutcomeName::Exited,
-        Outcome::Changed => OutcomeName::Changed,
-        Outcome::Bell => OutcomeName::Bell,
-        Outcome::Input => OutcomeName::Input,
-        Outcome::Idle => OutcomeName::Idle,
-        Outcome::Timeout => OutcomeName::Timeout,
-        Outcome::Died(_) => OutcomeName::Died,
-        Outcome::Respawned { .. } => OutcomeName::Respawned,
-        Outcome::Disappeared => OutcomeName::Disappeared,
-        Outcome::Stopped => OutcomeName::Stopped,
-        Outcome::AnchorLost => OutcomeName::AnchorLost,
+        WaitOutcome::Matched => OutcomeName::Matched,
+        WaitOutcome::Exited(_) => OutcomeName::Exited,
+        WaitOutcome::Changed => OutcomeName::Changed,
+        WaitOutcome::Bell => OutcomeName::Bell,
+        WaitOutcome::Input => OutcomeName::Input,
+        WaitOutcome::Idle => OutcomeName::Idle,
+        WaitOutcome::Timeout => OutcomeName::Timeout,
+        WaitOutcome::Died(_) => OutcomeName::Died,
+        WaitOutcome::Respawned { .. } => OutcomeName::Respawned,
+        WaitOutcome::Disappeared => OutcomeName::Disappeared,
+        WaitOutcome::Stopped => OutcomeName::Stopped,
+        WaitOutcome::AnchorLost => OutcomeName::AnchorLost,
     }
 }
 

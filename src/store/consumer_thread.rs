@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::consumers::{Batch, Consumers, Outcome, Save, State};
+use super::consumers::{Batch, Consumers, Save, SaveResult, State};
 use crate::feed::{load_consumers, remove_consumer, store_consumer, sync_consumers};
 use crate::model::Seq;
 use crate::wire::SavedConsumer;
@@ -95,14 +95,14 @@ fn wait(consumers: &Consumers) -> MutexGuard<'_, State> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes and saves, with one sync of the folder for all of it; returns what became of each save.
-fn perform(batch: Batch, folder: &Path) -> Vec<(Save, Outcome)> {
+/// Removes and saves, with one sync of the folder for all of it; returns the result of each save.
+fn perform(batch: Batch, folder: &Path) -> Vec<(Save, SaveResult)> {
     let removals: Vec<_> = batch
         .removals
         .into_iter()
         .map(|(name, waiting)| (remove_consumer(folder, &name), waiting))
         .collect();
-    let mut saves: Vec<(Save, Outcome)> = batch
+    let mut saves: Vec<(Save, SaveResult)> = batch
         .saves
         .into_iter()
         .map(|save| {

@@ -34,7 +34,7 @@ const NOTE_USE_EVERY: Millis = 3_600_000;
 const VERSION: u32 = 1;
 
 /// The result of saving or removing a consumer, for the one who asked; the error is one line.
-pub(super) type Outcome = Result<(), String>;
+pub(super) type SaveResult = Result<(), String>;
 
 /// The consumers of one feed.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Consumers {
 pub(super) struct State {
     consumers: BTreeMap<String, Consumer>,
     /// Consumers whose files are to be removed, before anything is saved.
-    removed: Vec<(String, oneshot::Sender<Outcome>)>,
+    removed: Vec<(String, oneshot::Sender<SaveResult>)>,
     /// The number of the last lease.
     last_lease: u64,
     /// Why consumers cannot be saved; `None` while they can.
@@ -74,7 +74,7 @@ struct Consumer {
     /// Acknowledgements of the present reader that are not saved yet.
     acknowledged: VecDeque<Seq>,
     /// Those who wait until it is saved.
-    waiting: Vec<oneshot::Sender<Outcome>>,
+    waiting: Vec<oneshot::Sender<SaveResult>>,
 }
 
 /// The present reader of a consumer.
@@ -88,7 +88,7 @@ struct ReaderOf {
 /// What the thread does at once: all of it needs one sync of the folder.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub(super) removals: Vec<(String, oneshot::Sender<Outcome>)>,
+    pub(super) removals: Vec<(String, oneshot::Sender<SaveResult>)>,
     pub(super) saves: Vec<Save>,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Save {
     pub(super) saved: SavedConsumer,
     /// Whom to send which confirmations afterwards.
     confirmations: Option<(Arc<Outbox>, VecDeque<Seq>)>,
-    waiting: Vec<oneshot::Sender<Outcome>>,
+    waiting: Vec<oneshot::Sender<SaveResult>>,
 }
 
 impl Consumers {
@@ -189,7 +189,7 @@ impl Consumers {
         request: &ConsumeRequest,
         pid: Option<u32>,
         last_seq: Seq,
-    ) -> Result<(Lease, Option<oneshot::Receiver<Outcome>>), Option<u32>> {
+    ) -> Result<(Lease, Option<oneshot::Receiver<SaveResult>>), Option<u32>> {
         let now = clock::now().wall;
         let mut state = self.state();
         state.last_lease += 1;
@@ -410,7 +410,7 @@ impl State {
     }
 
     /// Applies the outcome of a save, and answers those who wait for it.
-    pub(super) fn settle(&mut self, save: Save, outcome: &Outcome) {
+    pub(super) fn settle(&mut self, save: Save, outcome: &SaveResult) {
         for waiting in save.waiting {
             // Whoever asked may have left.
             waiting.send(outcome.clone()).unwrap_or_default();

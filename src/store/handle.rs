@@ -9,7 +9,7 @@ use std::thread;
 use tokio::sync::{oneshot, watch};
 
 use super::consumer_thread;
-use super::job::{Job, Report, SavedLook};
+use super::job::{Job, SavedLook, StoreReport};
 use super::live::Live;
 use super::setup::StoreSetup;
 use super::writer::Writer;
@@ -20,7 +20,7 @@ use crate::wire::Context;
 #[derive(Debug)]
 pub(crate) struct Store {
     jobs: mpsc::Sender<Job>,
-    reports: watch::Receiver<Report>,
+    reports: watch::Receiver<StoreReport>,
     live: Arc<Live>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
@@ -47,10 +47,10 @@ impl Store {
             beginning.last_seq,
         )?;
         let live = Arc::new(Live::new(&beginning, consumers));
-        let report = Report {
+        let report = StoreReport {
             written: beginning.last_seq,
             tried: beginning.last_seq,
-            ..Report::default()
+            ..StoreReport::default()
         };
         let (jobs, queue) = mpsc::channel();
         let (reporter, reports) = watch::channel(report);
@@ -113,7 +113,7 @@ impl Store {
     }
 
     /// Returns the latest report.
-    pub(crate) fn report(&mut self) -> Report {
+    pub(crate) fn report(&mut self) -> StoreReport {
         self.reports.borrow_and_update().clone()
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct SavedLook {
 
 /// The progress of the writing thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct StoreReport {
     /// The sequence number of the last record that is on the disk.
     pub(crate) written: Seq,
     /// The sequence number of the last record that the disk has accepted or refused.

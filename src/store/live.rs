@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
 use super::setup::StoreSetup;
-use super::stream::{Extent, NEWS_KEPT, News, Subscription};
+use super::stream::{CHANGES_KEPT, Extent, FeedChange, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;
 use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
@@ -42,7 +42,7 @@ struct State {
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
     /// `None` once the daemon stops: streams end then.
-    news: Option<broadcast::Sender<News>>,
+    news: Option<broadcast::Sender<FeedChange>>,
 }
 
 impl Live {
@@ -60,7 +60,7 @@ impl Live {
                 },
                 closed: Vec::new(),
                 status: None,
-                news: Some(broadcast::Sender::new(NEWS_KEPT)),
+                news: Some(broadcast::Sender::new(CHANGES_KEPT)),
             }),
             readers: Arc::default(),
             tasks: watch::Sender::new(Arc::default()),
@@ -243,14 +243,14 @@ impl Live {
     pub(super) fn publish_status(&self, extent: Extent, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
-        state.send(News::Status { extent, status });
+        state.send(FeedChange::Status { extent, status });
     }
 
     /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, extent: Extent) {
         let mut state = self.state();
         state.extent = extent;
-        state.send(News::Grown(extent));
+        state.send(FeedChange::Grown(extent));
     }
 
     pub(super) fn extent(&self) -> Extent {
@@ -269,7 +269,7 @@ impl Live {
 }
 
 impl State {
-    fn send(&self, news: News) {
+    fn send(&self, news: FeedChange) {
         if let Some(sender) = &self.news {
             // An error means that there are no readers.
             drop(sender.send(news));

@@ -1,7 +1,7 @@
 //! The disk of a daemon: a thread that appends to the feed and saves the snapshot, one that saves the
 //! positions of consumers, one that stores the output of ended runs, and one that serves readers.
 //!
-//! The event loop never waits for the disk: it queues records and gets a [`Report`] of how far they
+//! The event loop never waits for the disk: it queues records and gets a [`StoreReport`] of how far they
 //! are written. Readers depend on this module alone.
 
 mod archiver;
@@ -23,7 +23,7 @@ mod writer;
 pub(crate) use archiver::{Archiver, BegunRun, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
 pub(crate) use handle::{Store, StoreGone};
-pub(crate) use job::{Report, SavedLook};
+pub(crate) use job::{SavedLook, StoreReport};
 pub(crate) use live::Live;
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};

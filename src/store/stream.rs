@@ -21,7 +21,7 @@ use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, Response};
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
 #[derive(Debug, Clone)]
-pub(super) enum News {
+pub(super) enum FeedChange {
     /// The feed now ends here.
     Grown(Extent),
     /// The counts changed.
@@ -45,7 +45,7 @@ pub(super) struct Extent {
 }
 
 /// By how many notifications a reader may fall behind before it skips to the newest.
-pub(super) const NEWS_KEPT: usize = 256;
+pub(super) const CHANGES_KEPT: usize = 256;
 
 /// The initial state of a stream.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(crate) struct Subscription {
     /// The end of the feed when its file was last removed or replaced; at first the present end.
     pub(super) extent: Extent,
     /// Notifications from here on.
-    pub(super) news: broadcast::Receiver<News>,
+    pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
     pub(super) tasks: Option<TaskChanges>,
     /// Whether the filter left out a follow-up, which therefore still needs another reader.
@@ -157,10 +157,10 @@ pub(crate) async fn serve(
         // Losing any of them is safe: nothing is taken before it is done.
         let written = tokio::select! {
             news = subscription.news.recv() => match news {
-                Ok(News::Grown(extent)) => {
+                Ok(FeedChange::Grown(extent)) => {
                     records_until(&mut subscription, extent, &mut lines).await?
                 }
-                Ok(News::Status { extent, status }) => {
+                Ok(FeedChange::Status { extent, status }) => {
                     let written = records_until(&mut subscription, extent, &mut lines).await?;
                     if written.is_continue() {
                         lines.add(&status).await?;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::job::Job;
 use super::live::Live;
-use super::stream::News;
+use super::stream::FeedChange;
 use super::writer::Writer;
 use super::*;
 use crate::archive::{self, Limits, RunInfo};
@@ -82,20 +82,20 @@ impl Desk {
 
     /// Does the jobs as a daemon that has just started; returns what was published and the last
     /// report.
-    fn work(&mut self) -> (Vec<String>, Report) {
+    fn work(&mut self) -> (Vec<String>, StoreReport) {
         let recovered = recover(&self.feed, self.load().as_ref(), drop).unwrap();
         let journal = Journal::open(&self.feed, recovered.end, recovered.last_seq).unwrap();
         self.work_with(journal)
     }
 
-    fn work_with(&mut self, journal: Journal) -> (Vec<String>, Report) {
+    fn work_with(&mut self, journal: Journal) -> (Vec<String>, StoreReport) {
         let beginning = self.beginning(journal);
         let consumers = Arc::new(Consumers::new("e1", beginning.last_seq, Vec::new()));
         let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = live
             .subscribe(&ReaderStart::Now, Filter::default())
             .unwrap();
-        let (reporter, reports) = watch::channel(Report::default());
+        let (reporter, reports) = watch::channel(StoreReport::default());
         let (jobs, queue) = mpsc::channel();
         let saves = self.jobs.iter().filter(|job| matches!(job, Job::Save(_)));
         let n_saves = saves.count();
@@ -115,10 +115,10 @@ impl Desk {
     }
 }
 
-fn describe(news: &News) -> String {
+fn describe(news: &FeedChange) -> String {
     match news {
-        News::Grown(extent) => format!("grown to {}", extent.last_seq),
-        News::Status { extent, status } => {
+        FeedChange::Grown(extent) => format!("grown to {}", extent.last_seq),
+        FeedChange::Status { extent, status } => {
             let LiveRecord::Status { text, problem, .. } = status else {
                 panic!("{status:?}")
             };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::job::{Job, Report, SavedLook};
+use super::job::{Job, SavedLook, StoreReport};
 use super::live::Live;
 use super::retainer::Retainer;
 use super::setup::StoreSetup;
@@ -34,7 +34,7 @@ pub(super) struct Writer {
     /// The file of the saved snapshot.
     saved: PathBuf,
     live: Arc<Live>,
-    reporter: watch::Sender<Report>,
+    reporter: watch::Sender<StoreReport>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
     /// What the queued records leave open.
@@ -109,7 +109,7 @@ impl Writer {
     pub(super) fn new(
         beginning: StoreSetup,
         live: Arc<Live>,
-        reporter: watch::Sender<Report>,
+        reporter: watch::Sender<StoreReport>,
         n_unsaved: Arc<AtomicUsize>,
     ) -> Self {
         let retainer = Retainer::new(
@@ -360,7 +360,7 @@ impl Writer {
     }
 
     fn report(&self) {
-        let report = Report {
+        let report = StoreReport {
             written: self.written,
             tried: self.queued,
             problem: self.problem.clone(),

@@ -97,7 +97,7 @@ impl Spec {
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum WaitOutcome {
     /// A text was written.
     Matched,
     /// The run ended, and that was waited for.
@@ -134,7 +134,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// How.
-    pub outcome: Outcome,
+    pub outcome: WaitOutcome,
     /// The name of the condition that held; `stop` for a stop text.
     pub condition: Option<&'static str>,
     /// The line that matched, or the prompt.
@@ -146,7 +146,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    fn of(outcome: Outcome) -> Self {
+    fn of(outcome: WaitOutcome) -> Self {
         Self {
             outcome,
             condition: None,
@@ -156,7 +156,7 @@ impl Verdict {
         }
     }
 
-    fn by(outcome: Outcome, condition: &'static str) -> Self {
+    fn by(outcome: WaitOutcome, condition: &'static str) -> Self {
         Self {
             condition: Some(condition),
             ..Self::of(outcome)
@@ -174,7 +174,7 @@ impl Verdict {
     /// Returns the verdict on a wait for which output is missing.
     #[must_use]
     pub(crate) fn anchor_lost() -> Self {
-        Self::of(Outcome::AnchorLost)
+        Self::of(WaitOutcome::AnchorLost)
     }
 }
 
@@ -284,7 +284,7 @@ impl Wait {
             self.stopped = Some(Verdict {
                 line: Some(line.text().to_owned()),
                 index: Some(index),
-                ..Verdict::by(Outcome::Stopped, "stop")
+                ..Verdict::by(WaitOutcome::Stopped, "stop")
             });
         }
         if self.matched.is_some() {
@@ -294,7 +294,7 @@ impl Wait {
             self.matched = Some(Verdict {
                 line: Some(line.text().to_owned()),
                 index: Some(index),
-                ..Verdict::by(Outcome::Matched, "text")
+                ..Verdict::by(WaitOutcome::Matched, "text")
             });
         }
     }
@@ -309,7 +309,7 @@ impl Wait {
             .or_else(|| {
                 let change = |condition: &&Condition| matches!(condition, Condition::Change);
                 let change = self.spec.conditions.iter().find(change)?;
-                Some(Verdict::by(Outcome::Changed, change.name()))
+                Some(Verdict::by(WaitOutcome::Changed, change.name()))
             })
     }
 
@@ -318,7 +318,7 @@ impl Wait {
     pub(crate) fn on_loss(&mut self) -> Verdict {
         let matched = self.matched.take().filter(|_| self.spec.stops.is_empty());
         let known = self.stopped.take().or(matched);
-        known.unwrap_or(Verdict::of(Outcome::AnchorLost))
+        known.unwrap_or(Verdict::of(WaitOutcome::AnchorLost))
     }
 
     /// Processes a look. All output before it must have been processed.
@@ -333,13 +333,13 @@ impl Wait {
         let Some(task) = look.tasks.get(&window).filter(|_| look.exists) else {
             return Some(match ended {
                 Some(exit) => self.ended(exit),
-                None => Verdict::of(Outcome::Disappeared),
+                None => Verdict::of(WaitOutcome::Disappeared),
             });
         };
         if self.is_another_run(task) {
             return Some(match ended {
                 Some(exit) => self.ended(exit),
-                None => Verdict::of(Outcome::Respawned {
+                None => Verdict::of(WaitOutcome::Respawned {
                     old_pid: self.entry.pid,
                     new_pid: task.pid,
                 }),
@@ -348,11 +348,13 @@ impl Wait {
         for condition in &self.spec.conditions {
             match condition {
                 Condition::Bell if self.rang(task) => {
-                    return Some(Verdict::by(Outcome::Bell, condition.name()));
+                    return Some(Verdict::by(WaitOutcome::Bell, condition.name()));
                 }
                 Condition::Input => {
                     if let Some(prompt) = prompt {
-                        return Some(Verdict::by(Outcome::Input, condition.name()).asked(prompt));
+                        return Some(
+                            Verdict::by(WaitOutcome::Input, condition.name()).asked(prompt),
+                        );
                     }
                 }
                 Condition::Bell
@@ -368,17 +370,17 @@ impl Wait {
         // The run does not end before the question is answered.
         prompt
             .filter(|_| self.waits_for_exit() && !self.spec.through_prompts)
-            .map(|prompt| Verdict::of(Outcome::Input).asked(prompt))
+            .map(|prompt| Verdict::of(WaitOutcome::Input).asked(prompt))
     }
 
     /// Returns the verdict when a time limit is reached.
     #[must_use]
     pub(crate) fn tick(&self, now: Now) -> Option<Verdict> {
         if self.idle_at().is_some_and(|at| at <= now.mono) {
-            return Some(Verdict::by(Outcome::Idle, "idle"));
+            return Some(Verdict::by(WaitOutcome::Idle, "idle"));
         }
         let is_over = self.deadline.is_some_and(|deadline| deadline <= now.mono);
-        is_over.then(|| Verdict::of(Outcome::Timeout))
+        is_over.then(|| Verdict::of(WaitOutcome::Timeout))
     }
 
     /// Returns when [`Wait::tick`] may return a verdict.
@@ -421,9 +423,9 @@ impl Wait {
 
     fn ended(&self, exit: &Exit) -> Verdict {
         if self.waits_for_exit() {
-            Verdict::by(Outcome::Exited(exit.clone()), "exit")
+            Verdict::by(WaitOutcome::Exited(exit.clone()), "exit")
         } else {
-            Verdict::of(Outcome::Died(exit.clone()))
+            Verdict::of(WaitOutcome::Died(exit.clone()))
         }
     }
 }

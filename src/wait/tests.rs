@@ -82,7 +82,7 @@ fn check_look(
     condition: Condition,
     seen: &Snapshot,
     prompt: Option<&str>,
-    expected: Option<Outcome>,
+    expected: Option<WaitOutcome>,
 ) {
     let prompt = prompt.map(asking);
     let found = wait(vec![condition]).look(seen, prompt.as_ref());
@@ -94,7 +94,7 @@ fn only_what_was_written_after_entry_counts() {
     let mut old = wait(vec![text("READY")]);
     assert_eq!(say(&mut old, "READY> unrelated", 7), None);
     let verdict = say(&mut old, "now READY", 0).unwrap();
-    assert_eq!(verdict.outcome, Outcome::Matched);
+    assert_eq!(verdict.outcome, WaitOutcome::Matched);
     assert_eq!(
         (verdict.line.as_deref(), verdict.index),
         (Some("now READY"), Some(0))
@@ -125,7 +125,7 @@ fn a_stop_wins_over_a_match_of_the_same_output() {
     wait.line(&Line::new("ok", &[(2, 1)], true));
     wait.line(&Line::new("panic", &[(5, 1)], true));
     let verdict = wait.on_output(now()).unwrap();
-    assert_eq!(verdict.outcome, Outcome::Stopped);
+    assert_eq!(verdict.outcome, WaitOutcome::Stopped);
     assert_eq!(verdict.line.as_deref(), Some("panic"));
 }
 
@@ -134,7 +134,7 @@ fn any_output_is_a_change() {
     let mut change = wait(vec![Condition::Change]);
     assert_eq!(
         say(&mut change, "x", 0).map(|v| v.outcome),
-        Some(Outcome::Changed)
+        Some(WaitOutcome::Changed)
     );
 }
 
@@ -145,13 +145,13 @@ fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
         Condition::Exit,
         &over,
         None,
-        Some(Outcome::Exited(Exit::with_code(3))),
+        Some(WaitOutcome::Exited(Exit::with_code(3))),
     );
     check_look(
         text("x"),
         &over,
         None,
-        Some(Outcome::Died(Exit::with_code(3))),
+        Some(WaitOutcome::Died(Exit::with_code(3))),
     );
     check_look(
         Condition::Exit,
@@ -168,7 +168,7 @@ fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
         Condition::Bell,
         &killed_look,
         None,
-        Some(Outcome::Died(killed)),
+        Some(WaitOutcome::Died(killed)),
     );
 }
 
@@ -179,16 +179,16 @@ fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
         Condition::Exit,
         &known,
         None,
-        Some(Outcome::Exited(Exit::with_code(4))),
+        Some(WaitOutcome::Exited(Exit::with_code(4))),
     );
     check_look(
         text("x"),
         &known,
         None,
-        Some(Outcome::Died(Exit::with_code(4))),
+        Some(WaitOutcome::Died(Exit::with_code(4))),
     );
     let unknown = look(vec![task(Life::Alive, 2)], vec![]);
-    let respawned = Outcome::Respawned {
+    let respawned = WaitOutcome::Respawned {
         old_pid: Some(101),
         new_pid: Some(102),
     };
@@ -198,19 +198,19 @@ fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
 #[test]
 fn a_window_that_has_gone_ends_every_wait() {
     let gone = look(vec![], vec![]);
-    check_look(text("x"), &gone, None, Some(Outcome::Disappeared));
+    check_look(text("x"), &gone, None, Some(WaitOutcome::Disappeared));
     check_look(
         Condition::Exit,
         &Snapshot::missing("s", 0),
         None,
-        Some(Outcome::Disappeared),
+        Some(WaitOutcome::Disappeared),
     );
     let known = look(vec![], vec![task(dead(0), 1)]);
     check_look(
         Condition::Exit,
         &known,
         None,
-        Some(Outcome::Exited(Exit::with_code(0))),
+        Some(WaitOutcome::Exited(Exit::with_code(0))),
     );
 }
 
@@ -224,7 +224,12 @@ fn a_bell_is_one_that_rang_after_entry() {
         look(vec![task], vec![])
     };
     check_look(Condition::Bell, &rung(None), None, None);
-    check_look(Condition::Bell, &rung(Some(1)), None, Some(Outcome::Bell));
+    check_look(
+        Condition::Bell,
+        &rung(Some(1)),
+        None,
+        Some(WaitOutcome::Bell),
+    );
 }
 
 /// The end cannot come before the question is answered.
@@ -249,7 +254,7 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
         let found = verdict.as_ref().map(|verdict| verdict.condition);
         assert_eq!(found, expected);
         if let Some(verdict) = verdict {
-            assert_eq!(verdict.outcome, Outcome::Input);
+            assert_eq!(verdict.outcome, WaitOutcome::Input);
             assert_eq!(verdict.line.as_deref(), Some("Name?"));
         }
     }
@@ -259,14 +264,19 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
         Condition::Exit,
         &over,
         Some("Name?"),
-        Some(Outcome::Exited(Exit::with_code(3))),
+        Some(WaitOutcome::Exited(Exit::with_code(3))),
     );
 }
 
 #[test]
 fn a_reported_prompt_is_input_at_once() {
     let alive = look(vec![task(Life::Alive, 1)], vec![]);
-    check_look(Condition::Input, &alive, Some("Go?"), Some(Outcome::Input));
+    check_look(
+        Condition::Input,
+        &alive,
+        Some("Go?"),
+        Some(WaitOutcome::Input),
+    );
     check_look(Condition::Input, &alive, None, None);
     check_look(text("x"), &alive, Some("Go?"), None);
 }
@@ -286,7 +296,7 @@ fn idle_counts_from_entry_and_again_from_every_output() {
     assert_eq!(wait.tick(at(1)), None);
     assert_eq!(wait.on_output(at(1)), None);
     assert_eq!(wait.tick(at(2)), None);
-    assert_eq!(wait.tick(at(3)).map(|v| v.outcome), Some(Outcome::Idle));
+    assert_eq!(wait.tick(at(3)).map(|v| v.outcome), Some(WaitOutcome::Idle));
 }
 
 #[test]
@@ -302,5 +312,5 @@ fn time_is_over_when_it_is() {
     let wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     assert_eq!(wait.tick(start), None);
     let over = wait.tick(start.after(Duration::from_secs(1)));
-    assert_eq!(over.map(|v| v.outcome), Some(Outcome::Timeout));
+    assert_eq!(over.map(|v| v.outcome), Some(WaitOutcome::Timeout));
 }

@@ -221,8 +221,8 @@ pub struct EventFields {
     pub reason: Option<Reason>,
     /// `exited` with `replaced`: who started the later run, `launcher` or `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "By")]
-    pub replaced_by: Option<By>,
+    #[schemars(with = "ReplacedByName")]
+    pub replaced_by: Option<ReplacedByName>,
     /// `started`: whether the window had a run before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
@@ -302,7 +302,7 @@ pub enum Reason {
 /// Who replaced a live run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum By {
+pub enum ReplacedByName {
     /// `tmux-task run` or the helper.
     Launcher,
     /// Anything else.
@@ -594,8 +594,8 @@ impl From<&Event> for EventFields {
                 fields.event_type = EventType::Exited;
                 fields.reason = replaced.map(|_| Reason::Replaced);
                 fields.replaced_by = replaced.map(|by| match by {
-                    ReplacedBy::Launcher => By::Launcher,
-                    ReplacedBy::Other => By::Other,
+                    ReplacedBy::Launcher => ReplacedByName::Launcher,
+                    ReplacedBy::Other => ReplacedByName::Other,
                 });
             }
             EventKind::Notify { bells } => {
@@ -644,8 +644,8 @@ impl EventFields {
             },
             EventType::Exited => EventKind::Exited {
                 replaced: self.reason.map(|_| match self.replaced_by {
-                    Some(By::Launcher) => ReplacedBy::Launcher,
-                    Some(By::Other) | None => ReplacedBy::Other,
+                    Some(ReplacedByName::Launcher) => ReplacedBy::Launcher,
+                    Some(ReplacedByName::Other) | None => ReplacedBy::Other,
                 }),
             },
             EventType::Notify => EventKind::Notify {

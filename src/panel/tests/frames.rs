@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::*;
 use crate::panel::draw::draw;
-use crate::panel::effect::Report;
+use crate::panel::effect::ActionReport;
 use crate::panel::state::Usage;
 
 fn terminal(state: &State) -> TestBackend {
@@ -40,7 +40,7 @@ fn with_usage(size: (u16, u16)) -> State {
         memory: 345 << 20,
     };
     state.usage.insert(task("@5"), usage);
-    state.on_report(Report::Preview {
+    state.on_report(ActionReport::Preview {
         task: task("@4000"),
         lines: vec![
             "Deploying \x1b[1;32mapi\x1b[m to production".to_owned(),
@@ -85,7 +85,7 @@ fn the_help_at_40_by_10() {
 fn a_log_at_40_by_10() {
     let mut state = with_usage((40, 10));
     press(&mut state, "l");
-    state.on_report(Report::Log {
+    state.on_report(ActionReport::Log {
         task: task("@4000"),
         result: Ok((0..20)
             .map(|n| format!("\x1b[3{}mline {n}", n % 8))

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::*;
-use crate::panel::effect::Report;
+use crate::panel::effect::ActionReport;
 use crate::panel::help::KEYS;
 use crate::panel::mode::{Mode, Subject};
 use crate::wire::{ExplainedState, Explanation, SecretText, SendRequest, TypedInput};
@@ -27,7 +27,7 @@ fn selected(state: &State) -> &str {
     listed.map_or("", |(_, listed)| &listed.task.window_name)
 }
 
-fn explained(window: &str, secret: bool) -> Report {
+fn explained(window: &str, secret: bool) -> ActionReport {
     let explanation = Explanation {
         window_id: window.to_owned(),
         window_name: "deploy".to_owned(),
@@ -48,7 +48,7 @@ fn explained(window: &str, secret: bool) -> Report {
         next_restart: None,
         cannot_restart: None,
     };
-    Report::Explained {
+    ActionReport::Explained {
         task: task(window),
         result: Ok((Box::new(explanation), vec!["rule      rule".to_owned()])),
     }
@@ -271,7 +271,7 @@ fn a_log_is_scrolled_and_searched() {
     };
     assert_eq!(press(&mut state, "l"), [read]);
     let lines: Vec<String> = (0..100).map(|n| format!("line {n}")).collect();
-    let report = |window: &str| Report::Log {
+    let report = |window: &str| ActionReport::Log {
         task: task(window),
         result: Ok(lines.clone()),
     };
@@ -315,7 +315,7 @@ fn the_explanation_is_shown_when_it_comes() {
     let task = task("@4000");
     let result = Err("no task".to_owned());
     press(&mut state, "qe");
-    state.on_report(Report::Explained { task, result });
+    state.on_report(ActionReport::Explained { task, result });
     assert_eq!(state.message.as_ref().unwrap().text, "no task");
     assert!(matches!(state.mode, Mode::List));
 }
@@ -418,7 +418,7 @@ fn a_message_goes_by_itself_and_an_error_later() {
     let mut state = state_with((80, 24), mixed());
     let now = Instant::now();
     let mut shown_for = |said| {
-        state.on_report(Report::Said(said));
+        state.on_report(ActionReport::Said(said));
         assert_eq!(state.message_until(), None);
         state.on_drawn(now);
         // Further frames do not prolong it.
@@ -433,9 +433,9 @@ fn a_message_goes_by_itself_and_an_error_later() {
     let error = shown_for(Err("no task".to_owned()));
     assert!(result < error);
     // A later message has a time of its own.
-    state.on_report(Report::Said(Ok("killed api".to_owned())));
+    state.on_report(ActionReport::Said(Ok("killed api".to_owned())));
     state.on_drawn(now);
-    state.on_report(Report::Said(Ok("killed web".to_owned())));
+    state.on_report(ActionReport::Said(Ok("killed web".to_owned())));
     assert_eq!(state.message_until(), None);
 }
 

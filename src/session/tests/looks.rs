@@ -12,7 +12,7 @@ fn changes_during_a_look_call_for_another_one() {
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["look Reported"]);
     // All of them were in the previous one.
-    driver.outcome(Outcome::Looked(None));
+    driver.outcome(JobOutcome::Looked(None));
     driver.did(&[]);
     assert_eq!(driver.session.counts().skipped_looks, 1);
 }
@@ -56,14 +56,14 @@ fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
     driver.did(&[]);
     driver.read(&["working"]);
     driver.did(&["begun 1", "look Reported"]);
-    driver.outcome(Outcome::Looked(None));
+    driver.outcome(JobOutcome::Looked(None));
     driver.did(&["look Part"]);
     // While the part runs, another one is not ordered, and what is reported waits for this one only.
     driver.now = driver.now.after(Duration::from_millis(50));
     driver.input(Input::Due);
     driver.input(Input::Changed(Change::Windows));
     driver.did(&[]);
-    driver.outcome(Outcome::NothingNew);
+    driver.outcome(JobOutcome::NothingNew);
     driver.did(&["look Reported"]);
 }
 
@@ -81,11 +81,11 @@ fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
         if is_taken {
             driver.look_at(Coverage::Reported, shown);
         } else {
-            driver.outcome(Outcome::Looked(None));
+            driver.outcome(JobOutcome::Looked(None));
         }
         driver.input(Input::Due);
         driver.did(&["look new Part"]);
-        driver.outcome(Outcome::NothingNew);
+        driver.outcome(JobOutcome::NothingNew);
         driver.now = driver.now.after(Duration::from_millis(1));
         driver.input(Input::Due);
         driver.did(&["look Part"]);
@@ -117,7 +117,7 @@ fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
     driver.did(&[]);
     driver.now = driver.now.after(Duration::from_millis(1));
     driver.input(Input::Due);
-    driver.did(&["look Sure @2"]);
+    driver.did(&["look Existence @2"]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
         driver.now = driver.now.after(due - driver.now.mono);
         driver.input(Input::Due);
         driver.did(&["look Part"]);
-        driver.outcome(Outcome::Unchanged);
+        driver.outcome(JobOutcome::Unchanged);
         driver.did(&[]);
     }
     assert_eq!(pauses, [200, 400, 800, 1600]);

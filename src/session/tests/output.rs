@@ -1,4 +1,4 @@
-//! Waits and readers: output that is followed, read again or archived, and how runs end.
+//! Waits and output listeners: output that is followed, read again or archived, and how runs end.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn a_pane_that_was_respawned_before_it_was_read_is_looked_at_again() {
     driver.look("life 1; @1#1 a running pid=6");
     driver.take();
     driver.read(&["one"]);
-    driver.did(&["look Sure @1"]);
+    driver.did(&["look Existence @1"]);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
 }
 
 #[test]
-fn a_reader_sees_all_output_and_then_the_end() {
+fn an_output_listener_gets_all_output_and_then_the_end() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::Follow {
         window: "@1".to_owned(),
@@ -226,11 +226,11 @@ fn a_reader_sees_all_output_and_then_the_end() {
     driver.take();
     driver.read(&["old", "new", "last"]);
     let did = driver.take();
-    let of_reader: Vec<&String> = did
+    let of_listener: Vec<&String> = did
         .iter()
         .filter(|did| did.ends_with("last") || did.starts_with("end"))
         .collect();
-    assert_eq!(of_reader, ["output 1 last", "end 1"], "{did:?}");
+    assert_eq!(of_listener, ["output 1 last", "end 1"], "{did:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.did(&["append event", "read end of %1"]);
     driver.read(&[""]);
     driver.did(&["archive @1"]);
-    driver.outcome(Outcome::Finished);
+    driver.outcome(JobOutcome::Finished);
     driver.after(120);
     driver.did(&[]);
     driver.disk_takes = true;
@@ -54,7 +54,7 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
         by_agent: false,
     });
     driver.did(&[]);
-    driver.outcome(Outcome::Answered(
+    driver.outcome(JobOutcome::Answered(
         Box::new(Response::Done),
         Some("@2".parse().unwrap()),
     ));
@@ -98,7 +98,7 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["launch a"]);
     // The run has begun and ended between two looks.
-    driver.outcome(Outcome::Answered(
+    driver.outcome(JobOutcome::Answered(
         Box::new(Response::Done),
         Some("@1".parse().unwrap()),
     ));
@@ -133,7 +133,7 @@ fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
             cursor: String::new(),
             replaced: None,
         };
-        driver.outcome(Outcome::Answered(
+        driver.outcome(JobOutcome::Answered(
             Box::new(Response::Launched(run)),
             Some("@2".parse().unwrap()),
         ));
@@ -245,7 +245,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
     driver.take();
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["archive @1"]);
-    driver.outcome(Outcome::Finished);
+    driver.outcome(JobOutcome::Finished);
     driver.did(&["kill [WindowId(1)]"]);
 }
 
@@ -276,10 +276,10 @@ fn looks_go_between_the_tasks_of_a_search() {
         ignore_case: false,
     }));
     driver.did(&["look Reported barrier"]);
-    driver.outcome(Outcome::Looked(None));
+    driver.outcome(JobOutcome::Looked(None));
     driver.did(&["search @1"]);
     let found = |line: &str| {
-        Outcome::Matches(vec![SearchMatch {
+        JobOutcome::Matches(vec![SearchMatch {
             window_id: String::new(),
             window_name: String::new(),
             run: None,
@@ -311,7 +311,7 @@ fn looks_go_between_the_tasks_of_a_search() {
         regex: false,
         ignore_case: false,
     }));
-    driver.outcome(Outcome::Looked(None));
+    driver.outcome(JobOutcome::Looked(None));
     driver.take();
     assert!(driver.job.take().is_some());
     driver.input(Input::Done(Err("tmux does not answer".to_owned())));
@@ -332,11 +332,11 @@ fn a_request_that_names_another_session_does_nothing() {
                 if_prompt: None,
             })),
         });
-        driver.outcome(Outcome::Looked(None));
+        driver.outcome(JobOutcome::Looked(None));
         driver.take()
     };
     let whereabouts = |name: &str, elsewhere: Option<&str>| {
-        Outcome::Whereabouts(Whereabouts {
+        JobOutcome::Whereabouts(Whereabouts {
             name: Some(name.to_owned()),
             elsewhere: elsewhere.map(str::to_owned),
             version: None,
@@ -346,7 +346,7 @@ fn a_request_that_names_another_session_does_nothing() {
         ask(&mut driver, "work"),
         ["look Reported barrier", "type @1"]
     );
-    driver.outcome(Outcome::Answered(Box::new(Response::Done), None));
+    driver.outcome(JobOutcome::Answered(Box::new(Response::Done), None));
     driver.did(&["answer 1"]);
     assert_eq!(
         ask(&mut driver, "former"),
