@@ -28,6 +28,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         input,
         enter,
         if_prompt: args.if_prompt,
+        is_guarded: false,
     };
     ops::send(&mut session, request).await.or_fail("send")
 }

@@ -172,6 +172,7 @@ pub(super) async fn serve(
             | Request::Look { .. }
             | Request::Run(_)
             | Request::Send(_)
+            | Request::SendGuarded(_)
             | Request::List
             | Request::Count
             | Request::Find { .. }
@@ -201,6 +202,7 @@ fn may_be_addressed(request: &Request) -> bool {
     match request {
         Request::Run(_)
         | Request::Send(_)
+        | Request::SendGuarded(_)
         | Request::List
         | Request::Count
         | Request::Find { .. }

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use super::session_link::SessionLink;
-use crate::model::{PaneId, Task};
+use crate::model::{PaneId, Task, TtyEvidence};
 use crate::process;
 use crate::tmux::{
     self, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError, TypingResult,
 };
-use crate::wire::{Explanation, Refusal, RefusalKind, Response, SendRequest, TypedInput};
+use crate::wire::{
+    Explanation, PromptKindName, Refusal, RefusalKind, Response, SendRequest, TypedInput,
+};
 
 /// Why nothing was typed.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,22 @@ pub(crate) enum TypingError {
         /// The task.
         task: String,
         /// Its prompt.
+        prompt: String,
+    },
+    /// The input does not name the prompt that it answers.
+    #[error("{task} asks: {prompt}")]
+    AsksMeanwhile {
+        /// The task.
+        task: String,
+        /// Its prompt.
+        prompt: String,
+    },
+    /// The text would be a secret.
+    #[error("{task} asks for a secret{}; nothing was typed", colon(prompt))]
+    AsksForSecret {
+        /// The task.
+        task: String,
+        /// Its prompt; empty if it shows none.
         prompt: String,
     },
     /// The prompt disappeared before the answer was typed.
@@ -44,9 +62,15 @@ pub(crate) enum TypingError {
 impl TypingError {
     /// Returns what the user can do about it.
     #[must_use]
-    pub(crate) fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Echoed(_) => Some("without --secret it is typed all the same"),
+            Self::Echoed(_) => Some("without --secret it is typed all the same".to_owned()),
+            Self::AsksMeanwhile { .. } => {
+                Some("nothing was typed; to answer, name this as the prompt".to_owned())
+            }
+            Self::AsksForSecret { task, .. } => Some(format!(
+                "ask the user to type it: `tmux-task send {task} --secret`, or in tmux"
+            )),
             Self::Ended(_)
             | Self::AsksNothing(_)
             | Self::AsksElse { .. }
@@ -54,6 +78,13 @@ impl TypingError {
             | Self::NoKey(_)
             | Self::Tmux(_) => None,
         }
+    }
+}
+
+fn colon(prompt: &str) -> String {
+    match prompt {
+        "" => String::new(),
+        prompt => format!(": {prompt}"),
     }
 }
 
@@ -78,9 +109,9 @@ pub(super) async fn answer(
     }
 }
 
-/// Types into a task. If the request names the prompt that it answers, `explanation` contains the
-/// task's prompt, and the text is typed by the same line that checks that the prompt is still
-/// there.
+/// Types into a task. If the request depends on what the task asks, `explanation` contains that. If
+/// it names the prompt that it answers, it is typed by the same line that checks that the prompt is
+/// still there.
 ///
 /// # Errors
 ///
@@ -95,6 +126,11 @@ pub(crate) async fn type_into_task(
     let label = || format!("{} ({})", task.window, task.name);
     let pane = task.pane.filter(|_| task.is_alive());
     let pane = pane.ok_or_else(|| TypingError::Ended(label()))?;
+    if request.is_guarded {
+        guard(&request, explanation, task)?;
+        let is_visible = !has_text(&request.input) || !hides(connection, task, pane).await?;
+        is_visible.then_some(()).ok_or_else(|| secret(task, ""))?;
+    }
     let mut only_if = None;
     if let Some(expected) = &request.if_prompt {
         let asked =
@@ -146,6 +182,50 @@ pub(crate) async fn type_into_task(
     }
 }
 
+/// Refuses a text that would be a secret, as far as the task's prompt shows that, and an answer that
+/// does not name its prompt.
+fn guard(
+    request: &SendRequest,
+    explanation: Option<&Explanation>,
+    task: &Task,
+) -> Result<(), TypingError> {
+    let Some(explanation) = explanation else {
+        return Ok(());
+    };
+    let asked = asked_of(explanation);
+    let is_secret = explanation.secret == Some(true)
+        || explanation.prompt_kind == Some(PromptKindName::Password);
+    let is_hidden = explanation
+        .terminal
+        .as_ref()
+        .is_some_and(|terminal| terminal.echo == Some(false) && terminal.canonical == Some(true));
+    if has_text(&request.input) && (asked.is_some() && is_secret || is_hidden) {
+        return Err(secret(task, asked.unwrap_or_default()));
+    }
+    match (asked, &request.if_prompt) {
+        (Some(asked), None) => Err(TypingError::AsksMeanwhile {
+            task: task.name.clone(),
+            prompt: asked.to_owned(),
+        }),
+        (Some(_) | None, _) => Ok(()),
+    }
+}
+
+fn secret(task: &Task, prompt: &str) -> TypingError {
+    TypingError::AsksForSecret {
+        task: task.name.clone(),
+        prompt: prompt.to_owned(),
+    }
+}
+
+/// Whether it has characters that a secret could consist of: a key such as C-c or Escape has none.
+fn has_text(input: &TypedInput) -> bool {
+    match input {
+        TypedInput::Text(_) | TypedInput::Secret(_) => true,
+        TypedInput::Keys(keys) => keys.iter().any(|key| key.chars().count() == 1),
+    }
+}
+
 fn asked_of(explanation: &Explanation) -> Option<&str> {
     explanation.prompt.as_deref().filter(|_| explanation.asks)
 }
@@ -178,9 +258,88 @@ async fn is_echoed(
     task: &Task,
     pane: PaneId,
 ) -> Result<bool, TmuxError> {
-    let tty = tmux::tty_of(connection, pane).await?;
-    let terminal = task
-        .pid
-        .and_then(|pid| process::terminal(pid, Path::new(&tty)));
+    let terminal = terminal_now(connection, task, pane).await?;
     Ok(terminal.and_then(|terminal| terminal.echo) == Some(true))
+}
+
+/// Whether the kernel reports at this instant that a line is read without being echoed.
+async fn hides(
+    connection: &mut Connection<'_>,
+    task: &Task,
+    pane: PaneId,
+) -> Result<bool, TmuxError> {
+    let terminal = terminal_now(connection, task, pane).await?;
+    Ok(terminal
+        .is_some_and(|terminal| terminal.echo == Some(false) && terminal.canonical == Some(true)))
+}
+
+async fn terminal_now(
+    connection: &mut Connection<'_>,
+    task: &Task,
+    pane: PaneId,
+) -> Result<Option<TtyEvidence>, TmuxError> {
+    let tty = tmux::tty_of(connection, pane).await?;
+    Ok(task
+        .pid
+        .and_then(|pid| process::terminal(pid, Path::new(&tty))))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::test_notation::snapshot;
+
+    fn explanation(asks: bool, secret: bool, hidden: bool) -> Explanation {
+        let value = json!({
+            "windowId": "@1", "windowName": "a", "state": "waiting", "waitingSince": null,
+            "asks": asks, "prompt": asks.then_some("Proceed?"), "promptKind": null,
+            "secret": secret, "rule": "", "line": null, "quietMs": null, "cursorX": null,
+            "cursorY": null, "alternateOn": null,
+            "terminal": {
+                "reader": "reading", "echo": !hidden, "canonical": true,
+                "foreground": "command", "programs": [],
+            },
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn guarded_input_names_its_prompt_and_is_no_secret() {
+        let look = snapshot("life 1; @1#1 a running pid=7");
+        let task = look.tasks.values().next().unwrap();
+        let check = |explanation: &Explanation,
+                     input: &TypedInput,
+                     prompt: Option<&str>,
+                     expected: Option<&str>| {
+            let request = SendRequest {
+                task: "a".to_owned(),
+                input: input.clone(),
+                enter: true,
+                if_prompt: prompt.map(str::to_owned),
+                is_guarded: true,
+            };
+            let refused = guard(&request, Some(explanation), task).err();
+            assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected);
+        };
+        let text = TypedInput::Text("y".to_owned());
+        let interrupt = TypedInput::Keys(vec!["C-c".to_owned()]);
+        let spelt = TypedInput::Keys(vec!["h".to_owned(), "Enter".to_owned()]);
+        let asks = explanation(true, false, false);
+        check(&asks, &text, None, Some("a asks: Proceed?"));
+        check(&asks, &text, Some("Proceed?"), None);
+        check(&explanation(false, false, false), &text, None, None);
+        let asked = Some("a asks for a secret: Proceed?; nothing was typed");
+        let hidden = Some("a asks for a secret; nothing was typed");
+        for (explanation, refused) in [
+            (explanation(true, true, true), asked),
+            (explanation(true, true, false), asked),
+            (explanation(false, false, true), hidden),
+        ] {
+            check(&explanation, &text, Some("Proceed?"), refused);
+            check(&explanation, &spelt, Some("Proceed?"), refused);
+            check(&explanation, &interrupt, Some("Proceed?"), None);
+        }
+    }
 }

@@ -246,7 +246,7 @@ impl OpsError {
             }
             Self::Launch(error) => error.hint()?,
             Self::Typing(TypingError::Tmux(error)) | Self::Tmux(error) => tmux_hint(error)?,
-            Self::Typing(error) => error.hint()?,
+            Self::Typing(error) => return error.hint(),
             Self::Client(ClientError::Refused(refusal)) if refusal.hint.is_some() => {
                 return refusal.hint.clone();
             }

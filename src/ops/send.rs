@@ -10,15 +10,13 @@ use crate::wire::{Request, Response, SendRequest};
 /// Types into a task.
 pub(crate) async fn send(session: &mut Session, request: SendRequest) -> Result<(), OpsError> {
     // Sent once only: input that may have been typed must not be typed again.
-    let sent = session
-        .ask_by_name_once(&Request::Send(request.clone()))
-        .await?;
+    let sent = session.ask_by_name_once(&to_daemon(&request)).await?;
     match sent {
         Some(Response::Done) => Ok(()),
         Some(_) => Err(ClientError::Unexpected.into()),
         // Text can be typed without a daemon that hangs, but only a daemon knows the prompt.
-        None if session.is_daemon_silent && request.if_prompt.is_some() => {
-            match session.ask_by_name(&Request::Send(request)).await? {
+        None if session.is_daemon_silent && request.needs_prompt() => {
+            match session.ask_by_name(&to_daemon(&request)).await? {
                 Some(Response::Done) => Ok(()),
                 Some(_) => Err(ClientError::Unexpected.into()),
                 None => Err(session.no_daemon()),
@@ -28,12 +26,21 @@ pub(crate) async fn send(session: &mut Session, request: SendRequest) -> Result<
     }
 }
 
+fn to_daemon(request: &SendRequest) -> Request {
+    if request.is_guarded {
+        Request::SendGuarded(request.clone())
+    } else {
+        Request::Send(request.clone())
+    }
+}
+
 /// Types without a daemon.
 async fn send_directly(session: &Session, request: SendRequest) -> Result<(), OpsError> {
     let task = session.task(&request.task).await?;
-    let explanation = match &request.if_prompt {
-        Some(_) => Some(explain_directly(session, &task).await?),
-        None => None,
+    let explanation = if request.needs_prompt() {
+        Some(explain_directly(session, &task).await?)
+    } else {
+        None
     };
     let mut connection = session.connection();
     let server = &session.server;

@@ -616,6 +616,7 @@ impl State {
                 input,
                 enter: true,
                 if_prompt: Some(answer.prompt),
+                is_guarded: false,
             },
         }]
     }
@@ -642,6 +643,7 @@ impl State {
                 input: TypedInput::Text(line.text()),
                 enter: true,
                 if_prompt: None,
+                is_guarded: false,
             },
         }]
     }

@@ -47,8 +47,7 @@ impl Session {
             }
         };
         let explanation = request
-            .if_prompt
-            .is_some()
+            .needs_prompt()
             .then(|| Box::new(self.explain(&task, now)));
         self.jobs
             .push_command(Command::Type(ask, task, explanation, request));

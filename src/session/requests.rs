@@ -8,7 +8,7 @@ use super::input::AskId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{GoneReason, NameError, Now, Snapshot, Task, WindowId};
-use crate::wire::{Refusal, RefusalKind, Request, Response, TaskFields};
+use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
 
 /// Up to this many windows, a list includes also changes that are never reported: an option was
 /// set, or another program runs in the foreground.
@@ -65,10 +65,10 @@ impl Session {
             },
             // The run that is replaced is recorded with its present state.
             Request::Run(run) => barrier(self.windows_named(&run.name)),
-            Request::Send(send) if send.if_prompt.is_some() => {
+            Request::Send(send) if !send.needs_prompt() => barrier([]),
+            Request::Send(send) | Request::SendGuarded(send) => {
                 barrier(self.windows_named(&send.task))
             }
-            Request::Send(_) => barrier([]),
             Request::Explain { task } => barrier(self.windows_named(task)),
             Request::KillAll { .. } | Request::Prune | Request::Stop { .. } => {
                 LookOrder::new(Scope::Whole)
@@ -136,6 +136,17 @@ impl Session {
             }
             Request::Run(request) => self.run(ask, request, now),
             Request::Send(request) => self.send(ask, request, now),
+            Request::SendGuarded(request) => {
+                let is_guarded = true;
+                self.send(
+                    ask,
+                    SendRequest {
+                        is_guarded,
+                        ..request
+                    },
+                    now,
+                );
+            }
             Request::Count => {
                 let counts = self.engine.counts().unwrap_or_default();
                 let counted = Response::Counted(counts.into());

@@ -83,6 +83,20 @@ pub struct SendRequest {
     /// echoed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_prompt: Option<String>,
+    /// For a caller that may not see what a user would see: refuse a text while it would be a secret,
+    /// and anything while the task asks and `if_prompt` is absent. Not serialised: that is a request
+    /// of its own, [`Request::SendGuarded`](super::Request::SendGuarded), which a daemon that cannot
+    /// do this refuses.
+    #[serde(skip)]
+    pub is_guarded: bool,
+}
+
+impl SendRequest {
+    /// Whether it depends on what the task asks.
+    #[must_use]
+    pub fn needs_prompt(&self) -> bool {
+        self.if_prompt.is_some() || self.is_guarded
+    }
 }
 
 /// What to type.
@@ -178,6 +192,7 @@ mod tests {
             input: TypedInput::Secret(SecretText("hunter2".to_owned())),
             enter: true,
             if_prompt: None,
+            is_guarded: false,
         };
         let line = serde_json::to_string(&request).unwrap();
         assert_eq!(

@@ -43,6 +43,8 @@ pub enum Request {
     Run(RunRequest),
     /// Type into a task.
     Send(SendRequest),
+    /// Type into a task, but no secret, and nothing that does not name the prompt that it answers.
+    SendGuarded(SendRequest),
     /// The tasks, with everything that tmux has reported by now.
     List,
     /// The number of tasks by state, equally up to date.
@@ -158,6 +160,7 @@ impl Request {
             Self::Look { .. } => "look",
             Self::Run(_) => "run",
             Self::Send(_) => "send",
+            Self::SendGuarded(_) => "send-guarded",
             Self::List => "list",
             Self::Count => "count",
             Self::Find { .. } => "find",

@@ -57,15 +57,15 @@ impl Disk {
     }
 }
 
-/// The C library's `fdatasync`, held up.
+/// The C library's `fdatasync` and `fsync`, held up.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-int fdatasync(int file) {
-    int (*next)(int) = dlsym(RTLD_NEXT, "fdatasync");
+static int sync_held(const char *name, int file) {
+    int (*next)(int) = dlsym(RTLD_NEXT, name);
     if (access(HOLD, F_OK) == 0) {
         char byte;
         close(open(HANGS, O_CREAT | O_WRONLY, 0600));
@@ -76,6 +76,9 @@ int fdatasync(int file) {
     }
     return next(file);
 }
+
+int fdatasync(int file) { return sync_held("fdatasync", file); }
+int fsync(int file) { return sync_held("fsync", file); }
 "#;
 
 #[test]

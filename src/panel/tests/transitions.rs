@@ -69,6 +69,7 @@ fn answer(text: &str, secret: bool) -> Effect {
             input,
             enter: true,
             if_prompt: Some("Proceed? [y/N]".to_owned()),
+            is_guarded: false,
         },
     }
 }
@@ -209,6 +210,7 @@ fn a_line_is_sent_to_a_task_that_lives() {
         input: TypedInput::Text("reload".to_owned()),
         enter: true,
         if_prompt: None,
+        is_guarded: false,
     };
     let name = "server".to_owned();
     let session = ONLY;

@@ -330,6 +330,7 @@ fn a_request_that_names_another_session_does_nothing() {
                 input: TypedInput::Text("x".to_owned()),
                 enter: true,
                 if_prompt: None,
+                is_guarded: false,
             })),
         });
         driver.outcome(JobOutcome::Looked(None));

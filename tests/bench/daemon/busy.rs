@@ -188,17 +188,20 @@ fn slow_disk(n: usize, table: &mut Table) {
     leave(&world);
 }
 
-/// The C library's `fdatasync`, slowed down.
+/// The C library's `fdatasync` and `fsync`, slowed down.
 const SLOW_SYNC: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <unistd.h>
 
-int fdatasync(int file) {
-    int (*next)(int) = dlsym(RTLD_NEXT, "fdatasync");
+static int sync_slowly(const char *name, int file) {
+    int (*next)(int) = dlsym(RTLD_NEXT, name);
     usleep(500000);
     return next(file);
 }
+
+int fdatasync(int file) { return sync_slowly("fdatasync", file); }
+int fsync(int file) { return sync_slowly("fsync", file); }
 "#;
 
 /// A world whose panes keep many lines.
