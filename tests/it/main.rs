@@ -37,6 +37,7 @@ mod house;
 mod inherited;
 mod launching;
 mod logs;
+mod long_feed;
 mod lost_daemon;
 #[cfg(feature = "mcp")]
 mod mcp;
