@@ -11,7 +11,7 @@ use crate::protocol::Notice;
 use crate::session::Change;
 use crate::tmux::{
     self, Callers, Client, Connection, History, HookWakeups, Output, ReceivedItem, Server,
-    TmuxError,
+    TmuxError, Traffic,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -266,11 +266,15 @@ impl ControlClients {
         }
     }
 
-    /// Returns how many bytes tmux has sent to them.
-    pub(super) fn n_bytes(&self) -> u64 {
-        let follower = self.follower.as_ref();
-        let follower = follower.map_or(0, OutputFollower::n_bytes);
-        self.main.n_bytes() + self.waiter.n_bytes() + follower
+    /// Returns what was exchanged with them.
+    pub(super) fn traffic(&self) -> Traffic {
+        let follower = self.follower.as_ref().map(OutputFollower::traffic);
+        // That one waits for hooks, not for answers.
+        let waiter = Traffic {
+            bytes: self.waiter.n_bytes(),
+            ..Traffic::default()
+        };
+        self.main.traffic() + waiter + follower.unwrap_or_default()
     }
 
     /// Detaches.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::connection::Ask;
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
-use super::link::{JobCost, Link, LinkReport};
+use super::link::{Link, LinkReport};
 use super::notices::Displays;
 use super::options::Options;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
@@ -27,6 +27,7 @@ use crate::model::{Body, EventKind, Level, Millis, Now, WindowId};
 use crate::paths::Paths;
 use crate::session::{AskId, Effect, Input, Session, StoreState};
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
+use crate::tmux::Traffic;
 use crate::wire::{Counters, DaemonStatus, Refusal, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
@@ -63,8 +64,8 @@ pub(super) struct EventLoop {
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     useless_since: Option<Instant>,
-    /// What jobs of the link took together.
-    cost: JobCost,
+    /// What the link has exchanged with tmux in all.
+    traffic: Traffic,
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
     /// The request to stop.
@@ -137,7 +138,7 @@ impl EventLoop {
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
             useless_since: None,
-            cost: JobCost::default(),
+            traffic: Traffic::default(),
             slowest_answer: Duration::ZERO,
             stopping: StopRequest::new(),
             is_leaving: false,
@@ -313,9 +314,8 @@ impl EventLoop {
                 tracing::debug!(change = change.name(), "change");
                 self.take(Input::Changed(change));
             }
-            LinkReport::Done(outcome, JobCost { took, bytes }) => {
-                self.cost.took += took;
-                self.cost.bytes += bytes;
+            LinkReport::Done(outcome, traffic) => {
+                self.traffic += traffic;
                 self.take(Input::Done(*outcome));
             }
         }
@@ -588,8 +588,8 @@ impl EventLoop {
                 safety_looks: counts.safety_looks,
                 skipped_looks: counts.skipped_looks,
                 unchanged_looks: counts.unchanged_looks,
-                tmux_ms: millis(self.cost.took),
-                tmux_bytes: self.cost.bytes,
+                tmux_ms: millis(self.traffic.awaited),
+                tmux_bytes: self.traffic.bytes,
                 slowest_answer_ms: millis(self.slowest_answer),
             },
             running: tasks.running,

@@ -25,7 +25,7 @@ use super::timer::Timer;
 use crate::model::{PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
 use crate::session::{Change, Job, JobOutcome};
-use crate::tmux;
+use crate::tmux::{self, Traffic};
 
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
 /// in the clients' pipes, where tmux notices that they are not read.
@@ -58,17 +58,8 @@ enum Order {
 pub(super) enum LinkReport {
     /// tmux or the kernel reports a change.
     Changed(Change),
-    /// A job has finished; with its cost.
-    Done(Box<Result<JobOutcome, String>>, JobCost),
-}
-
-/// The cost of a job.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct JobCost {
-    /// Its duration.
-    pub(super) took: Duration,
-    /// How many bytes tmux sent since the job before.
-    pub(super) bytes: u64,
+    /// A job has finished; with what was exchanged with tmux since the one before.
+    Done(Box<Result<JobOutcome, String>>, Traffic),
 }
 
 /// The link's handle for the answering thread.
@@ -106,7 +97,7 @@ impl Link {
             rules,
             waiting: BTreeSet::new(),
             flushes: FlushSchedule::new(Instant::now().into_std()),
-            bytes_before: 0,
+            traffic_before: Traffic::default(),
             reports,
         };
         let (done, is_done) = oneshot::channel();
@@ -202,8 +193,8 @@ struct LinkTask {
     /// Tasks that were reported as waiting.
     waiting: BTreeSet<WindowId>,
     flushes: FlushSchedule,
-    /// How many bytes tmux had sent after the last job.
-    bytes_before: u64,
+    /// What had been exchanged with tmux after the last job.
+    traffic_before: Traffic,
     reports: mpsc::Sender<LinkReport>,
 }
 
@@ -290,7 +281,8 @@ impl LinkTask {
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
         let took = began.elapsed();
-        let bytes = self.count_bytes();
+        let traffic = self.take_traffic();
+        let bytes = traffic.bytes;
         match &done.outcome {
             Ok(JobOutcome::Looked(Some(look))) => tracing::debug!(
                 job = name,
@@ -307,21 +299,18 @@ impl LinkTask {
         for change in before.into_iter().chain(done.before) {
             self.report(LinkReport::Changed(change)).await;
         }
-        self.report(LinkReport::Done(
-            Box::new(done.outcome),
-            JobCost { took, bytes },
-        ))
-        .await;
+        self.report(LinkReport::Done(Box::new(done.outcome), traffic))
+            .await;
         for change in done.after {
             self.report(LinkReport::Changed(change)).await;
         }
     }
 
-    /// Returns how many bytes tmux has sent since it was last asked. Other clients count from 0.
-    fn count_bytes(&mut self) -> u64 {
-        let bytes = self.jobs.link.n_bytes();
-        let before = std::mem::replace(&mut self.bytes_before, bytes);
-        bytes.checked_sub(before).unwrap_or(bytes)
+    /// Returns what was exchanged with tmux since the last call.
+    fn take_traffic(&mut self) -> Traffic {
+        let traffic = self.jobs.link.traffic();
+        let before = std::mem::replace(&mut self.traffic_before, traffic);
+        traffic.since(before)
     }
 
     /// Examines terminals, and makes tmux send pending notifications.

@@ -11,7 +11,7 @@ use crate::protocol::Notice;
 use crate::session::Change;
 use crate::tmux::{
     self, Client, Connection, History, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
-    UnsentOutput,
+    Traffic, UnsentOutput,
 };
 
 use super::pane_reading::PaneReading;
@@ -215,9 +215,9 @@ impl OutputFollower {
         self.client.pid()
     }
 
-    /// Returns how many bytes tmux has sent to it.
-    pub(super) fn n_bytes(&self) -> u64 {
-        self.client.n_bytes()
+    /// Returns what was exchanged with it.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.client.traffic()
     }
 
     /// Detaches.

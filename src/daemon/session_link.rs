@@ -30,7 +30,7 @@ use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
 use crate::session::Change;
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, History, Memory, Server, TmuxError};
+use crate::tmux::{self, Connection, History, Memory, Server, TmuxError, Traffic};
 
 /// The delay between two attempts to attach, initial and maximum.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -223,11 +223,11 @@ impl SessionLink {
         }
     }
 
-    /// Returns how many bytes tmux has sent to the present control clients.
-    pub(super) fn n_bytes(&self) -> u64 {
+    /// Returns what was exchanged with the present control clients.
+    pub(super) fn traffic(&self) -> Traffic {
         match &self.link {
-            Link::Attached(clients) => clients.n_bytes(),
-            Link::Apart { .. } => 0,
+            Link::Attached(clients) => clients.traffic(),
+            Link::Apart { .. } => Traffic::default(),
         }
     }
 

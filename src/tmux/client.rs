@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use super::connected_client::{AttachedClient, ConnectedClient};
 use super::control_client::{ControlClient, Output};
@@ -30,6 +31,48 @@ pub(crate) struct Client {
     /// The number of commands whose frames are still expected and ignored.
     said: usize,
     life: ConnectionState,
+    /// How long answers were awaited, in all.
+    awaited: Duration,
+}
+
+/// What was exchanged with tmux by control clients since they attached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    /// How many bytes tmux has sent.
+    pub bytes: u64,
+    /// How long answers were awaited.
+    pub awaited: Duration,
+}
+
+impl Traffic {
+    /// Returns what was exchanged since then. If less was by now, other clients have attached.
+    #[must_use]
+    pub(crate) fn since(self, before: Self) -> Self {
+        if self.bytes < before.bytes || self.awaited < before.awaited {
+            return self;
+        }
+        Self {
+            bytes: self.bytes - before.bytes,
+            awaited: self.awaited.saturating_sub(before.awaited),
+        }
+    }
+}
+
+impl std::ops::Add for Traffic {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            awaited: self.awaited + other.awaited,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
 }
 
 /// How many items are received at once: a flood of output has no end.
@@ -71,6 +114,7 @@ impl ConnectedClient {
             nonce: nonce(),
             said: 0,
             life: ConnectionState::Usable,
+            awaited: Duration::ZERO,
         })
     }
 }
@@ -141,7 +185,10 @@ impl Client {
             }
             None
         });
-        let (frames, flushes) = server.answer(talk).await??;
+        let began = Instant::now();
+        let answer = server.answer(talk).await;
+        self.awaited += began.elapsed();
+        let (frames, flushes) = answer??;
         self.said += flushes;
         self.life = ConnectionState::Usable;
         Ok(frames)
@@ -291,10 +338,13 @@ impl Client {
         self.control.pid()
     }
 
-    /// Returns how many bytes tmux has sent to it.
+    /// Returns what was exchanged with it.
     #[must_use]
-    pub(crate) fn n_bytes(&self) -> u64 {
-        self.control.n_bytes()
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            bytes: self.control.n_bytes(),
+            awaited: self.awaited,
+        }
     }
 
     /// Detaches and waits until the client has ended.

@@ -46,7 +46,7 @@ mod tests;
 mod version;
 mod viewers;
 
-pub(crate) use client::{Client, Connection, ReceivedItem};
+pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use commands::{
     ListedSession, existing_panes, kill_session, kill_window, list_sessions, set_session_option,
     signal_channel, wait_for, where_is,

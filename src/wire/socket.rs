@@ -410,8 +410,8 @@ pub struct Counters {
     /// Safety looks at everything that were due and not taken, because tmux had not run since the last
     /// one.
     pub unchanged_looks: u64,
-    /// Time spent on jobs with tmux and `/proc`, in milliseconds. Requests do not wait for all of it:
-    /// it passes on a thread of its own.
+    /// How long the daemon's control clients have waited for tmux's answers, in milliseconds. Requests
+    /// do not wait for all of it: it passes on a thread of its own.
     pub tmux_ms: u64,
     /// Bytes that tmux has sent to the daemon's control clients: answers, notifications, wake-ups
     /// and followed output. Clients that run one line and exit, as they do while no session is
