@@ -3,9 +3,6 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep};
 
 use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
@@ -18,9 +15,6 @@ use crate::model::owner_of_environment;
 use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
 use crate::wire::{ConsumerStatus, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus};
-
-/// How long a daemon that was asked to stop may take.
-const STOPPED_WITHIN: Duration = Duration::from_secs(9);
 
 pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> {
     match args.command {
@@ -294,24 +288,11 @@ fn kept(status: &DaemonStatus) -> String {
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
     let session = context.session("daemon stop").await?;
-    let stopped = match ops::stop_daemon(&session, cleanup).await {
-        // That it can be started is no help here.
-        Err(error @ ops::OpsError::NoDaemon(_)) => {
-            return Err(Failure::of(Kind::Missing, "daemon stop", &error));
-        }
-        stopped => stopped.or_fail("daemon stop")?,
-    };
-    if !stopped {
-        return Ok(());
-    }
-    let deadline = Instant::now() + STOPPED_WITHIN;
-    while daemon::is_held(&session.paths.lock()) {
-        if Instant::now() >= deadline {
-            let why = "the daemon is still stopping";
-            return Err(Failure::new(Kind::Failed, "daemon stop", why)
-                .with_hint(format!("its log is {}", session.paths.log().display())));
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
+    ops::stop_daemon(&session, cleanup)
+        .await
+        .map_err(|error| match error {
+            // That it can be started is no help here.
+            ops::OpsError::NoDaemon(_) => Failure::of(Kind::Missing, "daemon stop", &error),
+            error => Failure::of_ops("daemon stop", error),
+        })
 }

@@ -9,7 +9,7 @@ use crate::model::Signal;
 use crate::ops::{self, Caller};
 use crate::terminal::Pattern;
 use crate::tmux::Gate;
-use crate::wire::{ConditionFields, LaunchedRun, OutcomeName, WaitRequest, WaitResult};
+use crate::wire::{LaunchedRun, OutcomeName, WaitRequest, WaitResult};
 
 /// What to wait for once the run has begun.
 pub(super) struct Until {
@@ -37,21 +37,13 @@ impl Until {
     ) -> Result<(), Failure> {
         let is_for_exit = self.texts.is_empty();
         let (what, tail, json) = (self.what, self.tail, self.json);
+        let owner = Caller::of_environment().owner;
         let request = WaitRequest {
-            task: launched.window_id.clone(),
-            run: Some(launched.run),
-            conditions: self.texts.into_iter().map(ConditionFields::Text).collect(),
             stops: self.stops,
             timeout_ms: self.timeout.map(wait::in_ms),
-            since: (!is_for_exit).then(|| launched.cursor.clone()),
             through_prompts: self.through_prompts,
             tail: is_for_exit.then_some(tail),
-            says_when_it_begins: gate.is_some(),
-            ..WaitRequest::default()
-        };
-        let request = WaitRequest {
-            owner: Caller::of_environment().owner,
-            ..request
+            ..ops::wait_of_launch(launched, self.texts, owner, gate.is_some())
         };
         let command = what.split(' ').next().unwrap_or_default();
         let wait = ops::wait(daemon, request, || drop(gate));

@@ -8,7 +8,7 @@ use super::call::{Call, Limit, within_time};
 use super::wait::{Wait, check_texts};
 use crate::model::Replaces;
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
-use crate::wire::{ConditionFields, ReplacedRun, WaitRequest};
+use crate::wire::{ReplacedRun, WaitRequest};
 
 /// The maximum length of a directory, in characters.
 const CWD_CHARS: usize = 400;
@@ -90,15 +90,10 @@ pub(super) async fn start(
         (LaunchWait::No, _) => None,
         (LaunchWait::End | LaunchWait::Text, None) => return Err(OpsError::NoDaemonToWait.into()),
         (LaunchWait::End | LaunchWait::Text, Some(daemon)) => {
+            let owner = call.caller.owner.clone();
             let request = WaitRequest {
-                task: run.window_id,
-                run: Some(run.run),
-                since: (!until.is_empty()).then(|| run.cursor.clone()),
-                conditions: until.into_iter().map(ConditionFields::Text).collect(),
                 stops: stop,
-                owner: call.caller.owner.clone(),
-                says_when_it_begins: gate.is_some(),
-                ..WaitRequest::default()
+                ..ops::wait_of_launch(&run, until, owner, gate.is_some())
             };
             Some(Wait::new(&name, choice, limit, daemon, request, || {
                 drop(gate)

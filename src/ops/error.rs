@@ -60,6 +60,9 @@ pub(crate) enum OpsError {
         #[source]
         source: io::Error,
     },
+    /// A daemon that was asked to stop has not left in time. Its log is this file.
+    #[error("the daemon is still stopping")]
+    StillStopping(PathBuf),
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
@@ -184,6 +187,7 @@ impl OpsError {
                 | NameError::Shell { .. }
                 | NameError::NamedByTmux { .. },
             )
+            | Self::StillStopping(_)
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)
@@ -227,6 +231,7 @@ impl OpsError {
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => return Some(error.hint().into_owned()),
+            Self::StillStopping(log) => return Some(format!("its log is {}", log.display())),
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
             }

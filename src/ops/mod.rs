@@ -75,7 +75,7 @@ pub(crate) use succession::OlderDaemon;
 pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use up::{FileTaskRun, TaskPlan, plan_tasks, start_one, windows_down};
 pub(crate) use wait::{
-    CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
+    CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task, wait_of_launch,
 };
 
 use std::ffi::OsString;

@@ -12,7 +12,7 @@ use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
 use super::session::Session;
 use super::up::{FileTaskRun, TaskPlan};
-use super::wait::find_to_wait;
+use super::wait::{find_to_wait, wait_of_launch};
 use crate::client::{Client, ClientError};
 use crate::model::with_causes;
 use crate::tmux::Gate;
@@ -257,15 +257,8 @@ async fn wait_from_start(
     gate: Option<Gate>,
     patience: &mut PatientWait<'_>,
 ) -> Result<WaitResult, OpsError> {
-    let request = WaitRequest {
-        task: run.window_id.clone(),
-        run: Some(run.run),
-        conditions: vec![ConditionFields::Text(text.to_owned())],
-        since: Some(run.cursor.clone()),
-        owner: Caller::of_environment().owner,
-        says_when_it_begins: gate.is_some(),
-        ..WaitRequest::default()
-    };
+    let owner = Caller::of_environment().owner;
+    let request = wait_of_launch(run, vec![text.to_owned()], owner, gate.is_some());
     patience.wait(&mut daemon, request, || drop(gate)).await
 }
 

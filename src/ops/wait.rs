@@ -7,7 +7,9 @@ use super::list::find;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::tmux;
-use crate::wire::{OutcomeName, Request, Response, WaitRequest, WaitResult};
+use crate::wire::{
+    ConditionFields, LaunchedRun, OutcomeName, Request, Response, WaitRequest, WaitResult,
+};
 
 /// The condition of a wait on a channel.
 pub(crate) const CHANNEL: &str = "channel";
@@ -21,6 +23,25 @@ pub(crate) async fn find_to_wait(
     let window = find(session, name).await?.window_id;
     let daemon = session.daemon_or_start().await?;
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
+}
+
+/// Returns the request to wait for a run that was launched, from its start on: for one of these texts,
+/// or its end if there are none. `is_held` says that the command waits until the wait has begun.
+pub(crate) fn wait_of_launch(
+    run: &LaunchedRun,
+    texts: Vec<String>,
+    owner: Option<String>,
+    is_held: bool,
+) -> WaitRequest {
+    WaitRequest {
+        task: run.window_id.clone(),
+        run: Some(run.run),
+        since: (!texts.is_empty()).then(|| run.cursor.clone()),
+        conditions: texts.into_iter().map(ConditionFields::Text).collect(),
+        owner,
+        says_when_it_begins: is_held,
+        ..WaitRequest::default()
+    }
 }
 
 /// Waits for the task that the request names, on behalf of its owner: one request if a daemon runs.
