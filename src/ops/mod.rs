@@ -6,6 +6,7 @@
 mod after;
 mod again;
 mod attach;
+mod bring_up;
 mod caller;
 mod codex_follower;
 mod consumers;
@@ -43,6 +44,9 @@ mod wait;
 pub(crate) use after::{Success, wait_for_success};
 pub(crate) use again::run_again;
 pub(crate) use attach::{Attachment, attachment};
+pub(crate) use bring_up::{
+    BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, TaskRun, bring_up,
+};
 pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
@@ -63,7 +67,7 @@ pub(crate) use patient_wait::WaitNews;
 pub(crate) use pending::owners_with_pending_follow_ups;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
-pub(crate) use readiness::{NotReady, Readiness, wait_until_ready};
+pub(crate) use readiness::Readiness;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
@@ -73,7 +77,7 @@ pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folde
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
-pub(crate) use up::{FileTaskRun, TaskPlan, plan_tasks, start_one, windows_down};
+pub(crate) use up::{FileTaskRun, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task, wait_of_launch,
 };

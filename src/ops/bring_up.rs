@@ -1,0 +1,237 @@
+//! Starts the tasks of a file together, each when those that it starts after are ready.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::patient_wait::WaitNews;
+use super::readiness::{NotReady, Readiness, wait_until_ready};
+use super::session::Session;
+use super::up::{FileTaskRun, TaskPlan, start_one};
+use crate::wire::LsView;
+
+/// Until when tasks are waited for, and for which.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BringUpOptions {
+    /// The time limit of all of it.
+    pub(crate) timeout: Option<Duration>,
+    /// Whether to wait also for tasks that nothing starts after.
+    pub(crate) waits_for_all: bool,
+}
+
+/// What is reported while tasks start.
+#[derive(Debug)]
+pub(crate) enum BringUpNews<'a> {
+    /// It was started, or runs already.
+    Runs {
+        /// The run.
+        run: &'a FileTaskRun,
+    },
+    /// It is ready.
+    Ready {
+        /// Its window.
+        window: &'a str,
+        /// How that is known.
+        readiness: Readiness,
+    },
+    /// It was not started, because one before it is not ready. This says which, and why.
+    NotStarted(&'a str),
+    /// It could not be started, or is not ready.
+    Failed(&'a NotReady),
+    /// It is being waited for.
+    Wait(WaitNews<'a>),
+}
+
+/// The result for one task.
+#[derive(Debug)]
+pub(crate) struct BringUpResult {
+    /// Its name.
+    pub(crate) name: String,
+    /// The run that was started now or before; `None` if it was not started.
+    pub(crate) run: Option<TaskRun>,
+    /// Whether it is ready, or why not; `None` where that was not waited for.
+    pub(crate) is_ready: Option<Result<(), BringUpFailure>>,
+}
+
+/// The run of a task of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaskRun {
+    /// Its window.
+    pub(crate) window: String,
+    /// Whether it was started now.
+    pub(crate) is_new: bool,
+}
+
+/// Why a task is not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BringUpFailure {
+    /// What happened to it, in words that follow its name; for one that was not started because of
+    /// another one, what happened to that.
+    pub(crate) why: String,
+    /// The prompt that it waited at when the time was over.
+    pub(crate) asks: Option<String>,
+    /// Whether the time was over.
+    pub(crate) has_timed_out: bool,
+    /// Which task failed, this one or one before it, and how.
+    cause: String,
+}
+
+/// What is known of a task, for those that start after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Progress {
+    Pending,
+    Ready,
+    /// It will not be ready: which task failed, this one or one before it, and how.
+    Failed(String),
+}
+
+/// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there
+/// are; `report` is called with a task's name for what happens. Dropping the future ends the waits; what
+/// is started goes on.
+///
+/// # Errors
+///
+/// That of `report`, which ends all of it.
+pub(crate) async fn bring_up<E>(
+    session: &Session,
+    plans: &[TaskPlan],
+    view: &LsView,
+    options: BringUpOptions,
+    report: &impl Fn(&str, BringUpNews<'_>) -> Result<(), E>,
+) -> Result<Vec<BringUpResult>, E> {
+    let mut receivers = BTreeMap::new();
+    let mut senders = Vec::new();
+    for plan in plans {
+        let (sender, receiver) = watch::channel(Progress::Pending);
+        receivers.insert(plan.name.as_str(), receiver);
+        senders.push(sender);
+    }
+    let bring = &BringUp {
+        session,
+        view,
+        deadline: options.timeout.map(|timeout| Instant::now() + timeout),
+        options,
+        receivers,
+        report,
+    };
+    let mut running: FuturesUnordered<_> = plans
+        .iter()
+        .zip(senders)
+        .enumerate()
+        .map(|(index, (plan, sender))| async move {
+            let is_needed = plans.iter().any(|other| other.after.contains(&plan.name));
+            let result = bring.one(plan, is_needed).await?;
+            sender.send_replace(match &result.is_ready {
+                Some(Err(failure)) => Progress::Failed(failure.cause.clone()),
+                Some(Ok(())) | None => Progress::Ready,
+            });
+            Ok((index, result))
+        })
+        .collect();
+    let mut results = BTreeMap::new();
+    while let Some(ended) = running.next().await {
+        let (index, result) = ended?;
+        results.insert(index, result);
+    }
+    Ok(results.into_values().collect())
+}
+
+struct BringUp<'a, R> {
+    session: &'a Session,
+    /// The tasks that there were at the beginning.
+    view: &'a LsView,
+    deadline: Option<Instant>,
+    options: BringUpOptions,
+    receivers: BTreeMap<&'a str, watch::Receiver<Progress>>,
+    report: &'a R,
+}
+
+impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
+    /// Starts a task when those before it are ready, and waits until it is ready if that matters.
+    async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<BringUpResult, E> {
+        let name = &plan.name;
+        let mut result = BringUpResult {
+            name: name.clone(),
+            run: None,
+            is_ready: None,
+        };
+        for other in &plan.after {
+            if let Progress::Failed(cause) = self.progress_of(other).await {
+                (self.report)(name, BringUpNews::NotStarted(&cause))?;
+                result.is_ready = Some(Err(BringUpFailure {
+                    why: cause.clone(),
+                    asks: None,
+                    has_timed_out: false,
+                    cause,
+                }));
+                return Ok(result);
+            }
+        }
+        if let Err(failed) = self.start(plan, is_needed, &mut result).await? {
+            (self.report)(name, BringUpNews::Failed(&failed))?;
+            result.is_ready = Some(Err(BringUpFailure {
+                cause: format!("{name} {}", failed.why),
+                why: failed.why,
+                asks: failed.asks,
+                has_timed_out: failed.has_timed_out,
+            }));
+        }
+        Ok(result)
+    }
+
+    /// Starts a task now, and waits until it is ready if that matters. The tasks may have changed while
+    /// others were waited for.
+    async fn start(
+        &self,
+        plan: &TaskPlan,
+        is_needed: bool,
+        result: &mut BringUpResult,
+    ) -> Result<Result<(), NotReady>, E> {
+        let mut session = self.session.for_request();
+        let seen = plan.after.is_empty().then_some(self.view);
+        let will_wait = is_needed || self.options.waits_for_all && plan.ready.is_some();
+        let run = match start_one(&mut session, plan, seen, will_wait).await {
+            Ok(run) => run,
+            Err(error) => return Ok(Err(NotReady::not_started(&error))),
+        };
+        (self.report)(&plan.name, BringUpNews::Runs { run: &run })?;
+        let window = run.window().to_owned();
+        result.run = Some(TaskRun {
+            window: window.clone(),
+            is_new: matches!(run, FileTaskRun::Now(_)),
+        });
+        if !will_wait {
+            return Ok(Ok(()));
+        }
+        // What the wait reports is no reason to end it.
+        let report = |news: WaitNews<'_>| {
+            drop((self.report)(&plan.name, BringUpNews::Wait(news)));
+        };
+        let limit = self.options.timeout.unwrap_or_default();
+        let wait = wait_until_ready(&mut session, plan, run, self.deadline, limit, &report);
+        let readiness = match wait.await {
+            Ok(readiness) => readiness,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        result.is_ready = Some(Ok(()));
+        let window = &window;
+        (self.report)(&plan.name, BringUpNews::Ready { window, readiness })?;
+        Ok(Ok(()))
+    }
+
+    /// Waits until it is known whether a task is ready.
+    async fn progress_of(&self, name: &str) -> Progress {
+        let Some(mut receiver) = self.receivers.get(name).cloned() else {
+            return Progress::Ready;
+        };
+        let known = receiver.wait_for(|progress| *progress != Progress::Pending);
+        match known.await {
+            Ok(progress) => progress.clone(),
+            Err(_) => Progress::Failed("was not started".to_owned()),
+        }
+    }
+}
