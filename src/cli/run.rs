@@ -121,26 +121,8 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
     }
     let mut session = context.given(what)?;
-    let mut all: Vec<RunOptions> = Vec::new();
-    for name in names {
-        let options = RunOptions {
-            name,
-            cwd: None,
-            is_env_clean: false,
-            env: Vec::new(),
-            command: Vec::new(),
-            replaces: Replaces::Any,
-            owner: Caller::of_environment().owner,
-            wait,
-            restart: None,
-        };
-        let options = ops::run_again(&mut session, options).await.or_fail(what)?;
-        options.check().or_fail(what)?;
-        // By its name and by its window's id.
-        if !all.iter().any(|other| other.name == options.name) {
-            all.push(options);
-        }
-    }
+    let all = ops::plan_restarts(&mut session, names, wait).await;
+    let mut all = all.or_fail(what)?;
     let report = if json.json {
         LaunchReport::Json
     } else {

@@ -1,11 +1,12 @@
 //! Runs a task again: finds what its last launch started.
 
+use super::caller::Caller;
 use super::error::OpsError;
-use super::run::RunOptions;
+use super::run::{LaunchWait, RunOptions};
 use super::session::Session;
 use crate::client::ClientError;
 use crate::daemon::task_record;
-use crate::model::{RestartPolicy, TaskRestarts};
+use crate::model::{Replaces, RestartPolicy, TaskRestarts};
 use crate::tmux::{self, RecordedCommand};
 use crate::wire::{Request, Response, RestartFields, TaskRecord};
 
@@ -37,6 +38,39 @@ pub(crate) async fn run_again(
         restart: options.restart.or(restarts.as_ref().map(policy_of)),
         ..options
     })
+}
+
+/// Returns how to run these tasks again, each as it was last launched. A task that is named twice, also
+/// by its window's id, is run once.
+///
+/// # Errors
+///
+/// When one of them cannot be run again.
+pub(crate) async fn plan_restarts(
+    session: &mut Session,
+    names: Vec<String>,
+    wait: LaunchWait,
+) -> Result<Vec<RunOptions>, OpsError> {
+    let mut all: Vec<RunOptions> = Vec::new();
+    for name in names {
+        let options = RunOptions {
+            name,
+            cwd: None,
+            is_env_clean: false,
+            env: Vec::new(),
+            command: Vec::new(),
+            replaces: Replaces::Any,
+            owner: Caller::of_environment().owner,
+            wait,
+            restart: None,
+        };
+        let options = run_again(session, options).await?;
+        options.check()?;
+        if !all.iter().any(|other| other.name == options.name) {
+            all.push(options);
+        }
+    }
+    Ok(all)
 }
 
 /// Returns the record of a task's last launch, by the daemon if one runs.

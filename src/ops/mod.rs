@@ -42,7 +42,7 @@ mod up;
 mod wait;
 
 pub(crate) use after::{Success, wait_for_success};
-pub(crate) use again::run_again;
+pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment};
 pub(crate) use bring_up::{
     BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, TaskRun, bring_up,
