@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection::Ask;
+use super::disuse::Disuse;
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
@@ -32,9 +33,6 @@ use crate::wire::{Counters, DaemonStatus, Refusal, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const ASKS_QUEUED: usize = 32;
-
-/// An autostarted daemon without session and readers stops after this long.
-const USELESS_AFTER: Duration = Duration::from_secs(600);
 
 /// Every alert that is gathered is due within this time.
 const GATHERED: Duration = Duration::from_secs(60);
@@ -63,7 +61,7 @@ pub(super) struct EventLoop {
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
-    useless_since: Option<Instant>,
+    disuse: Disuse,
     /// What the link has exchanged with tmux in all.
     traffic: Traffic,
     /// The longest time from a request to its answer, without waits.
@@ -137,7 +135,7 @@ impl EventLoop {
             received_at: BTreeMap::new(),
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
-            useless_since: None,
+            disuse: Disuse::default(),
             traffic: Traffic::default(),
             slowest_answer: Duration::ZERO,
             stopping: StopRequest::new(),
@@ -252,7 +250,10 @@ impl EventLoop {
         tracing::debug!("deadline");
         self.take(Input::Due);
         self.display_due(now());
-        self.is_leaving |= self.is_useless_for_long();
+        let exists = self.session.status().is_some_and(|counts| counts.exists);
+        let is_used = exists || self.n_readers() > 0;
+        let is_useless = self.disuse.note(is_used, Instant::now().into_std());
+        self.is_leaving |= is_useless && self.leaves_when_useless;
     }
 
     /// Reports what may be reported now that the disk has accepted or refused records.
@@ -623,18 +624,6 @@ impl EventLoop {
 
     fn n_readers(&self) -> usize {
         self.publisher.live().readers().n()
-    }
-
-    fn is_useless_for_long(&mut self) -> bool {
-        let exists = self.session.status().is_some_and(|counts| counts.exists);
-        if exists || self.n_readers() > 0 || !self.leaves_when_useless {
-            self.useless_since = None;
-            return false;
-        }
-        self.useless_since
-            .get_or_insert_with(Instant::now)
-            .elapsed()
-            >= USELESS_AFTER
     }
 
     fn store_state(&self) -> StoreState {

@@ -2,9 +2,11 @@
 
 mod acceptor;
 mod allowance;
+mod assembly;
 mod connection;
 mod control_clients;
 mod descriptors;
+mod disuse;
 mod endpoint;
 mod error;
 mod event_loop;

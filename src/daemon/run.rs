@@ -8,29 +8,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::acceptor::Acceptor;
+use super::assembly::{Parts, assemble};
 use super::connection::{Ask, Asks};
 use super::endpoint::{Endpoint, Locks};
 use super::error::DaemonError;
 use super::event_loop::{ASKS_QUEUED, EventLoop};
-use super::feed_publisher::FeedPublisher;
-use super::link::Link;
 use super::options::Options;
 use super::ownership::{self, Claim};
-use super::run_archiver::RunArchiver;
-use super::session_link::SessionLink;
 use super::signals::{Signals, StopRequest};
 use super::sinks::Sinks;
-use super::stale_sessions::SessionCleaner;
-use super::streams::Streams;
-use super::{descriptors, log, recovery};
-use crate::engine::{Engine, Settings};
-use crate::feed::Retention;
+use super::{descriptors, log};
 use crate::model::SessionLife;
-use crate::prompt::UserRules;
-use crate::session::{Session, Setup, StoreState};
-use crate::store::{Archiver, Consumers, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::store::{Consumers, ReadMarks};
 use crate::tmux::{Mark, MarkedSession, TmuxError};
-use crate::wire::Context;
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
 /// abandoned.
@@ -81,97 +71,19 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     })?;
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
 
-    let beginning = recovery::begin(paths, options.fresh)?;
-    let kept = &options.config.feed;
-    let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
-    let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
-    let archiver = Arc::new(archiver);
-    let announced = beginning.pending.restarting();
-    let store = Store::start(StoreSetup {
-        journal: beginning.journal,
-        epoch: beginning.epoch.clone(),
-        asked: paths.asked.clone(),
-        session_name: options.session.clone(),
-        last_seq: beginning.memory.last_seq,
-        pending: beginning.pending,
-        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
-        saved: paths.saved(),
-        consumers: paths.consumers(),
-    })
-    .map_err(DaemonError::Thread)?;
-    let live = Arc::clone(store.live());
+    let Parts {
+        mut events,
+        streams,
+        readers: _readers,
+        live,
+        marks,
+        last_seq,
+    } = assemble(&options, claimed)?;
     let consumers = Arc::clone(live.consumers());
-    let marks = Arc::new(ReadMarks::new(
-        paths.last_reader(),
-        &beginning.epoch,
-        Arc::clone(live.readers()),
-    ));
-    readers.handle().start(Arc::clone(&marks).keep());
-    let context = Context {
-        epoch: beginning.epoch,
-        session_name: options.session.clone(),
-        session_id: options
-            .session_id
-            .clone()
-            .unwrap_or_else(|| options.session.clone()),
-        checkpoint: None,
-    };
-    let last_seq = beginning.memory.last_seq;
-    let before = beginning.memory.before.as_ref();
-    let link = SessionLink::new(
-        options.server.clone(),
-        options.session.clone(),
-        options.paths.clone(),
-        before.map(|look| (look, &beginning.bookmark)),
-        claimed,
-    );
-    let input = &options.config.input;
-    let settings = Settings {
-        quiet: input.quiet,
-        stalled_after: input.stalled_after,
-        shells: options.config.shells,
-        ..Settings::LIVE
-    };
-    let user_rules = UserRules::new(
-        &input.ask,
-        &input.ignore,
-        input.mute_tasks.clone(),
-        input.mute_kinds.clone(),
-    )
-    .unwrap_or_else(|error| {
-        // The configuration was validated with the same rules.
-        tracing::error!(%error, "the prompt rules of the configuration were rejected after their validation");
-        UserRules::default()
-    });
-    let publisher = FeedPublisher::new(store, context);
-    let session = Session::new(
-        Setup {
-            engine: Engine::new(settings, beginning.memory, crate::clock::now())
-                .with_user_rules(user_rules.clone()),
-            session_name: options.session.clone(),
-            longest_pause: options.interval,
-            bookmark: beginning.bookmark,
-            announced,
-            store: StoreState {
-                written: last_seq,
-                tried: publisher.tried_seq(),
-                is_full: false,
-            },
-        },
-        crate::clock::now(),
-    );
-    let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
-    // There is one scan.
-    let (notices, scanned) = mpsc::channel(1);
-    let cleaner = SessionCleaner::new(&options, runs.clone(), notices);
-    let link =
-        Link::start(&options, link, runs, cleaner, user_rules).map_err(DaemonError::Thread)?;
-    let mut events = EventLoop::new(&options, session, link, publisher, archiver, usual, scanned);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
     events.has_sinks(sinks.clone());
-    let streams = Streams::new(live, readers.handle());
 
     let mut locks = Some(locks);
     let mut endpoint = None;

@@ -1,0 +1,151 @@
+//! Assembles a daemon: the store's threads, the link, the session and the event loop, with what the
+//! daemon before it has left.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::error::DaemonError;
+use super::event_loop::EventLoop;
+use super::feed_publisher::FeedPublisher;
+use super::link::Link;
+use super::options::Options;
+use super::recovery;
+use super::run_archiver::RunArchiver;
+use super::session_link::SessionLink;
+use super::stale_sessions::SessionCleaner;
+use super::streams::Streams;
+use crate::config::InputConfig;
+use crate::engine::{Engine, Settings};
+use crate::feed::Retention;
+use crate::model::{Seq, SessionLife};
+use crate::prompt::UserRules;
+use crate::session::{Session, Setup, StoreState};
+use crate::store::{Archiver, Live, ReadMarks, ReaderThread, Store, StoreSetup};
+use crate::wire::Context;
+
+/// A daemon that can begin.
+pub(super) struct Parts {
+    pub(super) events: EventLoop,
+    /// The streams of the feed's readers.
+    pub(super) streams: Streams,
+    /// The thread that they run on, which ends when this is dropped.
+    pub(super) readers: ReaderThread,
+    /// What readers and sinks subscribe to.
+    pub(super) live: Arc<Live>,
+    /// Notes how far the feed was read.
+    pub(super) marks: Arc<ReadMarks>,
+    /// The number of the last record of the daemon before.
+    pub(super) last_seq: Seq,
+}
+
+/// Reads what the daemon before has left, and starts the threads. `claimed` is the session's life if it
+/// exists.
+///
+/// # Errors
+///
+/// When the feed cannot be opened, or a thread cannot be started.
+pub(super) fn assemble(
+    options: &Options,
+    claimed: Option<SessionLife>,
+) -> Result<Parts, DaemonError> {
+    let paths = &options.paths;
+    let beginning = recovery::begin(paths, options.fresh)?;
+    let kept = &options.config.feed;
+    let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
+    let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
+    let archiver = Arc::new(archiver);
+    let announced = beginning.pending.restarting();
+    let store = Store::start(StoreSetup {
+        journal: beginning.journal,
+        epoch: beginning.epoch.clone(),
+        asked: paths.asked.clone(),
+        session_name: options.session.clone(),
+        last_seq: beginning.memory.last_seq,
+        pending: beginning.pending,
+        retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
+        saved: paths.saved(),
+        consumers: paths.consumers(),
+    })
+    .map_err(DaemonError::Thread)?;
+    let live = Arc::clone(store.live());
+    let marks = Arc::new(ReadMarks::new(
+        paths.last_reader(),
+        &beginning.epoch,
+        Arc::clone(live.readers()),
+    ));
+    readers.handle().start(Arc::clone(&marks).keep());
+    let context = Context {
+        epoch: beginning.epoch,
+        session_name: options.session.clone(),
+        session_id: options
+            .session_id
+            .clone()
+            .unwrap_or_else(|| options.session.clone()),
+        checkpoint: None,
+    };
+    let last_seq = beginning.memory.last_seq;
+    let before = beginning.memory.before.as_ref();
+    let link = SessionLink::new(
+        options.server.clone(),
+        options.session.clone(),
+        options.paths.clone(),
+        before.map(|look| (look, &beginning.bookmark)),
+        claimed,
+    );
+    let input = &options.config.input;
+    let settings = Settings {
+        quiet: input.quiet,
+        stalled_after: input.stalled_after,
+        shells: options.config.shells,
+        ..Settings::LIVE
+    };
+    let user_rules = user_rules(input);
+    let publisher = FeedPublisher::new(store, context);
+    let session = Session::new(
+        Setup {
+            engine: Engine::new(settings, beginning.memory, crate::clock::now())
+                .with_user_rules(user_rules.clone()),
+            session_name: options.session.clone(),
+            longest_pause: options.interval,
+            bookmark: beginning.bookmark,
+            announced,
+            store: StoreState {
+                written: last_seq,
+                tried: publisher.tried_seq(),
+                is_full: false,
+            },
+        },
+        crate::clock::now(),
+    );
+    let runs = RunArchiver::new(Arc::clone(&archiver), &options.config.logs);
+    // There is one scan.
+    let (notices, scanned) = mpsc::channel(1);
+    let cleaner = SessionCleaner::new(options, runs.clone(), notices);
+    let link =
+        Link::start(options, link, runs, cleaner, user_rules).map_err(DaemonError::Thread)?;
+    let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned);
+    let streams = Streams::new(Arc::clone(&live), readers.handle());
+    Ok(Parts {
+        events,
+        streams,
+        readers,
+        live,
+        marks,
+        last_seq,
+    })
+}
+
+/// Returns the user's rules. The configuration was validated with the same ones.
+fn user_rules(input: &InputConfig) -> UserRules {
+    let rules = UserRules::new(
+        &input.ask,
+        &input.ignore,
+        input.mute_tasks.clone(),
+        input.mute_kinds.clone(),
+    );
+    rules.unwrap_or_else(|error| {
+        tracing::error!(%error, "the prompt rules of the configuration were rejected after their validation");
+        UserRules::default()
+    })
+}
