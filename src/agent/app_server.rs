@@ -37,10 +37,8 @@ pub(super) enum AppServerError {
     /// It ended, or did not answer in time.
     #[error("Codex's app-server does not answer")]
     Silent,
-    /// It refused.
     #[error("Codex's app-server refused `{method}`: {reason}")]
     Refused {
-        /// The method.
         method: &'static str,
         /// What it said.
         reason: String,

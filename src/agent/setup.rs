@@ -32,7 +32,6 @@ pub(crate) enum SetupError {
     /// The client's program does not start.
     #[error("could not start `{}`", .program.display())]
     Spawn {
-        /// The program.
         program: PathBuf,
         /// Why.
         #[source]
@@ -41,7 +40,6 @@ pub(crate) enum SetupError {
     /// The client's command failed.
     #[error("`{command}` failed: {reply}")]
     Command {
-        /// The command.
         command: String,
         /// The last line that it wrote.
         reply: String,

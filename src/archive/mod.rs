@@ -38,7 +38,6 @@ pub(crate) struct RunInfo {
     pub window_name: String,
     /// The number of the run.
     pub run: u32,
-    /// The command.
     pub current_command: Option<String>,
     /// The directory that it ran in.
     pub task_cwd: Option<String>,
@@ -46,7 +45,6 @@ pub(crate) struct RunInfo {
     pub started_at: Option<Millis>,
     /// When it ended or was replaced by the next run, in milliseconds since 1970.
     pub ended_at: Option<Millis>,
-    /// The exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub exit_signal: Option<String>,

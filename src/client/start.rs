@@ -20,7 +20,6 @@ const LEAVING_TAKES: Duration = Duration::from_millis(500);
 /// How to start a daemon: our own program with the arguments that select the task session.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
-    /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -42,10 +41,7 @@ pub(crate) enum StartError {
     },
     /// The daemon gave up and gave a reason.
     #[error("the daemon did not start: {reason}")]
-    GaveUp {
-        /// The reason.
-        reason: String,
-    },
+    GaveUp { reason: String },
     /// It runs but does not listen or answer.
     #[error(transparent)]
     Client(#[from] ClientError),

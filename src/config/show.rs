@@ -35,7 +35,6 @@ pub(crate) struct Setting {
 pub(crate) struct ShownConfig {
     /// The file; `None` when this user has no home directory.
     pub file: Option<ConfigFile>,
-    /// Whether it exists.
     pub exists: bool,
     /// The settings, in the order of the example.
     pub settings: Vec<Setting>,

@@ -26,7 +26,6 @@ pub(crate) const TASK_FILE: &str = "tmux-task.toml";
 /// A task of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskEntry {
-    /// Its name.
     pub(crate) name: String,
     /// One word is a shell line, several are a program and its arguments.
     pub(crate) command: Vec<String>,

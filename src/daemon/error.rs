@@ -25,14 +25,10 @@ pub(crate) enum DaemonError {
     Tmux(#[from] TmuxError),
     /// The tmux server does not answer.
     #[error("the tmux server on `{}` does not answer", .socket.display())]
-    NoAnswer {
-        /// Its socket.
-        socket: PathBuf,
-    },
+    NoAnswer { socket: PathBuf },
     /// Another daemon supervises the session under another name.
     #[error("already running (pid {pid}) for session `{name}`")]
     Elsewhere {
-        /// Its pid.
         pid: u32,
         /// The name that it was asked for.
         name: String,

@@ -88,7 +88,6 @@ fn choose(
 /// To which session the state in the folder of a session's name belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FolderOwner {
-    /// This session.
     SameSession,
     /// Another session, which exists under another name.
     OtherSession,

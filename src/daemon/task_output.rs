@@ -27,7 +27,6 @@ pub(crate) enum OutputError {
     /// The output behind the cursor is no longer in the history.
     #[error("what the cursor pointed at is no longer in the task's history")]
     CursorLost,
-    /// tmux.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
 }

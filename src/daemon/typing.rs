@@ -23,24 +23,13 @@ pub(crate) enum TypingError {
     AsksNothing(String),
     /// The task shows another prompt than the one to be answered.
     #[error("task {task} asks something else: {prompt}")]
-    AsksElse {
-        /// The task.
-        task: String,
-        /// Its prompt.
-        prompt: String,
-    },
+    AsksElse { task: String, prompt: String },
     /// The input does not name the prompt that it answers.
     #[error("{task} asks: {prompt}")]
-    AsksMeanwhile {
-        /// The task.
-        task: String,
-        /// Its prompt.
-        prompt: String,
-    },
+    AsksMeanwhile { task: String, prompt: String },
     /// The text would be a secret.
     #[error("{task} asks for a secret{}; nothing was typed", colon(prompt))]
     AsksForSecret {
-        /// The task.
         task: String,
         /// Its prompt; empty if it shows none.
         prompt: String,
@@ -54,7 +43,6 @@ pub(crate) enum TypingError {
     /// It is not a key known to tmux.
     #[error("`{0}` is not a key that tmux knows")]
     NoKey(String),
-    /// tmux.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
 }

@@ -44,7 +44,6 @@ struct HandledCall {
 enum State {
     /// Its wait runs.
     Working(AbortHandle),
-    /// It has ended.
     Ended(Answer),
     /// The client has cancelled it.
     Cancelled,

@@ -27,13 +27,8 @@ pub(crate) struct BringUpOptions {
 #[derive(Debug)]
 pub(crate) enum BringUpNews<'a> {
     /// It was started, or runs already.
-    Runs {
-        /// The run.
-        run: &'a FileTaskRun,
-    },
-    /// It is ready.
+    Runs { run: &'a FileTaskRun },
     Ready {
-        /// Its window.
         window: &'a str,
         /// How that is known.
         readiness: Readiness,
@@ -49,7 +44,6 @@ pub(crate) enum BringUpNews<'a> {
 /// The result for one task.
 #[derive(Debug)]
 pub(crate) struct BringUpResult {
-    /// Its name.
     pub(crate) name: String,
     /// The run that was started now or before; `None` if it was not started.
     pub(crate) run: Option<TaskRun>,
@@ -60,7 +54,6 @@ pub(crate) struct BringUpResult {
 /// The run of a task of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskRun {
-    /// Its window.
     pub(crate) window: String,
     /// Whether it was started now.
     pub(crate) is_new: bool,

@@ -67,7 +67,6 @@ pub(crate) struct FeedUsage {
     pub(crate) epoch: Option<String>,
     /// The sequence number of the last record; 0 for none.
     pub(crate) last_seq: Seq,
-    /// Its files.
     pub(crate) files: FeedFiles,
     /// Its consumers, each with how many bytes are kept only for it.
     pub(crate) consumers: Vec<ConsumerStatus>,

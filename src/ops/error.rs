@@ -54,7 +54,6 @@ pub(crate) enum OpsError {
     /// A folder of state, or a file in it, cannot be read or removed.
     #[error("could not use {}", .folder.display())]
     Folder {
-        /// The folder.
         folder: PathBuf,
         /// Why.
         #[source]
@@ -101,7 +100,6 @@ pub(crate) enum OpsError {
     /// A file of the runtime folder.
     #[error("cannot write to {}", .folder.display())]
     Runtime {
-        /// The folder.
         folder: PathBuf,
         /// Why.
         #[source]
@@ -139,7 +137,6 @@ pub(crate) enum OpsError {
     /// Nothing was typed.
     #[error(transparent)]
     Typing(#[from] TypingError),
-    /// tmux.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
     /// The daemon refused or failed.

@@ -15,7 +15,6 @@ use crate::wire::{EndedTask, Request, Response};
 #[derive(Debug)]
 pub(crate) struct SessionToKill {
     id: SessionId,
-    /// Its tasks.
     pub(crate) tasks: Vec<Arc<Task>>,
 }
 

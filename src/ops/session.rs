@@ -41,7 +41,6 @@ const NUDGED: Duration = Duration::from_millis(5);
 pub(crate) struct SessionChoice {
     /// The session's name.
     pub(crate) session: Option<String>,
-    /// The server.
     pub(crate) server: ServerChoice,
 }
 

@@ -26,7 +26,6 @@ const SAME_START: Millis = 5000;
 /// A state folder.
 #[derive(Debug)]
 pub(crate) struct StateFolder {
-    /// Its path.
     pub(crate) path: PathBuf,
     /// The name of its session; `None` where it is not known.
     pub(crate) session: Option<String>,

@@ -22,7 +22,6 @@ const MAX_CHARS: usize = 200;
 /// A daemon of an older version that goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OlderDaemon {
-    /// Its version.
     pub(crate) version: String,
     /// Why it was not replaced.
     pub(crate) why: String,

@@ -16,7 +16,6 @@ use crate::wire::{LaunchedRun, LsView, TaskFields};
 /// A task of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskPlan {
-    /// Its name.
     pub(crate) name: String,
     /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
@@ -30,7 +29,6 @@ pub(crate) struct TaskPlan {
 pub(crate) enum Start {
     /// It runs already with the same command in the same directory.
     Runs {
-        /// Its window.
         window: String,
         /// The number of its run.
         run: Option<u32>,
@@ -144,7 +142,6 @@ pub(crate) enum FileTaskRun {
     Now(Box<StartedRun>),
     /// It ran already with the same command in the same directory.
     Before {
-        /// Its window.
         window: String,
         /// The number of its run.
         run: Option<u32>,

@@ -126,7 +126,6 @@ struct BoardSession {
     name: SessionName,
     /// How it is called where there are others.
     label: String,
-    /// Whether it exists.
     exists: bool,
     /// Whether the daemon has reported its tasks, or it is known why not.
     is_known: bool,

@@ -57,9 +57,7 @@ pub(crate) enum PathsError {
     /// directory.
     #[error("{variable} must be an absolute path, found `{}`", .value.escape_debug())]
     Relative {
-        /// The variable.
         variable: &'static str,
-        /// Its value.
         value: String,
     },
     /// There is no home folder for the state.

@@ -15,7 +15,6 @@ use crate::model::Exit;
 /// A process that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProcessExit {
-    /// Its pid.
     pub pid: u32,
     /// How it ended, where the kernel still knew.
     pub exit: Option<Exit>,

@@ -29,7 +29,6 @@ pub(crate) enum Effect {
     /// Write these records, all of them or none, with the session's name and the checkpoint of the
     /// look.
     Append {
-        /// The records.
         records: Vec<Record>,
         /// The session's name.
         session_name: String,
@@ -66,11 +65,9 @@ pub(crate) enum Effect {
 /// A job of the link to tmux. One job runs at a time.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Look.
     Look(LookOrder),
     /// Read a pane and follow it: output after the reading is reported.
     Read {
-        /// The pane.
         pane: PaneId,
         /// How much of its history to read.
         history: History,
@@ -122,7 +119,6 @@ pub(crate) enum Job {
 /// How much of a pane's history to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum History {
-    /// Its last row.
     LastRow,
     /// All fields.
     Whole,
@@ -144,7 +140,6 @@ pub(crate) enum Scope {
 /// The parameters of a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LookOrder {
-    /// Its scope.
     pub(crate) scope: Scope,
     /// Windows to include even if nothing was reported of them.
     pub(crate) windows: BTreeSet<WindowId>,
@@ -163,11 +158,9 @@ pub(crate) struct LookOrder {
 /// Whether a look reads changes without a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Refresh {
-    /// No.
     No,
     /// If the last time is long ago.
     IfOld,
-    /// Yes.
     Yes,
 }
 

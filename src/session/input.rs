@@ -53,7 +53,6 @@ pub(crate) enum Change {
     Output,
     /// Output of a followed pane.
     Printed {
-        /// The pane.
         pane: PaneId,
         /// The output.
         bytes: Vec<u8>,
@@ -147,7 +146,6 @@ impl Coverage {
 pub(crate) struct Look {
     /// When it was taken.
     pub(crate) at: Now,
-    /// The snapshot.
     pub(crate) snapshot: Snapshot,
     /// Which tasks were looked at.
     pub(crate) coverage: Coverage,

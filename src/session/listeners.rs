@@ -129,7 +129,6 @@ impl Listeners {
         self.streams.get(&pane).is_some_and(PaneStream::is_guess)
     }
 
-    /// Adds a wait.
     pub(super) fn add_wait(&mut self, active: ActiveWait) {
         self.waits.push(active);
     }

@@ -15,10 +15,7 @@ pub(crate) enum LogEntry {
     /// A safety look found an event that tmux or the kernel should have reported.
     FoundLate,
     /// The link answered a job with an outcome of another kind, which is a bug.
-    WrongOutcome {
-        /// The job.
-        job: &'static str,
-    },
+    WrongOutcome { job: &'static str },
     /// The session could not be ended after its tasks.
     CleanupFailed {
         /// Why.
@@ -26,14 +23,12 @@ pub(crate) enum LogEntry {
     },
     /// A task's output was not searched, because its window was closed.
     NotSearched {
-        /// The window.
         window: WindowId,
         /// What tmux said.
         error: String,
     },
     /// A pane could not be read.
     PaneNotRead {
-        /// The pane.
         pane: PaneId,
         /// What for.
         purpose: &'static str,
@@ -41,13 +36,9 @@ pub(crate) enum LogEntry {
         error: String,
     },
     /// A pane has another run than the one whose last output was to be read.
-    RunReplaced {
-        /// The pane.
-        pane: PaneId,
-    },
+    RunReplaced { pane: PaneId },
     /// A task could not be restarted. It is tried again.
     RestartFailed {
-        /// Its window.
         window: WindowId,
         /// Why.
         error: String,

@@ -102,7 +102,6 @@ pub(crate) struct Setup {
 /// Counters for status and diagnosis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Looks.
     pub(crate) looks: u64,
     /// Looks at all windows.
     pub(crate) whole_looks: u64,

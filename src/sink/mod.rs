@@ -36,7 +36,6 @@ pub(crate) enum SinkError {
     /// The program did not start.
     #[error("could not start `{program}`: {source}")]
     Spawn {
-        /// The program.
         program: String,
         /// Why.
         source: io::Error,
@@ -53,7 +52,6 @@ pub(crate) enum SinkError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
         why: String,
     },
     /// The peer did not take it.

@@ -12,7 +12,6 @@ use crate::protocol::{Command, Frame};
 /// A session of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedSession {
-    /// Its id.
     pub id: SessionId,
     /// When it was created, in seconds since 1970.
     pub created: i64,

@@ -10,7 +10,6 @@ pub(crate) enum TmuxError {
     /// The program does not exist or may not be executed.
     #[error("could not start `{}`", .program.display())]
     ProgramMissing {
-        /// The program.
         program: PathBuf,
         /// The cause.
         #[source]
@@ -18,16 +17,10 @@ pub(crate) enum TmuxError {
     },
     /// The program is older than the oldest supported version.
     #[error("tmux {version} is too old, 3.2 or newer is needed")]
-    TooOld {
-        /// Its version.
-        version: Version,
-    },
+    TooOld { version: Version },
     /// Nothing listens on the socket, or the server has ended.
     #[error("no tmux server is running on `{}`", .socket.display())]
-    NoServer {
-        /// The socket.
-        socket: PathBuf,
-    },
+    NoServer { socket: PathBuf },
     /// A running server cannot be reached at its socket.
     #[error(
         "the tmux server (pid {pid}) runs, but nothing answers on `{}`; `kill -USR1 {pid}` makes it \
@@ -35,23 +28,16 @@ pub(crate) enum TmuxError {
         .socket.display()
     )]
     Unreachable {
-        /// The socket.
         socket: PathBuf,
         /// The server's pid.
         pid: u32,
     },
     /// The socket's path is a file of another kind, which tmux would replace.
     #[error("{} is not a tmux socket but something else", .path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// The socket's folder does not exist.
     #[error("there is no folder {} for the tmux server's socket", .folder.display())]
-    NoFolder {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NoFolder { folder: PathBuf },
     /// The server has no such session.
     #[error("tmux has no such session ({reply})")]
     NoSuchSession {
@@ -64,10 +50,7 @@ pub(crate) enum TmuxError {
          tmux-task with that daemon's XDG_STATE_HOME, XDG_RUNTIME_DIR, TMUX_TASK_STATE_DIR and \
          TMUX_TASK_RUNTIME_DIR, or end it with `kill {pid}`"
     )]
-    OtherDaemon {
-        /// Its pid.
-        pid: u32,
-    },
+    OtherDaemon { pid: u32 },
     /// tmux refused a command.
     #[error("tmux rejected `{command}`: {reply}")]
     Rejected {

@@ -30,10 +30,7 @@ pub(crate) enum HookFault {
     },
     /// The dead pane of this window will not be kept, so that the end of a run is found later and
     /// without its output.
-    DeadPaneNotKept {
-        /// The window.
-        window: WindowId,
-    },
+    DeadPaneNotKept { window: WindowId },
 }
 
 /// How many windows are asked for hooks of their own. A line of tmux's holds no more.

@@ -34,9 +34,7 @@ pub(crate) struct Launch {
     pub environment: TaskEnvironment,
     /// The folder for the environment's file, private to the user.
     pub runtime: PathBuf,
-    /// The owner.
     pub owner: Option<String>,
-    /// The command.
     pub command: CommandWords,
     /// The gate that the command waits at before it starts.
     pub gate: Option<PathBuf>,
@@ -53,7 +51,6 @@ pub(crate) struct Launch {
 /// When to run a task again by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LaunchRestarts {
-    /// The policy.
     pub policy: RestartPolicy,
     /// The folder where the task's environment is kept.
     pub kept: PathBuf,

@@ -27,7 +27,6 @@ pub(crate) struct LaunchPlan {
     pub record: Option<String>,
     /// Where the command runs, an absolute path.
     pub cwd: String,
-    /// The owner.
     pub owner: Option<String>,
     /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
@@ -73,7 +72,6 @@ pub(crate) enum LaunchError {
     /// The environment's file cannot be written.
     #[error("could not write the task's environment to {}", .folder.display())]
     Environment {
-        /// The folder.
         folder: PathBuf,
         /// Why.
         #[source]
@@ -88,7 +86,6 @@ pub(crate) enum LaunchError {
     /// The slot is ambiguous.
     #[error("two windows are named `{name}`: {first} and {second}")]
     Ambiguous {
-        /// The name.
         name: String,
         /// One of them.
         first: WindowId,
@@ -100,7 +97,6 @@ pub(crate) enum LaunchError {
     Running {
         /// The task's window.
         name: String,
-        /// Its window.
         window: WindowId,
     },
     /// Options that mark a window as a task's are set for more than one window: shells and tasks
@@ -128,7 +124,6 @@ pub(crate) enum LaunchError {
     /// The session had changed at each attempt since it was read.
     #[error("the session changed during each of {ATTEMPTS} attempts; run the command again")]
     Contended,
-    /// tmux.
     #[error(transparent)]
     Tmux(#[from] TmuxError),
 }

@@ -140,7 +140,6 @@ async fn ask(
 pub(crate) struct SessionIndex {
     /// The life of the session.
     pub life: SessionLife,
-    /// Its name.
     pub name: String,
     windows: BTreeMap<WindowId, PaneId>,
     /// Those with tmux's bell flag.

@@ -10,7 +10,6 @@ use crate::protocol::{Command, Frame, control_line};
 /// A daemon's mark on its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Its pid.
     pub pid: u32,
     /// The name that it was asked for. The session may have been renamed since.
     pub name: String,
@@ -21,7 +20,6 @@ pub(crate) struct Mark {
 pub(crate) struct MarkedSession {
     /// The life of the session.
     pub life: SessionLife,
-    /// Its name.
     pub name: String,
     /// The mark, if any.
     pub mark: Option<Mark>,

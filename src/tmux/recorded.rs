@@ -52,7 +52,6 @@ impl RecordedCommand {
         }
     }
 
-    /// Returns the command.
     pub(super) fn command(&self) -> CommandWords {
         CommandWords::from_words(self.words.clone())
     }

@@ -15,7 +15,6 @@ pub(crate) const NOTICE_OPTION: &str = "@tmux_task_notice";
 pub(crate) struct Viewer {
     /// Its name in tmux, usually a terminal's path.
     pub(crate) name: String,
-    /// Its session.
     pub(crate) session: SessionId,
     /// The window that it shows.
     pub(crate) window: WindowId,

@@ -8,7 +8,6 @@ use crate::tmux::HookFault;
 /// What a check is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// This program.
     Program,
     /// The tmux program.
     Tmux,
@@ -69,7 +68,6 @@ pub(crate) enum OnPath {
     This,
     /// Another one, which may be of another version.
     Other(PathBuf),
-    /// None.
     None,
 }
 
@@ -87,7 +85,6 @@ pub(crate) enum EndsWith {
 pub(crate) enum Survivor {
     /// The tmux server, with all tasks.
     Server,
-    /// The daemon.
     Daemon,
     /// Whatever is started from here.
     Next,
@@ -109,27 +106,13 @@ pub(crate) enum Finding {
         on_path: OnPath,
     },
     /// A supported tmux.
-    Tmux {
-        /// Its version.
-        version: String,
-    },
+    Tmux { version: String },
     /// The program cannot be started.
-    TmuxMissing {
-        /// The program.
-        program: PathBuf,
-        /// Why.
-        why: String,
-    },
+    TmuxMissing { program: PathBuf, why: String },
     /// The program is no tmux: it prints no version.
-    NotTmux {
-        /// The program.
-        program: PathBuf,
-    },
+    NotTmux { program: PathBuf },
     /// The program is too old.
-    TmuxTooOld {
-        /// Its version.
-        version: String,
-    },
+    TmuxTooOld { version: String },
     /// A server that answers.
     Server {
         /// Its pid, where the kernel reports it.
@@ -153,19 +136,14 @@ pub(crate) enum Finding {
     ServerSilent {
         /// Its pid, where the kernel reports it.
         pid: Option<u32>,
-        /// Whether it is stopped.
         is_stopped: bool,
     },
     /// The server cannot be asked.
-    ServerRefuses {
-        /// Why.
-        why: String,
-    },
+    ServerRefuses { why: String },
     /// A locale of UTF-8.
     Utf8Locale {
         /// The variable that sets it.
         variable: &'static str,
-        /// Its value.
         value: String,
     },
     /// A locale of another character set; `None` where no variable sets one.
@@ -193,7 +171,6 @@ pub(crate) enum Finding {
     ReadOnly {
         /// The folder.
         path: PathBuf,
-        /// Why.
         why: String,
     },
     /// The disk of a folder has little or no space left.
@@ -217,10 +194,7 @@ pub(crate) enum Finding {
     /// The configuration does not show notices on the desktop.
     DesktopOff,
     /// Notices cannot be shown on the desktop.
-    NoDesktop {
-        /// Why.
-        why: String,
-    },
+    NoDesktop { why: String },
     /// What the kernel reports is enough: the value of `ptrace_scope`, where there is one.
     Ptrace(Option<u32>),
     /// The kernel hides from us what processes do.
@@ -254,25 +228,13 @@ pub(crate) enum Finding {
         with: EndsWith,
     },
     /// The session exists.
-    Session {
-        /// Its name.
-        name: String,
-    },
+    Session { name: String },
     /// The session does not exist: normal before the first task.
-    NoSession {
-        /// Its name.
-        name: String,
-    },
+    NoSession { name: String },
     /// It cannot be said which session is meant.
-    SessionUnknown {
-        /// Why.
-        why: String,
-    },
+    SessionUnknown { why: String },
     /// A daemon that works.
-    Daemon {
-        /// Its pid.
-        pid: u32,
-    },
+    Daemon { pid: u32 },
     /// No daemon is needed: the session does not exist.
     NoDaemonNeeded,
     /// The session exists and no daemon runs.
@@ -296,14 +258,10 @@ pub(crate) enum Finding {
     DaemonSilent {
         /// Its pid, where the kernel reports it.
         pid: Option<u32>,
-        /// Whether it is stopped.
         is_stopped: bool,
     },
     /// The daemon cannot be asked.
-    DaemonRefuses {
-        /// Why.
-        why: String,
-    },
+    DaemonRefuses { why: String },
     /// The daemon is of another version.
     DaemonOfOtherVersion {
         /// Its version; `None` where its answer cannot be read.
@@ -318,13 +276,9 @@ pub(crate) enum Finding {
     /// A fault of the hooks.
     HookFault(HookFault),
     /// How many consumers there are; each of them reads or has little to read.
-    Consumers {
-        /// Their number.
-        number: usize,
-    },
+    Consumers { number: usize },
     /// A consumer that was not used for long, with records that it has not acknowledged.
     ForgottenConsumer {
-        /// Its name.
         name: String,
         /// How many records it is behind.
         lag: u64,
@@ -334,10 +288,7 @@ pub(crate) enum Finding {
         unused: Duration,
     },
     /// The consumers cannot be read.
-    BadConsumers {
-        /// Why.
-        why: String,
-    },
+    BadConsumers { why: String },
     /// The state folders of sessions that are gone take little space.
     Leftovers {
         /// How many there are.

@@ -28,7 +28,6 @@ struct Supervisor {
     findings: Vec<Finding>,
     /// The pid of a daemon that listens.
     pid: Option<u32>,
-    /// Whether it answers.
     answers: bool,
 }
 
