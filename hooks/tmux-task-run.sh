@@ -579,14 +579,14 @@ END
 
 list_windows() {
     local id window pane same is_task is_dead daemon seen name lowest='' others=''
-    # Whether the pane runs a shell that was opened without a command, or tmux has named
-    # the window after what runs in it.
+    # Whether the pane runs a shell that was opened without a command, tmux has named the
+    # window after what runs in it, or the window belongs to further sessions.
     # shellcheck disable=SC2016 # tmux expands it
-    local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{||:#{==:#{pane_start_command},"#{default-command}"},#{automatic-rename}}}}'
+    local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{||:#{==:#{pane_start_command},"#{default-command}"},#{||:#{automatic-rename},#{window_linked}}}}}'
     session_id='' windows='' primary='' dead='' named='' has_daemon=''
     # `list-commands` would start a server, which -N forbids.
     if ! ask -N list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
+        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{==:#{@tmux_task_pane},other},0,#{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}}} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
         list-commands -F "$INHERITED" list-commands \; \
         show-options -q -t "=$session:" @tmux_task_command \; \
         show-options -q -t "=$session:" @pi_task_command; then
@@ -658,6 +658,9 @@ window_options() {
     add set-option -w -t "$1" allow-rename off
     add set-option -w -t "$1" @tmux_task_command "$shown"
     add set-option -w -t "$1" @tmux_task_cwd "$cwd"
+    # In a pane that a user has split off or moved here, tmux finds the window's value.
+    add set-option -w -t "$1" @tmux_task_pane other
+    add set-option -p -t "$1" @tmux_task_pane task
     local started
     started=$(now_ms)
     add set-option -w -t "$1" @tmux_task_started "$started"

@@ -84,7 +84,8 @@ pub struct WindowRow {
     pub owner: Option<String>,
     /// `@tmux_task_restart`, if it is of the last launch.
     pub restarts: Option<TaskRestarts>,
-    /// Whether the pane was opened without a command, so that a shell runs in it.
+    /// Whether the pane is a user's: it was opened without a command, so that a shell runs in it, or is
+    /// not the pane that a launcher has started in the window.
     pub is_bare: bool,
     /// Whether tmux names the window after what runs in it: nobody has named it.
     pub is_named_by_tmux: bool,

@@ -251,6 +251,18 @@ pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
                        #{||:#{==:#{pane_start_command},#{default-command}},\
                        #{==:#{pane_start_command},\"#{default-command}\"}}}";
 
+/// The option of a task's pane, and of its window, with different values: in another pane of the window
+/// tmux finds the window's. A pane takes its options along wherever it is moved.
+pub(super) const TASK_PANE: &str = "@tmux_task_pane";
+
+/// Its value in the window.
+pub(super) const NOT_THE_TASK: &str = "other";
+
+/// Whether the pane is in a launcher's window and not the one that the launcher has started: the
+/// window's own pane was closed or moved, or this one was moved into the window.
+pub(super) static IS_OTHER_PANE: LazyLock<String> =
+    LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},{NOT_THE_TASK}}}"));
+
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
 
@@ -306,7 +318,7 @@ pub(super) static OPTIONS_FORMAT: LazyLock<String> =
     LazyLock::new(|| row_format(&[&OPTION_FIELDS]));
 
 /// The values of these options, as in [`WindowRow`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct WindowOptions {
     pub(super) run: Option<u32>,
     pub(super) started: Option<Millis>,
@@ -330,6 +342,9 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
     })
 }
 
+/// What a row has in place of [`IS_BARE`] for such a pane.
+const OTHER_PANE: &str = "other";
+
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
@@ -340,7 +355,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &counter(BELLS),
         &counter(BELLS_OF_PI),
         &OPTION_FIELDS,
-        IS_BARE,
+        &format!("#{{?{},{OTHER_PANE},{IS_BARE}}}", *IS_OTHER_PANE),
         IS_NAMED_BY_TMUX,
         &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
         &quoted("window_name"),
@@ -359,7 +374,11 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{pane_tty}",
         &quoted("pane_title"),
         // Queried only where no command is recorded: it makes the server read in /proc.
-        "#{?@tmux_task_command,,#{?@pi_task_command,,#{q:pane_current_command}}}",
+        &format!(
+            "#{{?{},#{{q:pane_current_command}},\
+             #{{?@tmux_task_command,,#{{?@pi_task_command,,#{{q:pane_current_command}}}}}}}}",
+            *IS_OTHER_PANE
+        ),
         &expanded(BANNER),
     ])
 });
@@ -372,7 +391,17 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     let activity = fields.maybe()?.unwrap_or_default();
     let bell_count = own_count(window, &fields.raw()?);
     let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
-    let options = read_options(fields)?;
+    let mut options = read_options(fields)?;
+    let opened = fields.raw()?;
+    let is_other_pane = opened == OTHER_PANE;
+    if is_other_pane {
+        // They describe the task, whose pane this is not.
+        options = WindowOptions {
+            run: options.run,
+            started: options.started,
+            ..WindowOptions::default()
+        };
+    }
     let restarts = decode_restarts(options.restart.as_deref(), options.started);
     let mut window = WindowRow {
         window,
@@ -384,7 +413,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         replaced: options.replaced,
         owner: options.owner,
         restarts,
-        is_bare: fields.flag()?,
+        is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
         is_stand_in: fields.flag()?,
         name: fields.text()?,

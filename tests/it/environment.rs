@@ -13,15 +13,15 @@ const SECRET: &str = "s3cret-of-the-caller-7f1c";
 
 /// Either way to launch a task: the program, and the helper without it.
 #[derive(Debug, Clone, Copy)]
-enum Launcher {
+pub(crate) enum Launcher {
     Program,
     Script,
 }
 
-const BOTH: [Launcher; 2] = [Launcher::Program, Launcher::Script];
+pub(crate) const BOTH: [Launcher; 2] = [Launcher::Program, Launcher::Script];
 
 impl Launcher {
-    fn command(self, world: &World, task: &str, words: &[&str]) -> Command {
+    pub(crate) fn command(self, world: &World, task: &str, words: &[&str]) -> Command {
         let mut command = match self {
             Self::Program => {
                 let mut command = world.command(World::program());

@@ -3,8 +3,9 @@
 use rustix::process::Pid;
 use serde_json::Value;
 
+use crate::environment::BOTH;
 use crate::runs::codes;
-use crate::support::{Gate, World, all_told, events, story};
+use crate::support::{Gate, Output, World, all_told, events, story, window_of};
 
 /// A world with two tasks that wait at gates, and their records.
 fn with_two() -> (World, [(String, Gate); 2], Vec<Value>) {
@@ -100,4 +101,94 @@ fn closing_the_primary_pane_of_a_split_window_ends_its_run() {
     assert!(ends.contains(&told[0].as_str()), "{told:?}");
     assert_eq!(told[1], "started first again", "{told:?}");
     assert_eq!(events(&records).len(), 4, "{told:?}");
+}
+
+#[test]
+fn a_run_leaves_the_process_alone_that_remains_when_its_own_pane_is_closed_or_moved() {
+    let leaves: [&[&str]; 2] = [
+        &["kill-pane", "-t"],
+        &["break-pane", "-d", "-n", "away", "-s"],
+    ];
+    for launcher in BOTH {
+        for leave in leaves {
+            let world = World::new();
+            let window =
+                window_of(Output::of(launcher.command(&world, "api", &["sleep 1000"])).ok());
+            world.task(["daemon", "--detach"]).ok();
+            world.tmux(["split-window", "-d", "-t", &window, "exec sleep 777"]);
+            let panes = world.tmux(["list-panes", "-t", &window, "-F", "#{pane_id} #{pane_pid}"]);
+            let mut panes: Vec<(&str, &str)> = panes
+                .lines()
+                .map(|line| line.split_once(' ').unwrap())
+                .collect();
+            panes.sort();
+            let [(own, _), (_, others)] = panes[..] else {
+                panic!("{panes:?}");
+            };
+            world.tmux([leave, &[own]].concat());
+            until_it_has(&world, "api", &others.parse::<i64>().unwrap().into());
+            let again = Output::of(launcher.command(&world, "api", &["sleep 1001"]));
+            let new = window_of(again.ok());
+            assert_ne!(new, window, "{launcher:?} {leave:?}");
+            let shown = world.look();
+            let tasks = shown["tasks"].as_array().unwrap();
+            let of = |id: &str| tasks.iter().find(|task| task["windowId"] == id).unwrap();
+            assert_eq!(of(&window)["panePid"].to_string(), others);
+            assert_eq!(
+                (&of(&window)["shell"], &of(&new)["shell"]),
+                (&Value::Bool(true), &Value::Bool(false))
+            );
+            // The name is that of the task.
+            world.task(["kill", "api"]).ok();
+            assert!(world.look().to_string().contains(others));
+            let records = world.finish();
+            let ended: Vec<_> = events(&records)
+                .into_iter()
+                .filter(|event| event["task"]["windowId"] == *window && event["type"] == "exited")
+                .collect();
+            // The end of the task's own run is the task's.
+            assert!(
+                ended.iter().all(|event| event["task"]["shell"] == false),
+                "{ended:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_run_leaves_a_window_alone_that_is_linked_from_another_session() {
+    for launcher in BOTH {
+        let world = World::new();
+        world.run("api", "exec sleep 1000");
+        world.tmux([
+            "new-session",
+            "-d",
+            "-s",
+            "other",
+            "-n",
+            "tool",
+            "exec sleep 900",
+        ]);
+        world.tmux(["link-window", "-d", "-s", "other:tool", "-t", "work:"]);
+        let of_tool = || world.tmux(["display-message", "-p", "-t", "other:tool", "#{pane_pid}"]);
+        let before = of_tool();
+        Output::of(launcher.command(&world, "tool", &["exec sleep 1001"])).ok();
+        assert_eq!(of_tool(), before, "{launcher:?}");
+        // A task's own window may be linked: it is run again.
+        world.tmux(["link-window", "-d", "-s", "work:api", "-t", "other:"]);
+        let again = Output::of(launcher.command(&world, "api", &["exec sleep 1002"]));
+        let window = window_of(again.ok());
+        let named = world.tmux([
+            "list-windows",
+            "-t",
+            "work",
+            "-F",
+            "#{window_name} #{window_id}",
+        ]);
+        let named: Vec<&str> = named
+            .lines()
+            .filter(|line| line.starts_with("api "))
+            .collect();
+        assert_eq!(named, [format!("api {window}")], "{launcher:?}");
+    }
 }
