@@ -307,7 +307,7 @@ command_record() {
 # from becoming the command's last process: the child's death by a signal would
 # then be the shell's own. The trap asks the terminal for a sign of life: tmux
 # drops what it has not read yet when a process ends, and once it answers it has
-# read everything.
+# read everything. A task with `set -x` does not show it.
 #
 # For an EXIT trap bash catches all signals that would end it. A hangup that comes
 # while it starts a program would then be lost: the new process still has bash's
@@ -316,7 +316,7 @@ command_record() {
 # trap. A line that contains `trap` may clean up at a hangup, so bash's own handling
 # is kept.
 task_script() {
-    local body='' word before="trap 'exit 129' HUP; " after='; trap - HUP'
+    local body='' word before="builtin trap 'builtin exit 129' HUP; " after='; builtin trap - HUP'
     if [ $# -eq 1 ]; then
         body=$1
         case $body in *trap*) before='' after='' ;; esac
@@ -332,12 +332,13 @@ task_script() {
     shell_quote "$body"
     script="command unset -v $WITHHELD 2>/dev/null || :
 if [ -r \"\${1-}\" ]; then . \"\$1\" again 2>/dev/null; : >|\"\$1\"; command -p rm -f -- \"\$1\"; fi
-set --
-export $names
-set -euo pipefail
-${before}trap 'IFS= read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT$after
-eval $quoted
-exit \"\$?\""
+[ \"\${2-\$PWD}\" = \"\$PWD\" ] || builtin cd -- \"\$2\" || builtin exit 1
+builtin set --
+builtin export $names
+builtin set -euo pipefail
+${before}builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT$after
+builtin eval $quoted
+builtin exit \"\$?\""
     pane=(bash -pc "$CLEAR" bash "$script" "$environment_file" "$LOAD")
 }
 
@@ -348,19 +349,21 @@ exit \"\$?\""
 WITHHELD='PI_SESSION_ID PI_SESSION_FILE PI_TMUX_ROOT_CWD CLAUDECODE ${!CLAUDE_CODE_@} CLAUDE_PID CODEX_THREAD_ID CODEX_SESSION_ID CODEX_TOOL_CALL_ID ${!CODEX_MANAGED_@} OPENCODE OPENCODE_PID OPENCODE_SERVER_PASSWORD AI_AGENT AGENT TMUX_TASK_OWNER'
 
 # The first shell of a pane: keeps what tmux tells of the terminal and nothing
-# else of tmux's environment. Its words are the script, the environment's file and
-# `LOAD`. Where the file has been read already, somebody has respawned the pane by
+# else of tmux's environment. It passes on the directory in which tmux has started the
+# pane, for a profile may contain a `cd`; and here and below `builtin` keeps functions of
+# the caller and of the profile from taking the place of what starts the task. Its words
+# are the script, the environment's file and `LOAD`. Where the file has been read already, somebody has respawned the pane by
 # hand: what tmux has is the best there is then.
 # shellcheck disable=SC2016
-CLEAR='[ -r "$2" ] || exec "$BASH" -lc "$1" bash
+CLEAR='[ -r "$2" ] || builtin exec "$BASH" -lc "$1" bash "" "$PWD"
 for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS; do
 [ -z "${!n+x}" ] || set -- "$@" "$n=${!n}"
 done
-exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}"'
+builtin exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "$PWD" "${@:4}"'
 
 # The second: sets the environment, so that the login shell's profile runs in it.
 # shellcheck disable=SC2016
-LOAD='export "${@:4}"; . "$2" 2>/dev/null; exec "$3" -lc "$1" bash "$2"'
+LOAD='export "${@:5}"; . "$2" 2>/dev/null; builtin exec "$3" -lc "$1" bash "$2" "$4"'
 
 # Sets `environment_folder`: the user's own, where no one else can create files.
 find_environment_folder() {

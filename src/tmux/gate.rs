@@ -81,7 +81,7 @@ fn make_pipe(path: &Path) -> io::Result<()> {
 /// Returns the shell line that waits at a gate. `path` is quoted.
 pub(super) fn wait_line(path: &str) -> String {
     format!(
-        "if [ -p {path} ]; then IFS= read -r -t {LONGEST_WAIT} _ <>{path}; command -p rm -f -- {path}; fi"
+        "if [ -p {path} ]; then IFS= builtin read -r -t {LONGEST_WAIT} _ <>{path}; command -p rm -f -- {path}; fi"
     )
 }
 

@@ -7,9 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// tmux drops output that it has not read when a process ends. So at the end the shell sends the
 /// terminal a status request: when tmux answers (`ESC [ 0 n`) it has read everything. A terminal
-/// that does not answer costs half a second.
-const DRAIN: &str =
-    r"trap 'IFS= read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
+/// that does not answer costs half a second. A task with `set -x` or `set -v` does not show it.
+const DRAIN: &str = r"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
 
 /// Around [`DRAIN`]: a hangup ends the shell at once.
 ///
@@ -17,28 +16,39 @@ const DRAIN: &str =
 /// their own already. If it caught a hangup while it starts a program, the program could outlive
 /// its pane (seen with bash 5.2): the new process still has bash's handler until it executes the
 /// program, and bash, if it is still to wait for that process, waits inside the `EXIT` trap.
-const HANG_UP: [&str; 2] = ["trap 'exit 129' HUP; ", "; trap - HUP"];
+const HANG_UP: [&str; 2] = [
+    "builtin trap 'builtin exit 129' HUP; ",
+    "; builtin trap - HUP",
+];
 
 /// The first shell. It keeps the variables that tmux sets for a pane's terminal and drops the rest
 /// of tmux's environment. The words are the script, the file, and [`LOAD`]. If the file is gone,
 /// the pane was respawned by hand: then tmux's environment is the best there is.
-const CLEAR: &str = r#"[ -r "$2" ] || exec "$BASH" -lc "$1" bash
+///
+/// Here and in the shells behind it, `builtin` keeps functions of the caller's environment and of the
+/// profile from taking the place of what starts the task. Each of them passes on the directory in which
+/// tmux has started the pane: a profile may contain a `cd`.
+const CLEAR: &str = r#"[ -r "$2" ] || builtin exec "$BASH" -lc "$1" bash "" "$PWD"
 for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS; do
 [ -z "${!n+x}" ] || set -- "$@" "$n=${!n}"
 done
-exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "${@:4}""#;
+builtin exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "$PWD" "${@:4}""#;
+
+/// The only shell before the login shell where that has tmux's environment.
+const KEEP: &str = r#"builtin exec "$BASH" -lc "$1" bash "$2" "$PWD""#;
 
 /// The second shell. It sets the task's environment, so that the login shell's profile runs in it.
 /// Variables that no shell can name are set by the program between the two.
-const LOAD: &str = r#"export "${@:4}"; . "$2" 2>/dev/null
-set -- "$2.more" "$3" -lc "$1" bash "$2"
-[ ! -r "$1" ] || [ ! -x "${tmux_task_setter-}" ] || exec "$tmux_task_setter" set-environment "$1" -- "${@:2}"
-exec "${@:2}""#;
+const LOAD: &str = r#"export "${@:5}"; . "$2" 2>/dev/null
+builtin set -- "$2.more" "$3" -lc "$1" bash "$2" "$4"
+[ ! -r "$1" ] || [ ! -x "${tmux_task_setter-}" ] || builtin exec "$tmux_task_setter" set-environment "$1" -- "${@:2}"
+builtin exec "${@:2}""#;
 
-/// In the third shell, the login shell: undoes what its profile has changed of the environment. The
-/// file is emptied first, because `PATH` may not contain `rm`.
+/// In the third shell, the login shell: undoes what its profile has changed of the environment and the
+/// directory. The file is emptied first, because `PATH` may not contain `rm`.
 const RELOAD: &str = r#"if [ -r "${1-}" ]; then . "$1" again 2>/dev/null; : >|"$1"; command -p rm -f -- "$1"; fi
-set --"#;
+[ "${2-$PWD}" = "$PWD" ] || builtin cd -- "$2" || builtin exit 1
+builtin set --"#;
 
 /// The command of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +102,7 @@ impl CommandWords {
     ) -> Vec<String> {
         let script = self.script(names, environment, gate);
         let words: &[&str] = if environment.is_on_top_of_tmux() {
-            &["bash", "-lc", &script, "bash", file]
+            &["bash", "-pc", KEEP, "bash", &script, file]
         } else {
             &["bash", "-pc", CLEAR, "bash", &script, file, LOAD]
         };
@@ -129,7 +139,8 @@ impl CommandWords {
         // program is then an exit code of the shell.
         let [before, after] = hang_up;
         format!(
-            "{}\n{RELOAD}\nexport {}\n{}set -euo pipefail\n{before}{DRAIN}{after}\neval {}\nexit \"$?\"",
+            "{}\n{RELOAD}\nbuiltin export {}\n{}builtin set -euo pipefail\n{before}{DRAIN}{after}\n\
+             builtin eval {}\nbuiltin exit \"$?\"",
             environment.unset_line(),
             names.join(" "),
             gate.map(|gate| wait_line(&quote(gate)) + "\n")

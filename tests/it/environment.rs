@@ -310,3 +310,46 @@ fn which(program: &str) -> std::path::PathBuf {
         .find(|path| path.is_file())
         .unwrap()
 }
+
+/// The output of a task once it has ended.
+fn output_of_task(world: &World, launch: Command) -> String {
+    Output::of(launch).ok();
+    world.task(["daemon", "--detach"]).ok();
+    world.task(["wait", "api", "--exit"]);
+    world.task(["logs", "api"]).ok().to_owned()
+}
+
+#[test]
+fn a_profile_changes_neither_the_directory_nor_whether_the_command_runs() {
+    let profile =
+        "cd /; exec() { :; }; eval() { :; }; exit() { :; }; set() { :; }; trap() { :; }\n";
+    let here = "pwd -P; echo \"$0\"";
+    for launcher in BOTH {
+        let world = World::new();
+        fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
+        let project = fs::canonicalize(world.project()).unwrap();
+        let expected = format!("{}\nbash\n", project.display());
+        // Functions of the environment as well.
+        let mut launch = launcher.command(&world, "api", &[here]);
+        launch
+            .env("BASH_FUNC_exec%%", "() { :; }")
+            .env("BASH_FUNC_eval%%", "() { :; }");
+        assert_eq!(output_of_task(&world, launch), expected, "{launcher:?}");
+    }
+    let world = World::new();
+    fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
+    let project = fs::canonicalize(world.project()).unwrap();
+    let mut launch = world.command(World::program());
+    launch.args(["run", "--clean-env", "api", "--", here]);
+    let shown = output_of_task(&world, launch);
+    assert_eq!(shown, format!("{}\nbash\n", project.display()));
+}
+
+#[test]
+fn a_traced_task_shows_its_own_commands_only() {
+    for launcher in BOTH {
+        let world = World::new();
+        let launch = launcher.command(&world, "api", &["set -x; false"]);
+        assert_eq!(output_of_task(&world, launch), "++ false\n", "{launcher:?}");
+    }
+}
