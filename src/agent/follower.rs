@@ -372,6 +372,7 @@ fn unavailable(error: ClientError) -> Unavailable {
         | ClientError::NotOurs { .. }
         | ClientError::Io { .. }
         | ClientError::Left
+        | ClientError::LeftWait
         | ClientError::Answer { .. }
         | ClientError::Unexpected => Unavailable::Now(error.into()),
     }

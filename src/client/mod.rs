@@ -45,6 +45,9 @@ pub(crate) enum ClientError {
     /// The daemon ended before it answered.
     #[error("the daemon ended before it answered")]
     Left,
+    /// The daemon ended during a wait: whether its condition holds is not known.
+    #[error("the daemon ended during the wait")]
+    LeftWait,
     /// The answer cannot be parsed; it may come from another version.
     #[error("could not read the daemon's answer")]
     Answer {
@@ -144,11 +147,11 @@ impl Client {
     }
 
     /// Sends a request to the session of this name, unless the name belongs to another session than
-    /// the daemon's.
+    /// the daemon's. A wait may say when it begins.
     ///
     /// # Errors
     ///
-    /// As [`Client::ask`].
+    /// As [`Client::ask`], and [`ClientError::LeftWait`] when the daemon ends after a wait has begun.
     pub(crate) async fn ask_session(
         &mut self,
         session: String,
@@ -158,7 +161,13 @@ impl Client {
             session,
             request: Box::new(request.clone()),
         };
-        let response = self.ask(&request).await?;
+        let mut response = self.ask(&request).await?;
+        if response == Response::Waiting {
+            response = match self.answer().await {
+                Err(ClientError::Left) => return Err(ClientError::LeftWait),
+                answer => answer?,
+            };
+        }
         if let Response::From { session, response } = response {
             return Ok(NamedAnswer::Answered(session, *response));
         }

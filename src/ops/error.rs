@@ -204,6 +204,7 @@ impl OpsError {
                 ClientError::NotOurs { .. }
                 | ClientError::Io { .. }
                 | ClientError::Left
+                | ClientError::LeftWait
                 | ClientError::Answer { .. }
                 | ClientError::Unexpected,
             )
@@ -253,6 +254,9 @@ impl OpsError {
                 return refusal.hint.clone();
             }
             Self::Client(error) if is_other_version(error) => STOP_OLDER_DAEMON,
+            Self::Client(ClientError::LeftWait) => {
+                "the task goes on; `tmux-task wait NAME` waits with another daemon"
+            }
             Self::Output(OutputError::Tmux(error)) => tmux_hint(error)?,
             Self::Output(error) => error.hint()?,
             Self::Start(_) => {
@@ -291,7 +295,8 @@ fn is_other_version(error: &ClientError) -> bool {
         ClientError::NoDaemon
         | ClientError::NotOurs { .. }
         | ClientError::Io { .. }
-        | ClientError::Left => false,
+        | ClientError::Left
+        | ClientError::LeftWait => false,
     }
 }
 

@@ -166,6 +166,7 @@ impl Session {
             Err(
                 ClientError::Io { .. }
                 | ClientError::Left
+                | ClientError::LeftWait
                 | ClientError::Answer { .. }
                 | ClientError::Refused(_)
                 | ClientError::Unexpected,

@@ -50,8 +50,12 @@ pub(crate) async fn wait_for_task(
     session: &mut Session,
     request: WaitRequest,
 ) -> Result<WaitResult, OpsError> {
-    let named = Request::Wait(request.clone());
-    match session.ask_first(&named, Repeatable::No).await? {
+    // One that has not begun can be repeated.
+    let named = Request::Wait(WaitRequest {
+        says_when_it_begins: true,
+        ..request.clone()
+    });
+    match session.ask_first(&named, Repeatable::Yes).await? {
         Some(Response::Waited(result)) => return Ok(result),
         Some(_) => return Err(ClientError::Unexpected.into()),
         None => {}

@@ -11,7 +11,7 @@ use super::effect::{History, Job, LookOrder, Scope};
 use super::input::AskId;
 use super::listeners::EndedWait;
 use super::queue_items::{
-    Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
+    AfterLook, Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
 };
 use super::wait_entry::Entry;
 use crate::model::{PaneId, Task, WindowId};
@@ -188,15 +188,25 @@ impl JobQueue {
         ends.flat_map(|end| &end.waits).any(is_it)
     }
 
-    /// Drops a wait whose answer is not wanted any more.
-    pub(super) fn forget_answer(&mut self, ask: AskId) {
-        let running = match &mut self.running {
-            Some(Purpose::End(end)) => Some(end),
-            Some(_) | None => None,
-        };
-        for end in self.ends.iter_mut().chain(running) {
+    /// Drops what a request waits for, because its client has disconnected. A command that has not
+    /// begun is not carried out: the client has given up, and the user may give it again.
+    pub(super) fn forget_request(&mut self, ask: AskId) {
+        let (mut end, mut look) = (None, None);
+        match &mut self.running {
+            Some(Purpose::End(running)) => end = Some(running),
+            Some(Purpose::Look(running)) => look = Some(running),
+            Some(_) | None => {}
+        }
+        for end in self.ends.iter_mut().chain(end) {
             end.waits.retain(|ended| ended.active.ask != ask);
         }
+        let looks = self.look.iter_mut().chain(&mut self.part).chain(look);
+        for look in looks {
+            look.then
+                .retain(|then| !matches!(then, AfterLook::Answer(of, _) if *of == ask));
+        }
+        self.commands
+            .retain(|command| command.request() != Some(ask));
     }
 
     /// Returns the queued read with which waits and followers of a pane begin: one for all of them.

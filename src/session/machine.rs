@@ -351,7 +351,7 @@ impl Session {
 
     fn leave(&mut self, ask: AskId) {
         self.listeners.leave(ask);
-        self.jobs.forget_answer(ask);
+        self.jobs.forget_request(ask);
         self.beginning.remove(&ask);
         self.held.forget(ask);
     }

@@ -85,6 +85,30 @@ pub(super) enum Command {
     Answer(AskId, Response),
 }
 
+impl Command {
+    /// Returns the request that it carries out, if that may be given up before it has begun.
+    pub(super) fn request(&self) -> Option<AskId> {
+        match self {
+            Self::Launch(ask, _)
+            | Self::Type(ask, ..)
+            | Self::Kill(ask, ..)
+            | Self::KillSession(ask, _)
+            | Self::Prune(ask, _)
+            | Self::Whereabouts(ask)
+            | Self::Resolve(ask, ..)
+            | Self::ReadLog(ask, ..)
+            | Self::ReadRecord(ask, _)
+            | Self::Answer(ask, _) => Some(*ask),
+            Self::Search(search) => Some(search.ask),
+            // The daemon stops, whoever asked for it.
+            Self::Cleanup(_)
+            | Self::Restart(_)
+            | Self::ForgetEnvironments(..)
+            | Self::Archive(_) => None,
+        }
+    }
+}
+
 /// A search in the output of tasks, one after the other.
 #[derive(Debug)]
 pub(super) struct Search {

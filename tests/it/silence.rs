@@ -76,12 +76,31 @@ fn a_daemon_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn a_tmux_server_that_does_not_answer_is_named() {
+fn a_tmux_server_that_does_not_answer_is_named_and_carries_nothing_out_later() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
+    let before = world.look()["tasks"].clone();
     let pid = world.server();
     let stopped = Stopped::new(pid);
     let who = format!("the tmux server (pid {}, ", pid.as_raw_nonzero());
-    all_say(start_all(&world, &[&["ls", "--all"]]), &who, pid);
+    let more: &[&[&str]] = &[
+        &["ls", "--all"],
+        &["run", "api", "--", "true"],
+        &["send", "api", "typed"],
+        &["prune"],
+        &["kill-all", "--yes"],
+    ];
+    all_say(start_all(&world, more), &who, pid);
     drop(stopped);
+    // An empty line behind everything that tmux was given.
+    world.tmux(["display-message", "-p", ""]);
+    let now = world.look()["tasks"].clone();
+    let process = |tasks: &serde_json::Value| {
+        let tasks = tasks.as_array().unwrap().iter();
+        let of = |task: &serde_json::Value| (task["windowName"].clone(), task["panePid"].clone());
+        tasks.map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(process(&now), process(&before));
+    let shown = world.tmux(["capture-pane", "-p", "-t", "=work:api"]);
+    assert!(!shown.contains("typed"), "{shown}");
 }

@@ -66,6 +66,37 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
 }
 
 #[test]
+fn a_command_whose_client_has_left_is_not_carried_out() {
+    let tasks = "life 1; @1#1 a running pid=7";
+    let kill = || Request::Kill {
+        tasks: vec!["a".to_owned()],
+        owner: None,
+        by_agent: false,
+    };
+    let mut driver = Driver::new(tasks);
+    // While its look is under way, as with a tmux that does not answer.
+    let ask = driver.ask(kill());
+    driver.did(&["look Reported barrier"]);
+    driver.input(Input::Left(ask));
+    driver.look_fails("tmux does not answer");
+    driver.after(100);
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
+    // While another command is under way.
+    let mut driver = Driver::new(tasks);
+    driver.ask(launch_of("b", false));
+    driver.look(tasks);
+    driver.did(&["look Reported barrier", "launch b"]);
+    let ask = driver.ask(kill());
+    driver.input(Input::Left(ask));
+    driver.job = None;
+    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
+    driver.after(100);
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
+}
+
+#[test]
 fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
     let tasks = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new(tasks);
