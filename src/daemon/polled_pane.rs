@@ -143,6 +143,19 @@ impl PolledPane {
         }
     }
 
+    /// Whether rows of this later screen differ, but in nothing but what programs animate.
+    pub(super) fn is_animated_in(&self, screen: &Screen) -> bool {
+        !self.screen.has_rows_of(screen)
+            && self.screen.alternate == screen.alternate
+            && self.screen.is_same_but_animated(screen)
+    }
+
+    /// Counts from now on how often its programs sleep: those that draw sleep in between, whether or
+    /// not they check for keys.
+    pub(super) fn forget_pauses(&mut self) {
+        self.slept = None;
+    }
+
     /// Whether its programs may check for keys.
     pub(super) fn may_check_keys(&self) -> bool {
         self.may_check_keys
@@ -539,6 +552,22 @@ mod tests {
         check(&["Stop?", "│  99 │"], true);
         check(&["Stop? y", "│  99 │"], false);
         check(&["Stop?", "│  99 │", ""], false);
+    }
+
+    #[test]
+    fn an_animated_screen_is_no_other_screen() {
+        let screen = |row: &str, alternate| Screen {
+            rows: [row.to_owned()].into(),
+            alternate: Some(alternate),
+            ..Screen::default()
+        };
+        let mut pane = pane();
+        pane.screen = screen("/ Go?", false);
+        assert!(pane.is_animated_in(&screen("- Go?", false)));
+        assert!(!pane.is_animated_in(&screen("- Go?", true)));
+        assert!(!pane.is_animated_in(&screen("- Stop?", false)));
+        // It is the same, perhaps with another cursor.
+        assert!(!pane.is_animated_in(&screen("/ Go?", false)));
     }
 
     #[test]

@@ -77,7 +77,10 @@ impl TtyPoller {
             // What the previous daemon has reported may be a program that checks for keys.
             let entry = self.panes.entry(row.window);
             let pane = entry.or_insert_with(|| moving().with_key_checks(is_reported));
-            if pane.pid != pid || pane.screen != task.screen {
+            if pane.pid == pid && pane.is_animated_in(&task.screen) {
+                // It may be drawn again for ever, and its program wait all the same.
+                pane.forget_pauses();
+            } else if pane.pid != pid || pane.screen != task.screen {
                 // A countdown goes on.
                 let goes_on = pane.pid == pid && differ_in_numbers(&pane.screen, &task.screen);
                 *pane = moving().with_key_checks(goes_on && pane.may_check_keys());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::session_link::SessionLink;
-use crate::model::{PaneId, Task, TtyEvidence};
+use crate::model::{PaneId, Task, TtyEvidence, is_same_but_animated};
 use crate::process;
 use crate::tmux::{
     self, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError, TypingResult,
@@ -125,7 +125,11 @@ pub(crate) async fn type_into_task(
             explanation.and_then(|explanation| asked_of(explanation).zip(Some(explanation)));
         let explanation = match asked {
             None => return Err(TypingError::AsksNothing(label())),
-            Some((asked, explanation)) if asked.trim() == expected.trim() => explanation,
+            Some((asked, explanation))
+                if asked.trim() == expected.trim() || is_same_but_animated(asked, expected) =>
+            {
+                explanation
+            }
             Some((asked, _)) => {
                 return Err(TypingError::AsksElse {
                     task: label(),

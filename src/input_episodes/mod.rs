@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::{
     Event, EventKind, Life, Now, Prompt, PromptKind, ReadCall, Screen, Snapshot, Task, TtyEvidence,
-    WindowId,
+    WindowId, without_animation,
 };
 use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
@@ -21,6 +21,10 @@ mod reprompt;
 
 use answer_echo::AnswerPlace;
 use ongoing_read::OngoingRead;
+
+/// How long nothing but what programs animate must have changed on a screen that is never unchanged
+/// for long, before its prompt is reported.
+const ANIMATED_STILL: Duration = Duration::from_millis(1500);
 
 /// The episodes of all tasks, across looks.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +45,8 @@ struct LastLook {
     since: Instant,
     /// Whether a later look had the same rows.
     is_still: bool,
+    /// The first look since which nothing but what programs animate has changed.
+    calm_since: Instant,
     /// The call in which the terminal is read, and since when.
     call: Option<OngoingRead>,
     /// Where the answer to the present or the last question would be typed.
@@ -122,8 +128,12 @@ struct Episode {
 /// The phase of an episode.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// Not reported yet. `since` is the first look at this screen.
-    Candidate { since: Instant },
+    /// Not reported yet. `since` is the first look at this screen. `animated_due` is when it can be
+    /// reported although a part of it is animated; `None` where it cannot.
+    Candidate {
+        since: Instant,
+        animated_due: Option<Instant>,
+    },
     /// Reported as `input`, at `since`; `None` if that was before a restart.
     Reported { since: Option<Now> },
 }
@@ -306,7 +316,13 @@ impl Episodes {
     /// Returns the tasks with a prompt that is not reported yet, and when it can be.
     fn candidates(&self, quiet: Duration) -> impl Iterator<Item = (WindowId, Instant)> {
         let due = move |episode: &Episode| match episode.state {
-            Phase::Candidate { since } => Some(since + quiet.max(episode.found.still_for)),
+            Phase::Candidate {
+                since,
+                animated_due,
+            } => {
+                let due = since + quiet.max(episode.found.still_for);
+                Some(animated_due.map_or(due, |animated| animated.min(due)))
+            }
             Phase::Reported { .. } => None,
         };
         let episodes = self.episodes.iter();
@@ -330,6 +346,10 @@ fn see(
         task,
         evidence,
     );
+    let calm_since = before
+        .as_ref()
+        .filter(|before| before.screen.is_same_but_animated(&task.screen))
+        .map_or(now.mono, |before| before.calm_since);
     match before {
         Some(before)
             if before.screen.has_rows_of(&task.screen)
@@ -344,6 +364,7 @@ fn see(
                 terminal: terminal.cloned(),
                 since: before.since,
                 is_still: true,
+                calm_since,
                 call,
                 place: None,
             }
@@ -354,6 +375,7 @@ fn see(
             terminal: terminal.cloned(),
             since: now.mono,
             is_still: false,
+            calm_since,
             call,
             place: None,
         },
@@ -433,6 +455,7 @@ impl TaskLook<'_> {
                 found,
                 Phase::Candidate {
                     since: self.last_look.since,
+                    animated_due: self.animated_due(found),
                 },
                 None,
             );
@@ -466,7 +489,22 @@ impl TaskLook<'_> {
             .found
             .as_ref()
             .map_or(Duration::ZERO, |found| found.still_for);
-        self.last_look.is_still && self.now.mono >= self.last_look.since + self.quiet.max(still_for)
+        let is_still_due = self.last_look.is_still
+            && self.now.mono >= self.last_look.since + self.quiet.max(still_for);
+        let animated_due = || self.animated_due(self.found.as_ref()?);
+        is_still_due || animated_due().is_some_and(|due| due <= self.now.mono)
+    }
+
+    /// Returns when a prompt can be reported although a part of its screen is animated; `None` where
+    /// it cannot. A program that animates may be at work, so the kernel has to show that it takes
+    /// input, and the words that it asks for some.
+    fn animated_due(&self, found: &PromptMatch) -> Option<Instant> {
+        let terminal = self.last_look.terminal.as_ref()?;
+        let still_for = self.quiet.max(ANIMATED_STILL).max(found.still_for);
+        (terminal.reader.takes_input()
+            && found.is_question
+            && prompt::asks_while_animated(&found.prompt))
+        .then(|| self.last_look.calm_since + still_for)
     }
 
     /// Whether an episode that was reported by evidence on the terminal can be neither confirmed
@@ -537,22 +575,41 @@ impl TaskLook<'_> {
             return true;
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);
+        let (old_screen, new_screen) = (&before.task.screen, &self.task.screen);
+        let (old_row, new_row) = (before.found.row, found.row);
         let shown = reprompt::PromptComparison {
-            before: (&before.task.screen, before.found.row),
-            after: (&self.task.screen, found.row),
+            before: (old_screen, old_row),
+            after: (new_screen, new_row),
         };
         let has_read = before
             .read
             .zip(read)
             .is_some_and(|(before, after)| after.has_read_since(&before));
-        let is_same = old == new
-            || (!old.is_empty() && new.starts_with(old.as_str()))
-            || (is_reported && !has_read && shown.counts_down(old, new));
+        let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
         let gathers_lines = (self.last_look.terminal.as_ref())
             .is_some_and(|terminal| terminal.canonical == Some(true));
         // Where keys are read one by one, each of them ends a call.
         let calls = before.read.zip(read).filter(|_| gathers_lines);
-        is_same && !shown.is_asked_again(calls)
+        if is_same {
+            return !shown.is_asked_again(calls);
+        }
+        let (old, new) = (without_animation(old), without_animation(new));
+        if has_read || old.is_empty() {
+            return false;
+        }
+        if !new.starts_with(&old) {
+            return is_reported && shown.counts_down(&old, &new) && !shown.is_asked_again(calls);
+        }
+        // Only with the same signs everywhere do the screens show what was asked again.
+        let (old_screen, new_screen) = (
+            old_screen.without_animation(),
+            new_screen.without_animation(),
+        );
+        let shown = reprompt::PromptComparison {
+            before: (&old_screen, old_row),
+            after: (&new_screen, new_row),
+        };
+        !shown.is_asked_again(calls)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Distinguishes a prompt that is still there from the same words asked again.
 
-use crate::model::{ReadCall, Screen};
+use crate::model::{ReadCall, Screen, without_animation};
 
 /// With fewer rows of context than this, a full change may be a redraw, for example of a clock.
 const PAGE: usize = 5;
@@ -35,8 +35,13 @@ impl PromptComparison<'_> {
         let (before, old_row) = self.before;
         let (after, new_row) = self.after;
         // Where a prompt from before a restart was is not known.
+        let is_same =
+            |(old, new): (&String, &String)| without_animation(old) == without_animation(new);
         let is_in_place = old_row == usize::MAX
-            || (old_row == new_row && before.rows.get(..old_row) == after.rows.get(..new_row));
+            || (old_row == new_row
+                && (before.rows.iter().zip(after.rows.iter()))
+                    .take(old_row)
+                    .all(is_same));
         let ((old_words, old_numbers), (words, numbers)) = (numbers(old), numbers(new));
         is_in_place
             && old_words == words

@@ -297,6 +297,97 @@ fn a_prompt_that_counts_down_is_reported_once() {
 }
 
 #[test]
+fn a_prompt_with_an_animated_part_is_reported_once() {
+    check(&[
+        ("@1 a running : up|/ Go? [y/n]", &[]),
+        ("@1 a running : up|/ Go? [y/n]", &["input @1: / Go? [y/n]"]),
+        ("@1 a running : up|- Go? [y/n]", &[]),
+        ("@1 a running : up|- Go? [y/n]", &[]),
+        // Another row is drawn again, too.
+        ("@1 a running : ok|\\ Go? [y/n]", &[]),
+        ("@1 a running : ok|\\ Go? [y/n]", &[]),
+        // It was answered.
+        (
+            "@1 a running : ok|- Go? [y/n] n|/ Go? [y/n]",
+            &["resolved @1: / Go? [y/n]"],
+        ),
+        (
+            "@1 a running : ok|- Go? [y/n] n|/ Go? [y/n]",
+            &["input @1: / Go? [y/n]"],
+        ),
+    ]);
+    check(&[
+        ("@1 a running : 0:01 passed|Go? (9s)", &[]),
+        (
+            "@1 a running : 0:01 passed|Go? (9s)",
+            &["input @1: Go? (9s)"],
+        ),
+        ("@1 a running : 0:02 passed|Go? (10s)", &[]),
+        ("@1 a running : 0:02 passed|Go? (10s)", &[]),
+        (
+            "@1 a running : 0:03 passed|Run? (11s)",
+            &["resolved @1: Go? (9s)"],
+        ),
+        (
+            "@1 a running : 0:03 passed|Run? (11s)",
+            &["input @1: Run? (11s)"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
+    use crate::model::{Foreground, TtyEvidence, TtyUse};
+
+    let events_of = |texts: [&str; 2], reader: Option<TtyUse>| -> Vec<String> {
+        let mut now = start();
+        let mut episodes = Episodes::default();
+        let mut events = Vec::new();
+        for text in texts.iter().cycle().take(12) {
+            now = now.after(Duration::from_millis(400));
+            let mut look = snapshot(&format!("@1 a running cursor={},0 : {text}", text.len()));
+            if let Some(reader) = reader {
+                let evidence = TtyEvidence {
+                    reader,
+                    echo: Some(false),
+                    canonical: Some(false),
+                    foreground: Foreground::Command,
+                    ..TtyEvidence::default()
+                };
+                look.terminals.insert(WindowId(1), evidence.into());
+            }
+            events.extend(episodes.admit(&look, Duration::from_millis(200), now));
+        }
+        events.iter().map(describe).collect()
+    };
+    let asks = ["/ Go? [y/n]", "- Go? [y/n]"];
+    let [first, _] = asks;
+    let reported = [format!("input @1: {first}")];
+    for (reader, expected) in [
+        (Some(TtyUse::Polling), &reported[..]),
+        (Some(TtyUse::Reading), &reported),
+        (Some(TtyUse::Elsewhere), &[]),
+        (Some(TtyUse::Unknown), &[]),
+        (None, &[]),
+    ] {
+        assert_eq!(events_of(asks, reader), expected, "{reader:?}");
+    }
+    for works in [
+        ["/ Go in 1%? [y/n]", "- Go in 2%? [y/n]"],
+        ["/ Building", "- Building"],
+        ["/ Building [=>]", "- Building [==>]"],
+        ["/ Press any key to cancel", "- Press any key to cancel"],
+        ["Loading: /", "Loading: -"],
+    ] {
+        assert_eq!(
+            events_of(works, Some(TtyUse::Polling)),
+            [""; 0],
+            "{works:?}"
+        );
+    }
+}
+
+#[test]
 fn each_window_has_its_own_episodes() {
     let both = "@1 a running : Go? [y/n]; @2 b running : Go? [y/n]";
     check(&[

@@ -3,6 +3,7 @@
 //! Plain data that depends on `std` alone. Nothing here is serialised: formats that others rely on
 //! are defined in [`crate::wire`], so these types are free to change.
 
+mod animation;
 mod bookmark;
 mod causes;
 mod difference;
@@ -26,6 +27,7 @@ pub(crate) mod test_notation;
 pub mod text;
 mod tty;
 
+pub use animation::{is_same_but_animated, without_animation, without_last_sign};
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
 pub use difference::Difference;

@@ -69,6 +69,12 @@ pub enum TtyUse {
 }
 
 impl TtyUse {
+    /// Whether one of them certainly takes input.
+    #[must_use]
+    pub fn takes_input(self) -> bool {
+        matches!(self, Self::Reading | Self::Polling)
+    }
+
     /// Returns the name used on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {

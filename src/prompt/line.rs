@@ -272,6 +272,12 @@ pub(super) fn is_decision(text: &str) -> bool {
     DECISION.is_match(&plain(text))
 }
 
+/// Whether a line names a key that ends what a program does: `Press any key to abort`.
+pub(super) fn names_end_of_work(text: &str) -> bool {
+    let mut words = text.split(|c| !is_of_word(c));
+    words.any(|word| is_one_of(word, &["abort", "cancel", "skip", "stop", "interrupt"]))
+}
+
 /// Whether a line begins by asking to choose: `Select a type, press q to quit`.
 pub(super) fn asks_to_choose(text: &str) -> bool {
     let (verb, rest) = split_word(after_please(from_first_word(text)));

@@ -6,6 +6,7 @@
 //! must have the shape of a question and be where an answer would be typed. `docs/input.md` has the
 //! details.
 
+mod animated;
 mod ansible;
 mod choices;
 mod cursor_context;
@@ -131,8 +132,15 @@ impl Judgement {
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
     let judgement = judge_rows(screen, terminal, user_rules);
-    let variants = [wrapped::unwrapped, right_prompt::without];
-    let mut others = variants.into_iter().filter_map(|variant| {
+    // A program that reads nothing may show a sign behind what only looks like a question.
+    let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
+    let variants = [
+        wrapped::unwrapped,
+        right_prompt::without,
+        animated::without_sign,
+    ];
+    let variants = &variants[..if takes_input { 3 } else { 2 }];
+    let mut others = variants.iter().filter_map(|variant| {
         let judgement = judge_rows(&variant(screen)?, terminal, user_rules);
         judgement.found.is_some().then_some(judgement)
     });
@@ -165,6 +173,15 @@ fn judge_rows(
 #[must_use]
 pub fn find(screen: &Screen) -> Option<PromptMatch> {
     judge(screen, None, &UserRules::default()).found
+}
+
+/// Whether a prompt asks by its words alone, also while a part of it is animated. What a program at
+/// work shows beside its turning sign may name the key that ends the work.
+#[must_use]
+pub(crate) fn asks_while_animated(prompt: &Prompt) -> bool {
+    line::asks(&prompt.text).is_some_and(|ask| {
+        ask.is_plain && (ask.kind != PromptKind::Key || !line::names_end_of_work(&prompt.text))
+    })
 }
 
 /// A screen to judge.

@@ -577,6 +577,18 @@ fn programs_that_do_nothing_by_themselves_are_known_by_their_names() {
 }
 
 #[test]
+fn a_turning_sign_behind_a_question_is_not_part_of_it() {
+    for sign in ["|", "/", "-", "\\"] {
+        let text = format!("Continue? [y/N] {sign}▮");
+        let found = judged(&text, false, &polls_keys("node"));
+        let asked = found.map(|found| found.prompt.text);
+        assert_eq!(asked.as_deref(), Some("Continue? [y/N]"), "{text}");
+        let loads = format!("Loading: {sign}▮");
+        assert_eq!(judged(&loads, false, &polls_keys("node")), None);
+    }
+}
+
+#[test]
 fn what_follows_a_file_reads_nothing() {
     assert_eq!(judged("Password: ▮", true, &polls_keys("multitail")), None);
     assert!(judged("Password: ▮", true, &polls_keys("tool")).is_some());

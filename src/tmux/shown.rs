@@ -6,7 +6,9 @@
 
 use super::client::Connection;
 use super::error::TmuxError;
-use crate::model::{PaneId, text};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::model::{PaneId, is_same_but_animated, text};
 use crate::protocol::{Command, control_line};
 
 /// The text to search for, stored on the pane while the line runs, because a format in the command
@@ -80,7 +82,15 @@ impl ShownPrompt {
             let row = text::row(row.as_bytes());
             row.split_whitespace().map(ToOwned::to_owned).collect()
         };
-        let is_shown = cursor_x == place.cursor_x && words(row) == words(place.line);
+        let is_same = cursor_x == place.cursor_x && words(row) == words(place.line);
+        // The next frame may be wider, and the cursor behind it.
+        let behind = |cursor_x: u32, row: &str| {
+            let cursor_x = usize::try_from(cursor_x).unwrap_or(usize::MAX);
+            cursor_x.checked_sub(row.trim_end().width())
+        };
+        let is_shown = is_same
+            || (is_same_but_animated(row, place.line)
+                && behind(cursor_x, row) == behind(place.cursor_x, place.line));
         is_shown.then(|| Self {
             pane,
             shape: shape.to_owned(),
@@ -190,6 +200,22 @@ mod tests {
         assert_eq!(find("7 10 3 0 0", "Password:", -1), Some((2, 0, password)));
         let again = "Sorry, try again.".to_owned();
         assert_eq!(find("7 10 0 0 0", &again, 1), Some((1, 1, again.clone())));
+        // Only a part that is animated has changed.
+        let screen = "Go? (10s) [y/N] /";
+        let find_animated = |line, cursor_x| {
+            let place = PromptPlace {
+                line,
+                below_cursor: 0,
+                cursor_x,
+            };
+            ShownPrompt::find(PaneId(1), "7 17 0 0 0", screen, place).map(|found| found.row)
+        };
+        assert_eq!(
+            find_animated("Go? (9s) [y/N] -", 16).as_deref(),
+            Some(screen)
+        );
+        assert_eq!(find_animated("Go? (9s) [y/N] -", 17), None);
+        assert_eq!(find_animated("Run? (9s) [y/N] -", 17), None);
         // The cursor, the row or the screen has changed.
         assert_eq!(find("7 11 2 0 0", "Password:", 0), None);
         assert_eq!(find("7 10 1 0 0", "Password:", 0), None);

@@ -76,6 +76,54 @@ fn a_question_that_counts_down_is_reported_once() {
     }
 }
 
+#[test]
+fn a_prompt_with_an_animated_part_is_reported_once() {
+    if !is_installed("python3") {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let world = World::new();
+    let program = "import itertools, select, sys, time, tty\n\
+                   frames, text, every, n = sys.argv[1:]\n\
+                   tty.setcbreak(0)\n\
+                   for n, c in zip(range(int(n)), itertools.cycle(frames)):\n\
+                   \x20   print(end='\\r' + text % c, flush=True)\n\
+                   \x20   if select.select([0], [], [], float(every))[0]: break\n\
+                   print('\\nended', flush=True)\n\
+                   time.sleep(1000)\n";
+    std::fs::write(world.dir.path().join("turns.py"), program).unwrap();
+    let tasks = [
+        ("slow", r"|/-\", "%s Press any key to continue", "0.5", "12"),
+        (
+            "fast",
+            "⠋⠙⠹⠸",
+            "[%s] Remove everything? (y/n)",
+            "0.05",
+            "90",
+        ),
+    ];
+    for (task, frames, text, every, n) in tasks {
+        world.run(
+            task,
+            &format!("python3 turns.py '{frames}' '{text}' {every} {n}"),
+        );
+    }
+    world.run("works", r"python3 turns.py '|/-\' '%s Building' 0.05 90");
+    let told = world.until("the prompts have gone", |told| {
+        tasks
+            .iter()
+            .all(|(task, ..)| events_of(told, task).contains(&"inputResolved"))
+    });
+    for (task, ..) in tasks {
+        assert_eq!(
+            events_of(&told, task),
+            ["input", "inputResolved"],
+            "{told:#?}"
+        );
+    }
+    assert_eq!(events_of(&told, "works"), [""; 0], "{told:#?}");
+}
+
 fn events_of<'a>(told: &'a [PromptEvent], task: &str) -> Vec<&'a str> {
     let of_task = told.iter().filter(|told| told.task == task);
     of_task.map(|told| told.what.as_str()).collect()
