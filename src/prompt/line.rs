@@ -278,6 +278,17 @@ pub(super) fn names_end_of_work(text: &str) -> bool {
     words.any(|word| is_one_of(word, &["abort", "cancel", "skip", "stop", "interrupt"]))
 }
 
+/// Whether a line ends in a mark to type behind, directly behind a word or alone: `Token>`. The tip of
+/// an arrow or of a progress bar is none.
+pub(super) fn ends_in_mark(text: &str) -> bool {
+    const MARKS: &[char] = &['>', '›', '»', '❯'];
+    let before = text.trim_end_matches(MARKS);
+    before.len() < text.len()
+        && (before.is_empty()
+            || before
+                .ends_with(|c: char| c.is_alphanumeric() || [')', ']', '\'', '"'].contains(&c)))
+}
+
 /// Whether a line begins by asking to choose: `Select a type, press q to quit`.
 pub(super) fn asks_to_choose(text: &str) -> bool {
     let (verb, rest) = split_word(after_please(from_first_word(text)));

@@ -216,7 +216,11 @@ impl Evaluation<'_> {
             {
                 self.settled("follows a file")
             }
-            (Some(true), TtyUse::Polling | TtyUse::Unknown) => self.by_text(Some(true), false),
+            (Some(true), TtyUse::Polling) => {
+                let by_text = self.by_text(Some(true), false);
+                self.in_timed_read(&by_text, terminal).unwrap_or(by_text)
+            }
+            (Some(true), TtyUse::Unknown) => self.by_text(Some(true), false),
             (Some(false), TtyUse::Reading | TtyUse::Polling) if self.is_own_name(terminal) => {
                 self.settled("an interpreter's prompt for commands")
             }
@@ -425,6 +429,31 @@ impl Evaluation<'_> {
         }))
     }
 
+    /// A script of a shell polls the terminal in line mode only in `read -t`, where the cursor is
+    /// behind a mark.
+    fn in_timed_read(&self, by_text: &Judgement, terminal: &TtyEvidence) -> Option<Judgement> {
+        let CursorContext::Behind(row) = self.context else {
+            return None;
+        };
+        let text = cursor_context::unframed(&self.screen.rows[row]);
+        let is_open = by_text.found.is_none() && !by_text.is_settled && !terminal.may_relay;
+        if !is_open || !shell_prompts::are_shells(&terminal.programs) || !line::ends_in_mark(text) {
+            return None;
+        }
+        let kind = self.kind_in_context(row, PromptKind::Text);
+        let judgement = self.waits(
+            Some(row),
+            kind,
+            false,
+            "a mark before the cursor of `read -t`",
+        );
+        // The script may go on printing when the time is over.
+        Some(judgement.with_match(|found| {
+            found.is_question = false;
+            found.still_for = LOG_STILL;
+        }))
+    }
+
     /// By the text, where the terminal does not decide. `canonical` is whether the terminal is in
     /// line mode, where that is known, and `may_relay` whether the program that really reads may be
     /// elsewhere.
@@ -557,9 +586,15 @@ impl Evaluation<'_> {
             return Some((PromptKind::Menu, heading.unwrap_or(row)));
         }
         // A label counts too: the mark below it is where to type.
-        line::asks(line)
-            .filter(|ask| ask.is_plain || ask.rule == line::LABEL_RULE)
-            .map(|ask| (ask.kind, above))
+        let asks = |row: usize| {
+            line::asks(&self.screen.rows[row])
+                .filter(|ask| ask.is_plain || ask.rule == line::LABEL_RULE)
+        };
+        if let Some(heading) = numbered::above_counted(&self.screen.rows[..=above]) {
+            // Rows of a table begin with numbers, too.
+            return asks(heading).map(|_| (PromptKind::Menu, heading));
+        }
+        asks(above).map(|ask| (ask.kind, above))
     }
 
     /// A line that asks for any text may ask for a choice from the rows above it.

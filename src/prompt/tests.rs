@@ -577,6 +577,49 @@ fn programs_that_do_nothing_by_themselves_are_known_by_their_names() {
 }
 
 #[test]
+fn a_script_that_waits_for_a_while_is_behind_a_mark() {
+    let lines = |program: &str| TtyEvidence {
+        canonical: Some(true),
+        echo: Some(true),
+        ..polls_keys(program)
+    };
+    let asked = |text: &str, program: &str| {
+        let found = judged(text, false, &lines(program))?;
+        Some((found.prompt.text, found.still_for))
+    };
+    for mark in ["Token>", "user name>", "[1] next>>", ">"] {
+        let text = format!("ready\n{mark} ▮");
+        assert_eq!(asked(&text, "bash"), Some((mark.to_owned(), LOG_STILL)));
+        // Another program may print its commands' prompt and go on.
+        assert_eq!(asked(&text, "node"), None, "{text}");
+    }
+    for works in ["[====>▮", "a -> ▮", "src/a.js >\n▮", "Waiting..▮", "90% ▮"] {
+        assert_eq!(asked(works, "bash"), None, "{works}");
+    }
+}
+
+#[test]
+fn a_mark_below_counted_choices_asks_what_their_heading_asks() {
+    let choices = "  1 red\n  2 blue\n> ▮";
+    for canonical in [true, false] {
+        let terminal = TtyEvidence {
+            canonical: Some(canonical),
+            echo: Some(true),
+            ..polls_keys("node")
+        };
+        let asked = |heading: &str| {
+            let text = format!("{heading}\n{choices}");
+            let found = judged(&text, false, &terminal)?;
+            Some((found.prompt.kind, found.prompt.text))
+        };
+        let question = "Which one?";
+        let expected = Some((PromptKind::Menu, question.to_owned()));
+        assert_eq!(asked(question), expected);
+        assert_eq!(asked("rows of the table"), None);
+    }
+}
+
+#[test]
 fn a_turning_sign_behind_a_question_is_not_part_of_it() {
     for sign in ["|", "/", "-", "\\"] {
         let text = format!("Continue? [y/N] {sign}▮");
