@@ -6,8 +6,8 @@ use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
 use crate::model::Replaces;
-use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, PreparedLaunch};
-use crate::wire::{LaunchedRun, Request, Response, RestartFields, RunRequest};
+use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch};
+use crate::wire::{DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -142,6 +142,7 @@ async fn start_directly(
         launching: Some(launch.name.clone()),
         will_wait,
         owner: launch.owner.clone(),
+        launched: None,
     };
     if look(daemon.as_mut(), &before).await.is_err() {
         // It has ended since it was found.
@@ -161,10 +162,12 @@ async fn start_directly(
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
     // After: the run is reported at once, however short it is.
+    let direct = |run: &NewRun| Box::new(direct_launch(&launch, run));
     let after = Request::Look {
         launching: None,
         will_wait: false,
         owner: None,
+        launched: launched.as_ref().ok().map(direct),
     };
     let look_result = look(daemon.as_mut(), &after).await;
     drop(launching);
@@ -178,6 +181,19 @@ async fn start_directly(
         daemon,
         run: launched_run(&launched),
     })
+}
+
+/// Returns what the daemon needs to report a run that no look contains: the first task of a session
+/// can end the session before the daemon has attached to it.
+fn direct_launch(launch: &Launch, run: &NewRun) -> DirectLaunch {
+    DirectLaunch {
+        name: launch.name.clone(),
+        command: launch.command.shown_bounded(),
+        cwd: launch.cwd.display().to_string(),
+        owner: launch.owner.clone(),
+        started: launch.started,
+        run: launched_run(run),
+    }
 }
 
 async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), OpsError> {

@@ -13,7 +13,7 @@ use crate::engine::ExpectedWait;
 use crate::model::{GoneReason, Level, Life, Now, Ordered as _, Screen, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
-    EndedTask, LaunchedRun, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch,
+    DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch,
     SearchRequest, SendRequest,
 };
 
@@ -299,7 +299,15 @@ impl Session {
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Launched(ask, request, response) => {
                 if let Response::Launched(run) = &response {
-                    self.report_unseen(&request, run, now);
+                    let launch = DirectLaunch {
+                        name: request.name,
+                        command: request.command,
+                        cwd: request.cwd,
+                        owner: request.owner,
+                        started: request.started,
+                        run: run.clone(),
+                    };
+                    self.report_unseen(launch, now);
                 }
                 self.answer_when_stored(ask, response);
             }
@@ -336,43 +344,49 @@ impl Session {
     }
 
     /// Reports a launched run as gone if its window was closed before a look could contain it, and
-    /// nothing has recorded its end: a hook of the user such as `pane-died 'kill-pane'` does that.
-    fn report_unseen(&mut self, request: &RunRequest, run: &LaunchedRun, now: Now) {
-        let Ok(window) = run.window_id.parse() else {
+    /// nothing has recorded its end: the command may have closed it, alone or with its session, or a
+    /// hook of the user such as `pane-died 'kill-pane'`. A session that is about to end can also make
+    /// the look fail: then the next one that succeeds decides.
+    pub(super) fn report_unseen(&mut self, launch: DirectLaunch, now: Now) {
+        self.unseen.extend(unseen_task(launch));
+        self.report_all_unseen(now);
+    }
+
+    /// Does that for all launched runs about which no look has decided yet.
+    pub(super) fn report_all_unseen(&mut self, now: Now) {
+        if self.look_problem.is_some() {
             return;
-        };
-        let is_known =
-            self.task(window).is_some() || self.ended_runs.find(window, Some(run.run)).is_some();
-        if self.look_problem.is_none() && !is_known {
-            let effects = self
-                .engine
-                .report_gone(unseen_task(window, request, run), now);
-            self.perform(effects);
+        }
+        for task in std::mem::take(&mut self.unseen) {
+            if self.task(task.window).is_none() && !self.ended_runs.contain(&task) {
+                let effects = self.engine.report_gone(task, now);
+                self.perform(effects);
+            }
         }
     }
 }
 
 /// Returns the task of a launched run that no look has contained.
-fn unseen_task(window: WindowId, request: &RunRequest, run: &LaunchedRun) -> Task {
-    Task {
-        window,
-        name: request.name.clone(),
+fn unseen_task(launch: DirectLaunch) -> Option<Task> {
+    Some(Task {
+        window: launch.run.window_id.parse().ok()?,
+        name: launch.name,
         pane: None,
         pid: None,
         life: Life::Unknown,
-        command: Some(request.command.clone()),
-        cwd: Some(request.cwd.clone()),
+        command: Some(launch.command),
+        cwd: Some(launch.cwd),
         bell: false,
         bell_count: None,
-        run: Some(run.run),
-        owner: request.owner.clone(),
+        run: Some(launch.run.run),
+        owner: launch.owner,
         shell: false,
         is_named_by_tmux: false,
-        started_at: Some(request.started),
+        started_at: Some(launch.started),
         ended_at: None,
         restarts: None,
         screen: Screen::default(),
-    }
+    })
 }
 
 fn label(task: &Task) -> String {

@@ -4,10 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::model::{Body, EventKind, Record, Snapshot, Task, WindowId};
+use crate::model::{Body, EventKind, Millis, Record, Snapshot, Task, WindowId};
 
 /// How many are kept. A wait for a run begins soon after the run.
 const MOST: usize = 64;
+
+/// A second, in milliseconds.
+const SECOND_MS: Millis = 1000;
 
 /// The runs that ended or disappeared last, as they were then.
 #[derive(Debug, Default)]
@@ -36,6 +39,20 @@ impl EndedRuns {
     pub(super) fn find(&self, window: WindowId, run: Option<u32>) -> Option<&Arc<Task>> {
         let is_it = |task: &&Arc<Task>| task.window == window && task.run == run;
         self.0.iter().rev().find(is_it)
+    }
+
+    /// Whether this launched run is among them, and not only one of another session or server that had
+    /// the same ids before the launch.
+    pub(super) fn contain(&self, launched: &Task) -> bool {
+        let Some(ended) = self.find(launched.window, launched.run) else {
+            return false;
+        };
+        // Where only the end is known, tmux may have reported it in whole seconds.
+        let at = ended
+            .started_at
+            .or_else(|| Some(ended.ended_at?.saturating_add(SECOND_MS)));
+        at.zip(launched.started_at)
+            .is_none_or(|(at, launched)| at >= launched)
     }
 
     /// Returns the look that a wait for this run is judged by: `look`, with the end of the run where

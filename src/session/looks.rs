@@ -99,6 +99,7 @@ impl Session {
         } else {
             self.find_usual_durations(&begun);
         }
+        self.report_all_unseen(now);
         self.publish_tasks(at);
         if !ended.is_empty() {
             self.nudge_for_a_while(now);

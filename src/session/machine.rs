@@ -63,6 +63,8 @@ pub(crate) struct Session {
     followed: Option<BTreeSet<PaneId>>,
     /// The tasks that the link knows to be waiting.
     pub(super) waiting: BTreeSet<WindowId>,
+    /// Launched runs about which no look has decided whether they have to be reported as gone.
+    pub(super) unseen: Vec<Task>,
     /// The tasks that are about to be run again.
     pub(super) restarts: PendingRestarts,
     /// The ends that were delivered as notices because restarts follow.
@@ -153,6 +155,7 @@ impl Session {
             death_record: None,
             followed: None,
             waiting: BTreeSet::new(),
+            unseen: Vec::new(),
             restarts: PendingRestarts::default(),
             announced,
             usual: UsualDurations::default(),

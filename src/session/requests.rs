@@ -121,6 +121,7 @@ impl Session {
                 launching,
                 will_wait,
                 owner,
+                launched,
             } => {
                 if let Some(name) = launching {
                     // A server that runs and cannot be reached would be started a second time.
@@ -130,6 +131,9 @@ impl Session {
                         return;
                     }
                     self.prepare_launch(&name, will_wait, owner, now);
+                }
+                if let Some(launched) = launched {
+                    self.report_unseen(*launched, now);
                 }
                 // After its output is archived.
                 self.jobs.push_command(Command::Answer(ask, Response::Done));

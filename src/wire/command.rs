@@ -58,6 +58,25 @@ pub struct LaunchedRun {
     pub replaced: Option<ReplacedRun>,
 }
 
+/// A run that a client has started without its daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectLaunch {
+    /// The task's name.
+    pub name: String,
+    /// The command for display, one line.
+    pub command: String,
+    /// Where the command runs, an absolute path.
+    pub cwd: String,
+    /// The owner that the command belongs to; `None` for a user at a terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// When it was requested, in milliseconds since 1970.
+    pub started: Millis,
+    /// The run.
+    pub run: LaunchedRun,
+}
+
 /// What a launch replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -24,7 +24,8 @@ mod wait;
 pub use checkpoint::{Checkpoint, SavedLife};
 pub use cloudevents::cloud_event;
 pub use command::{
-    LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts, TypedInput,
+    DirectLaunch, LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts,
+    TypedInput,
 };
 pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,

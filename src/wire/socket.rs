@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LaunchedRun, LogRequest,
-    LsTask, LsView, RunRequest, SearchMatch, SearchRequest, SendRequest, TaskCounts, TaskLog,
-    WaitRequest, WaitResult,
+    ConsumeRequest, ConsumerList, ConsumerStatus, DirectLaunch, Explanation, Filter, LaunchedRun,
+    LogRequest, LsTask, LsView, RunRequest, SearchMatch, SearchRequest, SendRequest, TaskCounts,
+    TaskLog, WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -38,6 +38,10 @@ pub enum Request {
         /// The owner that the command belongs to; `None` for a user at a terminal.
         #[serde(default)]
         owner: Option<String>,
+        /// The run that was launched: it is reported also if its window, its session or its server
+        /// is gone by then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        launched: Option<Box<DirectLaunch>>,
     },
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
     Run(RunRequest),

@@ -350,6 +350,23 @@ fn a_window_that_goes_with_its_run_leaves_the_record_and_one_clear_line() {
     });
 }
 
+#[test]
+fn a_first_task_that_ends_its_own_session_is_in_the_feed() {
+    let world = World::new();
+    // The second one has the same ids as the first one, and the same daemon.
+    for n_runs in 1..=2 {
+        let output = world.task(["run", "--wait", "api", "--", "tmux kill-server"]);
+        let complaint = "tmux-task: run api: the task has disappeared";
+        assert!(output.err.lines().any(|line| line == complaint), "{output}");
+        assert_eq!(output.code, 125, "{output}");
+        world.until("its end", |records| {
+            let is_gone = |event: &&Value| event["type"] == "disappeared";
+            events(records).into_iter().filter(is_gone).count() == n_runs
+        });
+    }
+    world.finish();
+}
+
 fn has_started(records: &[Value]) -> bool {
     events(records)
         .iter()

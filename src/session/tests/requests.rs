@@ -1,7 +1,7 @@
 //! Requests, and what their answers wait for.
 
 use super::*;
-use crate::wire::LaunchedRun;
+use crate::wire::{DirectLaunch, LaunchedRun};
 
 #[test]
 fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
@@ -190,6 +190,67 @@ fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
     assert!(did.contains(&"answer 2 Exited".to_owned()), "{did:?}");
 }
 
+/// A look after the client itself has launched `a` in `@1`, at this time.
+fn look_after_launch(started: i64) -> Request {
+    let run = LaunchedRun {
+        window_id: "@1".to_owned(),
+        pane_id: "%1".to_owned(),
+        run: 1,
+        cursor: String::new(),
+        replaced: None,
+    };
+    Request::Look {
+        launching: None,
+        will_wait: false,
+        owner: None,
+        launched: Some(Box::new(DirectLaunch {
+            name: "a".to_owned(),
+            command: "tmux kill-server".to_owned(),
+            cwd: "/".to_owned(),
+            owner: None,
+            started,
+            run,
+        })),
+    }
+}
+
+#[test]
+fn a_first_run_that_ends_its_own_session_has_disappeared() {
+    let mut driver = Driver::new("missing");
+    driver.ask(look_after_launch(1));
+    driver.look("missing");
+    let did = driver.take();
+    assert!(did.contains(&"append event".to_owned()), "{did:?}");
+    // The same ids on another server, launched later: another run.
+    driver.ask(look_after_launch(2));
+    driver.look("missing");
+    let did = driver.take();
+    assert!(did.contains(&"append event".to_owned()), "{did:?}");
+    // One that a look contains is reported by that.
+    driver.ask(look_after_launch(3));
+    driver.look("life 1; @1#1 a running pid=7");
+    let did = driver.take();
+    let n_events = did.iter().filter(|done| *done == "append event").count();
+    assert_eq!(n_events, 1, "{did:?}");
+}
+
+#[test]
+fn a_launched_run_is_reported_as_gone_when_a_look_succeeds() {
+    let mut driver = Driver::new("missing");
+    driver.ask(look_after_launch(1));
+    driver.look_fails("the server is about to end");
+    let did = driver.take();
+    assert!(!did.contains(&"append event".to_owned()), "{did:?}");
+    driver.ask(Request::List);
+    driver.look("missing");
+    let did = driver.take();
+    assert!(did.contains(&"append event".to_owned()), "{did:?}");
+    driver.ask(Request::List);
+    driver.look("missing");
+    let did = driver.take();
+    assert!(!did.contains(&"append event".to_owned()), "{did:?}");
+}
+
 #[test]
 fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     let shown = "life 1; @1#1 a running pid=7";
@@ -257,6 +318,7 @@ fn an_answer_without_records_is_sent_at_once() {
         launching: Some("b".to_owned()),
         will_wait: false,
         owner: None,
+        launched: None,
     });
     driver.did(&["look Whole"]);
     driver.look("life 1; @1#1 a running pid=7");
