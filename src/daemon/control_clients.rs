@@ -10,7 +10,7 @@ use crate::paths::Paths;
 use crate::protocol::Notice;
 use crate::session::Change;
 use crate::tmux::{
-    self, Callers, Client, Connection, History, HookWakeups, Output, ReceivedItem, Server,
+    self, Caller, Callers, Client, Connection, History, HookWakeups, Output, ReceivedItem, Server,
     TmuxError, Traffic,
 };
 
@@ -292,8 +292,11 @@ impl ControlClients {
 fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
     match callers {
         Callers::Windows(windows) => {
-            for window in windows {
+            for Caller { window, bells } in windows {
                 activity.record_window(window);
+                if let Some(bells) = bells {
+                    activity.record_bells(window, bells);
+                }
             }
             Change::Windows
         }

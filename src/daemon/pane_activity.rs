@@ -36,6 +36,8 @@ pub(super) struct PaneActivity {
     changed: BTreeSet<WindowId>,
     /// Windows that tmux has reported as closed since then, of any session.
     closed: BTreeSet<WindowId>,
+    /// How many bells their hook had counted by window, if any has rung since the last look.
+    bells: BTreeMap<WindowId, u64>,
     /// Whether something has happened since then that may concern any window.
     is_any_changed: bool,
 }
@@ -87,6 +89,16 @@ impl PaneActivity {
     /// Takes the windows that were added or have changed since the last look, for the next one.
     pub(super) fn take_changed(&mut self) -> BTreeSet<WindowId> {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Records how many bells of a window have been counted.
+    pub(super) fn record_bells(&mut self, window: WindowId, bells: u64) {
+        self.bells.insert(window, bells);
+    }
+
+    /// Takes the counts of the bells that have rung since the last look.
+    pub(super) fn take_bells(&mut self) -> BTreeMap<WindowId, u64> {
+        std::mem::take(&mut self.bells)
     }
 
     /// Records that a window of some session was closed.

@@ -19,6 +19,9 @@ pub struct Evidence {
     pub hung_up: BTreeSet<u32>,
     /// Possible reasons why windows are gone.
     pub gone: BTreeMap<WindowId, GoneReason>,
+    /// How many bells of windows have been counted, where one has rung since the previous look. A window
+    /// that is closed takes its count with it.
+    pub bells: BTreeMap<WindowId, u64>,
     /// Panes that were primary at the previous look, are not any more and still exist, because
     /// panes were joined, broken out or swapped.
     pub moved_panes: BTreeSet<PaneId>,

@@ -581,7 +581,11 @@ fn ends_of_gone(
     evidence: &Evidence,
     now: Now,
 ) -> Vec<EndedRun> {
-    let task = &*known.task;
+    let mut task = Task::clone(&known.task);
+    if let Some(bells) = evidence.bells.get(&task.window) {
+        task.bell_count = task.bell_count.max(Some(*bells));
+    }
+    let task = &task;
     let earlier = EarlierRun {
         known,
         evidence,

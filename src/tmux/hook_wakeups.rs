@@ -6,6 +6,7 @@
 //! not at each wake-up, because the answer would take another turn of the server's loop.
 
 use std::pin::pin;
+use std::str::FromStr;
 
 use super::client::ready;
 use super::connected_client::{AttachedClient, ConnectedClient};
@@ -35,11 +36,35 @@ pub(super) fn channel(session: &str) -> String {
     format!("tmux-task-{session}")
 }
 
+/// Between a window and the count of its bells.
+pub(super) const OF_BELLS: char = '!';
+
+/// A window that has called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) window: WindowId,
+    /// How many bells were counted by then, if it called because of one.
+    pub(crate) bells: Option<u64>,
+}
+
+impl FromStr for Caller {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (window, bells) = match text.split_once(OF_BELLS) {
+            Some((window, bells)) => (window, Some(bells.parse().map_err(drop)?)),
+            None => (text, None),
+        };
+        let window = window.parse().map_err(drop)?;
+        Ok(Self { window, bells })
+    }
+}
+
 /// The windows that have called since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Callers {
-    /// These windows.
-    Windows(Vec<WindowId>),
+    /// These.
+    Windows(Vec<Caller>),
     /// Not all of them are known.
     Unknown,
 }
@@ -52,7 +77,7 @@ impl Callers {
             return Some(Self::Unknown);
         }
         let mut windows = callers.split_terminator(';').map(str::parse);
-        let windows: Option<Vec<WindowId>> = windows.by_ref().map(Result::ok).collect();
+        let windows: Option<Vec<Caller>> = windows.by_ref().map(Result::ok).collect();
         let known = windows.filter(|windows| !windows.is_empty());
         Some(known.map_or(Self::Unknown, Self::Windows))
     }
@@ -190,13 +215,31 @@ mod tests {
 
     #[test]
     fn callers_are_parsed_or_unknown() {
-        let windows = |ids: &[u32]| Callers::Windows(ids.iter().copied().map(WindowId).collect());
+        let caller = |id: &u32| Caller {
+            window: WindowId(*id),
+            bells: None,
+        };
+        let windows = |ids: &[u32]| Callers::Windows(ids.iter().map(caller).collect());
         assert_eq!(Callers::read("woken @5;\n"), Some(windows(&[5])));
         assert_eq!(
             Callers::read("woken @5;@12;@5;\n"),
             Some(windows(&[5, 12, 5]))
         );
-        for unknown in ["woken", "woken \n", "woken @5;x;\n", "woken 5;\n"] {
+        let ringing = Caller {
+            bells: Some(3),
+            ..caller(&5)
+        };
+        assert_eq!(
+            Callers::read("woken @12;@5!3;\n"),
+            Some(Callers::Windows(vec![caller(&12), ringing]))
+        );
+        for unknown in [
+            "woken",
+            "woken \n",
+            "woken @5;x;\n",
+            "woken 5;\n",
+            "woken @5!x;\n",
+        ] {
             assert_eq!(Callers::read(unknown), Some(Callers::Unknown), "{unknown}");
         }
         let many = format!("woken {}", "@100;".repeat(60));

@@ -6,7 +6,7 @@ use rustix::process::test_kill_process;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::hook_wakeups::{CALLERS, MOST_CALLERS, channel, forget_callers};
+use super::hook_wakeups::{CALLERS, MOST_CALLERS, OF_BELLS, channel, forget_callers};
 use super::nudge::process;
 use super::rows::{BELLS, IS_BARE, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
@@ -36,7 +36,7 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 3;
+const OUR_VERSION: u32 = 4;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
@@ -67,7 +67,8 @@ pub(crate) async fn install(
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         hook_if(&is_marked(), scope, name, commands)
     };
-    let [note_caller, call] = call();
+    let [note_caller, call] = [note_caller("#{window_id}"), call()];
+    let note_ringing = note_ringing();
     let on_spawn = [note_process(None), note_caller.clone(), call.clone()];
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
     // Before the mark, because the notes of an earlier daemon may be outdated.
@@ -78,7 +79,7 @@ pub(crate) async fn install(
         each(connection, noting.map(|command| [command])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
-    let on_bell = [count_bell(), note_caller.clone(), call.clone()];
+    let on_bell = [count_bell(), note_ringing, call.clone()];
     let on_death = [
         count_death(),
         record_death(),
@@ -326,17 +327,25 @@ fn is_of_dead_pane() -> String {
     )
 }
 
-/// Wakes the session's daemon and passes the window.
+/// Stores which window calls, for the daemon that [`call`] wakes.
+fn note_caller(caller: &str) -> Command {
+    let callers = format!("#{{=-{MOST_CALLERS}:#{{{CALLERS}}}{caller};}}");
+    Command::new("set-environment").args(["-hF", CALLERS, &callers])
+}
+
+/// The same for a window whose bell has just been counted, with the count: a shell that rings and
+/// exits closes its window, and with it the count, before a look can read it.
+fn note_ringing() -> Command {
+    note_caller(&format!("#{{s/ /{OF_BELLS}/:{BELLS}}}"))
+}
+
+/// Wakes the session's daemon.
 ///
 /// It runs the command in the session's option at once. (`run-shell -C` could insert the session as
 /// well, but it delays the server's queue until the next turn of its loop. A window that is created
 /// in that turn waits for its own hook, and is gone before it runs if its process ends at once.)
-fn call() -> [Command; 2] {
-    let callers = format!("#{{=-{MOST_CALLERS}:#{{{CALLERS}}}#{{window_id}};}}");
-    [
-        Command::new("set-environment").args(["-hF", CALLERS, &callers]),
-        Command::new("set-hook").args(["-R", CALL]),
-    ]
+fn call() -> Command {
+    Command::new("set-hook").args(["-R", CALL])
 }
 
 /// Keeps the dead pane of a task that others start and that may end before it is observed. A window

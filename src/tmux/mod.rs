@@ -55,7 +55,7 @@ pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
 pub(crate) use gate::Gate;
 pub(crate) use hook_check::{HookFault, check_hooks, server_version};
-pub(crate) use hook_wakeups::{Callers, HookWakeups};
+pub(crate) use hook_wakeups::{Caller, Callers, HookWakeups};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use kept_environment::{forget_environments, remove_environments};

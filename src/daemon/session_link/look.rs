@@ -1,5 +1,6 @@
 //! Looks at the session, with everything else that is known of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,6 +9,7 @@ use super::super::control_clients::ControlClients;
 use super::last_look::{alive, primary};
 use super::{Link, SessionInfo, SessionLink};
 use crate::clock::now;
+use crate::model::WindowId;
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
 use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
@@ -105,6 +107,7 @@ impl SessionLink {
         }
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
         was_called_for |= self.processes.learn_ends(&mut evidence);
+        evidence.bells = self.bells();
         evidence.gone = self
             .gone(look.as_ref(), &order.killed, &evidence.ended)
             .await;
@@ -235,6 +238,14 @@ impl SessionLink {
                     AttachedLook::NotAttached
                 }
             }
+        }
+    }
+
+    /// Takes the counts of bells that hooks have reported.
+    fn bells(&mut self) -> BTreeMap<WindowId, u64> {
+        match &mut self.link {
+            Link::Attached(clients) => clients.activity.take_bells(),
+            Link::Apart { .. } => BTreeMap::new(),
         }
     }
 

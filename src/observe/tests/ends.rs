@@ -47,6 +47,20 @@ fn the_kernel_may_know_the_end() {
 }
 
 #[test]
+fn a_bell_right_before_the_end_outlives_its_window() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7 bells=2", "@2 pid=17"], "");
+    world.evidence.exits.insert(7, Exit::with_code(3));
+    world.evidence.bells = BTreeMap::from([(WindowId(1), 3)]);
+    let observed = world.check(
+        &["@2 pid=17"],
+        "",
+        &["-@1 run 1 pid 7 exit 3", "@2 run 1 pid 17 alive"],
+    );
+    assert_eq!(observed.snapshot.ended[0].bell_count, Some(3));
+}
+
+#[test]
 fn an_unsettled_end_waits_a_second() {
     let mut world = World::new();
     world.see(&["@1 pid=7"], "");

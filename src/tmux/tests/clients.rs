@@ -164,7 +164,7 @@ async fn a_call_says_which_window_it_is_about() {
         let Callers::Windows(callers) = woken.unwrap().unwrap() else {
             panic!("the callers are unknown");
         };
-        assert!(callers.iter().all(|caller| *caller == WindowId(1)));
+        assert!(callers.iter().all(|caller| caller.window == WindowId(1)));
     }
     waiter.close().await;
 }
