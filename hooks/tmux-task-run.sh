@@ -77,6 +77,15 @@ environment_text() (
 
 environment_of_caller=$(environment_text)
 
+# Where the caller's locale is not installed, bash warns each time that it is in force
+# again. From here on only tmux and the task get it.
+# shellcheck disable=SC2030,SC2031,SC2269
+locale_of_caller=''
+if [ -n "${LC_ALL-}" ] && [ -n "$({ LC_ALL=$LC_ALL; } 2>&1)" ]; then
+    locale_of_caller=$LC_ALL
+    LC_ALL=C
+fi
+
 # --- words ---------------------------------------------------------------------
 
 # How often to look again when others change the session meanwhile.
@@ -402,11 +411,13 @@ write_environment() {
     # What was left by tasks that ended before they read theirs.
     find "$environment_folder" -name 'task-env-*' -mmin +10 -exec rm -f -- {} + 2>/dev/null || :
     environment_file=$environment_folder/task-env-$mark
-    if ! (umask 077 && set -C && printf '%s\n' "$environment_of_caller" >"$environment_file") 2>/dev/null; then
+    if ! (umask 077 && set -C && printf '%s\n' "$environment_of_caller" >"$environment_file" &&
+        : >"$environment_file.reply") 2>/dev/null; then
         environment_file=''
         fail 1 "could not write the task's environment to $(one_line "$environment_folder")"
     fi
-    trap '[ -z "$environment_file" ] || rm -f -- "$environment_file"' EXIT
+    reply_file=$environment_folder/task-env-$mark.reply
+    trap 'rm -f -- "$reply_file" ${environment_file:+"$environment_file"}' EXIT
 }
 
 # Sets `owner`: the conversation of the agent whose shell we run in, if any.
@@ -454,9 +465,34 @@ now_ms() {
 
 # --- talking to tmux ---------------------------------------------------------
 
-# Both set `reply` to what tmux said on either stream and return its code.
-ask() { reply=$(client "$@" </dev/null 2>&1); }
-tell() { reply=$(printf '%s\n' "$list" | client start-server \; source-file - 2>&1); }
+# How long tmux may take to answer, in seconds. Where there is no `timeout`, it may take
+# as long as it does.
+ANSWERS_WITHIN=10
+# A client that gets another signal waits for the server to agree.
+time_limit=(timeout -s KILL "$ANSWERS_WITHIN")
+type -P timeout >/dev/null || time_limit=()
+
+# Both set `reply` to what tmux said on either stream and return its code. It is said into
+# a file: a server that is stopped keeps a pipe open after its client was killed.
+ask() {
+    local code=0
+    client "$@" </dev/null >|"$reply_file" 2>&1 || code=$?
+    reply=$(<"$reply_file")
+    if [ "$code" = 137 ] && [ "${#time_limit[@]}" -gt 0 ]; then
+        fail 1 "tmux did not answer within $ANSWERS_WITHIN s; nothing was started"
+    fi
+    return "$code"
+}
+tell() {
+    local code=0
+    printf '%s\n' "$list" | client start-server \; source-file - >|"$reply_file" 2>&1 || code=$?
+    reply=$(<"$reply_file")
+    if [ "$code" = 137 ] && [ "${#time_limit[@]}" -gt 0 ]; then
+        fail 1 "tmux did not answer within $ANSWERS_WITHIN s" \
+            "it may start task \`$task\` when it answers again"
+    fi
+    return "$code"
+}
 # The same for a list that may start the server.
 tell_first() {
     local from=/
@@ -474,7 +510,7 @@ client() (
         esac
         cd /
     fi
-    set -- "$tmux" -u ${socket:+-S "$socket"} "$@"
+    set -- ${time_limit[@]+"${time_limit[@]}"} "$tmux" -u ${socket:+-S "$socket"} "$@"
     if [ "${#strange_names[@]}" -gt 0 ]; then
         set -- env "${strange_names[@]}" "$@"
     fi
@@ -490,6 +526,7 @@ client() (
             *) eval "exec $descriptor>&-" 2>/dev/null || : ;;
         esac
     done
+    if [ -n "$locale_of_caller" ]; then { export LC_ALL=$locale_of_caller; } 2>/dev/null; fi
     exec "$@"
 )
 

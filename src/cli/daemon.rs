@@ -288,11 +288,12 @@ fn kept(status: &DaemonStatus) -> String {
 
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
     let session = context.session("daemon stop").await?;
-    ops::stop_daemon(&session, cleanup)
-        .await
-        .map_err(|error| match error {
+    ops::stop_daemon(&session, cleanup).await.map_err(|error| {
+        if matches!(error, ops::OpsError::NoDaemon(_)) {
             // That it can be started is no help here.
-            ops::OpsError::NoDaemon(_) => Failure::of(Kind::Missing, "daemon stop", &error),
-            error => Failure::of_ops("daemon stop", error),
-        })
+            Failure::of(Kind::Missing, "daemon stop", &error)
+        } else {
+            Failure::of_ops("daemon stop", error)
+        }
+    })
 }

@@ -141,23 +141,18 @@ pub(super) async fn serve(
                 answer(&mut writer, &response).await
             }
             Request::Wait(request) => wait(&mut reader, &mut writer, &asks, None, request).await,
-            Request::To { session, request } => match *request {
-                Request::Wait(request) => {
+            Request::To { session, request } => {
+                if let Request::Wait(request) = *request {
                     wait(&mut reader, &mut writer, &asks, Some(session), request).await
-                }
-                request if may_be_addressed(&request) => {
-                    let request = Request::To {
-                        session,
-                        request: Box::new(request),
-                    };
+                } else if may_be_addressed(&request) {
+                    let request = Request::To { session, request };
                     ask(&mut reader, &mut writer, &asks, request).await
-                }
-                _ => {
+                } else {
                     let message = "this request does not name its session".to_owned();
                     let refusal = Refusal::new(RefusalKind::Usage, message);
                     answer(&mut writer, &Response::Refused(refusal)).await
                 }
-            },
+            }
             Request::Follow { window, raw } => {
                 follow(&mut reader, &mut writer, &asks, window, raw).await
             }

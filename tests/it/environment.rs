@@ -353,3 +353,18 @@ fn a_traced_task_shows_its_own_commands_only() {
         assert_eq!(output_of_task(&world, launch), "++ false\n", "{launcher:?}");
     }
 }
+
+#[test]
+fn a_locale_that_is_not_installed_is_no_reason_to_warn_again_and_again() {
+    let world = World::new();
+    let mut launch = Launcher::Script.command(&world, "api", &["echo \"$LC_ALL\""]);
+    launch.env("LC_ALL", "xx_XX.UTF-8");
+    let launched = Output::of(launch);
+    assert_eq!(launched.code, 0, "{}", launched.err);
+    // bash itself, as it starts.
+    assert!(launched.err.lines().count() <= 2, "{}", launched.err);
+    world.task(["daemon", "--detach"]).ok();
+    world.task(["wait", "api", "--exit"]);
+    let shown = world.task(["logs", "api"]).ok().to_owned();
+    assert_eq!(shown.lines().last(), Some("xx_XX.UTF-8"), "{shown}");
+}
