@@ -16,6 +16,7 @@ use super::queue_items::{
 use super::wait_entry::Entry;
 use crate::model::{PaneId, Task, WindowId};
 use crate::wait::Spec;
+use crate::wire::Request;
 
 /// Queued jobs, and the running one.
 #[derive(Debug, Default)]
@@ -202,8 +203,18 @@ impl JobQueue {
         }
         let looks = self.look.iter_mut().chain(&mut self.part).chain(look);
         for look in looks {
-            look.then
-                .retain(|then| !matches!(then, AfterLook::Answer(of, _) if *of == ask));
+            look.then.retain(|then| match then {
+                // It carries nothing out, and may say what was launched.
+                AfterLook::Answer(_, Request::Look { .. }) => true,
+                AfterLook::Answer(of, _) => *of != ask,
+                AfterLook::Killed(..)
+                | AfterLook::SessionKilled(..)
+                | AfterLook::Launched(..)
+                | AfterLook::Pruned(..)
+                | AfterLook::TakeUp(..)
+                | AfterLook::Superseded(_)
+                | AfterLook::Leave(_) => true,
+            });
         }
         self.commands
             .retain(|command| command.request() != Some(ask));

@@ -147,6 +147,7 @@ impl LaunchError {
             Self::Gone(_) => {
                 Some("a hook of tmux may have closed it: `tmux show-hooks -g` lists them")
             }
+            Self::Ambiguous { .. } => Some("rename or close one of them"),
             Self::ServerEnds(_) => Some("`tmux set-option -s exit-unattached off` lets it run"),
             Self::Name(_)
             | Self::Session(_)
@@ -154,7 +155,6 @@ impl LaunchError {
             | Self::Directory(_)
             | Self::DirectoryName(_)
             | Self::Environment { .. }
-            | Self::Ambiguous { .. }
             | Self::Disturbed(_)
             | Self::Contended
             | Self::Tmux(_) => None,

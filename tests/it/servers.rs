@@ -132,7 +132,10 @@ fn two_windows_of_one_name_are_distinguished_by_id() {
     let output = world.task(["run", "api", "--", "exit 0"]);
     output.fails(
         1,
-        &format!("tmux-task: run: two windows are named `api`: {first} and {second}"),
+        &format!(
+            "tmux-task: run: two windows are named `api`: {first} and {second}\n\
+             hint: rename or close one of them"
+        ),
     );
     world.task(["kill", &second]).ok();
     assert_eq!(world.run("api", "exit 0"), first);
