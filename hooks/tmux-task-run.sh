@@ -48,6 +48,7 @@ environment_text() (
     # shellcheck disable=SC2046 # names are words
     set -- $(exported_names)
     if [ -n "${LC_ALL+x}" ]; then declare -p LC_ALL; fi
+    # shellcheck disable=SC2030 # only here
     LC_ALL=C
     for _ in "$@"; do
         case $1 in
@@ -79,9 +80,9 @@ environment_of_caller=$(environment_text)
 
 # Where the caller's locale is not installed, bash warns each time that it is in force
 # again. From here on only tmux and the task get it.
-# shellcheck disable=SC2030,SC2031,SC2269
 locale_of_caller=''
-if [ -n "${LC_ALL-}" ] && [ -n "$({ LC_ALL=$LC_ALL; } 2>&1)" ]; then
+# shellcheck disable=SC2031 # the subshells that set it are over
+if [ -n "${LC_ALL-}" ] && [ -n "$("$BASH" -pc : 2>&1)" ]; then
     locale_of_caller=$LC_ALL
     LC_ALL=C
 fi
