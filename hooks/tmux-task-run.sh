@@ -414,6 +414,7 @@ write_environment() {
     environment_file=$environment_folder/task-env-$mark
     if ! (umask 077 && set -C && printf '%s\n' "$environment_of_caller" >"$environment_file" &&
         : >"$environment_file.reply") 2>/dev/null; then
+        rm -f -- "$environment_file"
         environment_file=''
         fail 1 "could not write the task's environment to $(one_line "$environment_folder")"
     fi
@@ -466,31 +467,27 @@ now_ms() {
 
 # --- talking to tmux ---------------------------------------------------------
 
-# How long tmux may take to answer, in seconds. Where there is no `timeout`, it may take
-# as long as it does.
-ANSWERS_WITHIN=10
-# A client that gets another signal waits for the server to agree.
-time_limit=(timeout -s KILL "$ANSWERS_WITHIN")
-type -P timeout >/dev/null || time_limit=()
+# Both set `reply` to what tmux said on either stream and return its code.
+ask() { reply=$(client "$@" </dev/null 2>&1); }
+tell() { reply=$(printf '%s\n' "$list" | client start-server \; source-file - 2>&1); }
 
-# Both set `reply` to what tmux said on either stream and return its code. It is said into
-# a file: a server that is stopped keeps a pipe open after its client was killed.
-ask() {
-    local code=0
+# How long tmux may take to answer when it is looked at, in seconds. Where there is no
+# `timeout`, and where a hook of the user may be what takes long, it may take any time.
+ANSWERS_WITHIN=10
+
+# The same as `ask`, unless tmux does not answer. What it says goes into a file: a server
+# that is stopped keeps a pipe open after its client was killed. A client that gets
+# another signal waits for the server to agree.
+ask_in_time() {
+    local code=0 time_limit=(timeout -s KILL "$ANSWERS_WITHIN")
+    if ! type -P timeout >/dev/null; then
+        ask "$@"
+        return
+    fi
     client "$@" </dev/null >|"$reply_file" 2>&1 || code=$?
     reply=$(<"$reply_file")
-    if [ "$code" = 137 ] && [ "${#time_limit[@]}" -gt 0 ]; then
+    if [ "$code" = 137 ]; then
         fail 1 "tmux did not answer within $ANSWERS_WITHIN s; nothing was started"
-    fi
-    return "$code"
-}
-tell() {
-    local code=0
-    printf '%s\n' "$list" | client start-server \; source-file - >|"$reply_file" 2>&1 || code=$?
-    reply=$(<"$reply_file")
-    if [ "$code" = 137 ] && [ "${#time_limit[@]}" -gt 0 ]; then
-        fail 1 "tmux did not answer within $ANSWERS_WITHIN s" \
-            "it may start task \`$task\` when it answers again"
     fi
     return "$code"
 }
@@ -626,8 +623,8 @@ list_windows() {
     local bare='#{||:#{==:#{pane_start_command},},#{||:#{==:#{pane_start_command},#{default-command}},#{||:#{==:#{pane_start_command},"#{default-command}"},#{||:#{automatic-rename},#{window_linked}}}}}'
     session_id='' windows='' primary='' dead='' named='' has_daemon=''
     # `list-commands` would start a server, which -N forbids.
-    if ! ask -N list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{==:#{@tmux_task_pane},other},0,#{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}}} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
+    if ! ask_in_time -N list-panes -s -t "=$session:" -F \
+        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{||:#{==:#{@tmux_task_pane},},#{==:#{@tmux_task_pane},#{window_id}}},#{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}},0} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
         list-commands -F "$INHERITED" list-commands \; \
         show-options -q -t "=$session:" @tmux_task_command \; \
         show-options -q -t "=$session:" @pi_task_command; then
@@ -701,7 +698,7 @@ window_options() {
     add set-option -w -t "$1" @tmux_task_cwd "$cwd"
     # In a pane that a user has split off or moved here, tmux finds the window's value.
     add set-option -w -t "$1" @tmux_task_pane other
-    add set-option -p -t "$1" @tmux_task_pane task
+    add set-option -pF -t "$1" @tmux_task_pane '#{window_id}'
     local started
     started=$(now_ms)
     add set-option -w -t "$1" @tmux_task_started "$started"

@@ -28,7 +28,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     }
     let mut session = context.given("wait")?;
     if args.names.len() > 1 {
-        return wait_for_several(context, &session, &args).await;
+        return wait_for_several(context, &mut session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
     let result = ask(&mut session, request(&args, &name)).await?;
@@ -39,18 +39,24 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
 /// the first one, or with the exit code of the first task whose wait did not succeed.
 async fn wait_for_several(
     context: &Context,
-    session: &Session,
+    session: &mut Session,
     args: &Wait,
 ) -> Result<(), Failure> {
     if args.since.is_some() {
         let why = "a cursor belongs to one task: give one name with --since";
         return Err(Failure::new(Kind::Usage, "wait", why));
     }
-    let names = args.names.iter().enumerate();
-    let mut waits: FuturesUnordered<_> = names
-        .map(|(index, name)| async move {
-            let mut session = session.for_request();
-            (index, ask(&mut session, request(args, name)).await)
+    // None is waited for if one of the names is not a task's.
+    let mut found = Vec::new();
+    for name in &args.names {
+        found.push(ops::find_to_wait(session, name).await.or_fail("wait")?);
+    }
+    let waits = found.into_iter().enumerate();
+    let mut waits: FuturesUnordered<_> = waits
+        .map(|(index, (mut daemon, window))| async move {
+            let request = of_caller(request(args, &window));
+            let wait = ops::wait(&mut daemon, request, || {});
+            (index, unless_interrupted("wait", wait).await)
         })
         .collect();
     let mut failed: BTreeMap<usize, Kind> = BTreeMap::new();
@@ -133,11 +139,15 @@ pub(super) fn in_ms(duration: Duration) -> u64 {
 
 /// Waits for a task. An interrupt does not affect the task.
 async fn ask(session: &mut Session, request: WaitRequest) -> Result<WaitResult, Failure> {
-    let request = WaitRequest {
+    let wait = ops::wait_for_task(session, of_caller(request));
+    unless_interrupted("wait", wait).await
+}
+
+fn of_caller(request: WaitRequest) -> WaitRequest {
+    WaitRequest {
         owner: Caller::of_environment().owner,
         ..request
-    };
-    unless_interrupted("wait", ops::wait_for_task(session, request)).await
+    }
 }
 
 /// Waits for this, unless the user interrupts it. `what` is the command, for errors.

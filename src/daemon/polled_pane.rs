@@ -86,7 +86,7 @@ pub(super) struct LastExamination {
     pub(super) pause: Duration,
     /// The pause until it may be examined again if its programs run.
     rest: Duration,
-    /// ExaminationReason, and since when, it is due for an examination.
+    /// Why, and since when, it is due for an examination.
     pub(super) stale: Option<PendingExamination>,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct DoubtfulExamination {
     before: Option<LastExamination>,
 }
 
-/// ExaminationReason a pane is due for an examination, the more urgent first.
+/// Why a pane is due for an examination, the more urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ExaminationReason {
     /// Its programs have run.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::session_link::SessionLink;
-use crate::model::{PaneId, Task, TtyEvidence, is_same_but_animated};
+use crate::model::{PaneId, Task, TtyEvidence, is_same_but_for_signs};
 use crate::process;
 use crate::tmux::{
     self, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError, TypingResult,
@@ -126,7 +126,7 @@ pub(crate) async fn type_into_task(
         let explanation = match asked {
             None => return Err(TypingError::AsksNothing(label())),
             Some((asked, explanation))
-                if asked.trim() == expected.trim() || is_same_but_animated(asked, expected) =>
+                if asked.trim() == expected.trim() || is_same_but_for_signs(asked, expected) =>
             {
                 explanation
             }

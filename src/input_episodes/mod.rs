@@ -447,7 +447,7 @@ impl TaskLook<'_> {
                 resolve(before, events);
                 false
             }
-            // There is evidence only for screens that are unchanged.
+            // There is evidence only for screens that are unchanged, or changed in animated parts only.
             None => self.last_look.terminal.is_some() && self.owns_screen(found) && self.is_due(),
         };
         if !is_reported {

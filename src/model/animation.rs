@@ -4,15 +4,32 @@
 
 use super::Screen;
 
+/// What is left out of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeftOut {
+    /// Turning signs and growing dots.
+    Signs,
+    /// Times as well.
+    SignsAndTimes,
+}
+
 /// Returns the text without what a program may animate in it, and without white space, which moves
 /// when that changes its width.
 #[must_use]
 pub fn without_animation(text: &str) -> String {
+    without(text, LeftOut::SignsAndTimes)
+}
+
+fn without(text: &str, left_out: LeftOut) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut rest = String::with_capacity(text.len());
     let mut at = 0;
     while let Some(c) = chars.get(at) {
-        if let Some(length) = time_length(&chars, at) {
+        let time = match left_out {
+            LeftOut::Signs => None,
+            LeftOut::SignsAndTimes => time_length(&chars, at),
+        };
+        if let Some(length) = time {
             at += length;
             continue;
         }
@@ -24,11 +41,12 @@ pub fn without_animation(text: &str) -> String {
     rest
 }
 
-/// Whether two texts differ at most in what programs animate, and in white space.
+/// Whether two texts differ at most in turning signs, growing dots and white space. A time may be what
+/// is asked about.
 #[must_use]
-pub fn is_same_but_animated(text: &str, other: &str) -> bool {
-    let rest = without_animation(text);
-    !rest.is_empty() && rest == without_animation(other)
+pub fn is_same_but_for_signs(text: &str, other: &str) -> bool {
+    let rest = without(text, LeftOut::Signs);
+    !rest.is_empty() && rest == without(other, LeftOut::Signs)
 }
 
 /// Returns the text without a turning sign at its end, behind white space; `None` where there is
@@ -98,10 +116,37 @@ fn is_sign_at(chars: &[char], at: usize) -> bool {
             && is_edge(chars.get(at + 1).copied(), &[']', ')', '}', '>'])
 }
 
-/// Whether there is a dot that ends a word, perhaps with others.
+/// Whether there is a dot behind a word, perhaps with others, and nothing of a path or of a number.
 fn is_dot_at(chars: &[char], at: usize) -> bool {
-    let rest = chars[at..].iter().skip_while(|c| **c == '.');
-    chars[at] == '.' && rest.copied().next().is_none_or(|c| !c.is_alphanumeric())
+    let is_dot = |c: &&char| **c == '.';
+    let mut before = chars[..at].iter().rev().skip_while(is_dot);
+    let mut behind = chars[at..].iter().skip_while(is_dot);
+    let ends_word = |c: &char| c.is_whitespace() || matches!(c, ')' | ']' | '}' | '>');
+    chars[at] == '.'
+        && before.next().is_some_and(|c| c.is_alphanumeric())
+        && behind.next().is_none_or(ends_word)
+}
+
+/// Whether a time there is shown, and not asked about: it is the first of its row, in brackets, or
+/// behind a word such as `in`.
+fn shows_time(chars: &[char], start: usize) -> bool {
+    let text: String = chars[..start].iter().collect();
+    let before = text.trim_end();
+    before.chars().all(|c| !c.is_alphanumeric())
+        || before.ends_with(['(', '[', '{', '<'])
+        || before
+            .rsplit(char::is_whitespace)
+            .next()
+            .is_some_and(|word| matches!(word, "in" | "after" | "within"))
+        // The second part of `1m 5s`.
+        || before.ends_with(['h', 'm', 's']) && is_time_before(before)
+}
+
+/// Whether the text ends with a time such as `1m`.
+fn is_time_before(text: &str) -> bool {
+    let number = text.trim_end_matches(['h', 'm', 's']);
+    let word = number.rsplit(|c: char| !c.is_ascii_digit()).next();
+    word.is_some_and(|digits| !digits.is_empty())
 }
 
 /// Returns the length of the time that begins there: `0:09`, `12:00:03`, `9s`, `1.5 s`, `10 seconds`.
@@ -113,7 +158,7 @@ fn time_length(chars: &[char], start: usize) -> Option<usize> {
     let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
     let is_of_word = |at: usize| chars.get(at).is_some_and(|c| c.is_alphanumeric());
     let goes_on = |at: usize| is_of_word(at) || chars.get(at) == Some(&'.');
-    if !is_digit(start) || start.checked_sub(1).is_some_and(goes_on) {
+    if !is_digit(start) || start.checked_sub(1).is_some_and(goes_on) || !shows_time(chars, start) {
         return None;
     }
     let digits = |at: usize| (at..).take_while(|at| is_digit(*at)).count();
@@ -177,8 +222,28 @@ mod tests {
             ("> Yes   No", ">YesNo"),
             ("Copy 45%?", "Copy45%?"),
             ("Read .env?", "Read.env?"),
+            ("Delete ../build?", "Delete../build?"),
+            ("Delete ./build?", "Delete./build?"),
+            ("Delete .. ?", "Delete..?"),
+            ("Delete the snapshot of 10:30?", "Deletethesnapshotof10:30?"),
+            ("Keep 5 minutes?", "Keep5minutes?"),
         ] {
             assert_eq!(without_animation(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_for_the_question_that_it_names() {
+        for (text, other, expected) in [
+            ("/ Go? [y/N]", "- Go? [y/N]", true),
+            ("Go...", "Go.", true),
+            ("Go (9s)", "Go (8s)", false),
+            ("Delete ./build? [y/N]", "Delete /build? [y/N]", false),
+            ("Keep 5 minutes?", "Keep 500 minutes?", false),
+            ("Restore 10:30? [y/N]", "Restore 11:30? [y/N]", false),
+            ("|", "/", false),
+        ] {
+            assert_eq!(is_same_but_for_signs(text, other), expected, "{text}");
         }
     }
 

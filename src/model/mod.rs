@@ -27,7 +27,7 @@ pub(crate) mod test_notation;
 pub mod text;
 mod tty;
 
-pub use animation::{is_same_but_animated, without_animation, without_last_sign};
+pub use animation::{is_same_but_for_signs, without_animation, without_last_sign};
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
 pub use difference::Difference;

@@ -196,6 +196,8 @@ impl JobQueue {
         match &mut self.running {
             Some(Purpose::End(running)) => end = Some(running),
             Some(Purpose::Look(running)) => look = Some(running),
+            // What it finds out is not needed any more.
+            Some(running) if running.precedes(ask) => *running = Purpose::Chore,
             Some(_) | None => {}
         }
         for end in self.ends.iter_mut().chain(end) {

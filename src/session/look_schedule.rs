@@ -71,11 +71,11 @@ pub(super) enum Due {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookFinding {
     /// Something has changed.
-    Some,
+    Changed,
     /// Nothing has changed.
-    None,
+    Unchanged,
     /// Nothing reported has changed; the other windows were not queried.
-    NoneOfReported,
+    ReportedUnchanged,
 }
 
 /// The result of a look.
@@ -170,9 +170,9 @@ impl LookSchedule {
             Reporting::All => (FIRST_SWEEP, self.longest),
         };
         let pause = match news {
-            LookFinding::Some => Some(first),
-            LookFinding::None => Some((self.pause * 2).max(first)),
-            LookFinding::NoneOfReported => None,
+            LookFinding::Changed => Some(first),
+            LookFinding::Unchanged => Some((self.pause * 2).max(first)),
+            LookFinding::ReportedUnchanged => None,
         };
         if let Some(pause) = pause {
             self.pause = pause.min(most).min(self.longest);
@@ -183,7 +183,7 @@ impl LookSchedule {
             (Coverage::Sweeping, true) => self.part = Some(now + self.part_pause()),
             (Coverage::Reported | Coverage::Sweeping, false) => {}
         }
-        if news == LookFinding::Some {
+        if news == LookFinding::Changed {
             let by = *self.sweep_by.get_or_insert(now + PUT_OFF);
             if !self.is_urgent {
                 let put_off = (now + FIRST_SWEEP).min(by);
@@ -217,7 +217,7 @@ impl LookSchedule {
     fn looked_at_all(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
-            news: LookFinding::None,
+            news: LookFinding::Unchanged,
             is_unsettled: false,
             is_part: false,
             coverage: Coverage::Whole,
@@ -318,8 +318,8 @@ mod tests {
             is_unsettled: false,
             is_part: false,
             coverage: match news {
-                LookFinding::Some | LookFinding::None => Coverage::Whole,
-                LookFinding::NoneOfReported => Coverage::Reported,
+                LookFinding::Changed | LookFinding::Unchanged => Coverage::Whole,
+                LookFinding::ReportedUnchanged => Coverage::Reported,
             },
         }
     }
@@ -362,8 +362,8 @@ mod tests {
             (Reporting::All, [200, 400, 600, 600, 600, 600, 600, 200]),
         ] {
             let mut schedule = LookSchedule::new(ms(600), now);
-            let mut news = [LookFinding::None; 8];
-            (news[0], news[7]) = (LookFinding::Some, LookFinding::Some);
+            let mut news = [LookFinding::Unchanged; 8];
+            (news[0], news[7]) = (LookFinding::Changed, LookFinding::Changed);
             let pauses = news.map(|news| {
                 schedule.looked(result(reporting, news), now);
                 let due = schedule.due(schedule.next_look());
@@ -381,7 +381,10 @@ mod tests {
         let at = |millis| begin + ms(millis);
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
         for _ in 0..4 {
-            schedule.looked(result(Reporting::AllButRespawns, LookFinding::None), begin);
+            schedule.looked(
+                result(Reporting::AllButRespawns, LookFinding::Unchanged),
+                begin,
+            );
         }
         assert_eq!(schedule.next_look(), at(200));
         assert_eq!(schedule.due(at(200)), Some(Due::Part));
@@ -389,22 +392,22 @@ mod tests {
         assert_eq!(schedule.next_look(), at(205));
         assert_eq!(schedule.due(at(205)), Some(Due::Part));
         // Something changes: what has just ended is looked at first.
-        schedule.looked(part(LookFinding::Some), at(205));
+        schedule.looked(part(LookFinding::Changed), at(205));
         assert_eq!(schedule.next_look(), at(230));
         assert_eq!(schedule.due(at(230)), Some(Due::Ended));
-        schedule.looked(between_parts(LookFinding::None), at(230));
+        schedule.looked(between_parts(LookFinding::Unchanged), at(230));
         assert_eq!(schedule.next_look(), at(280));
-        schedule.looked(between_parts(LookFinding::NoneOfReported), at(270));
-        schedule.looked(between_parts(LookFinding::None), at(280));
+        schedule.looked(between_parts(LookFinding::ReportedUnchanged), at(270));
+        schedule.looked(between_parts(LookFinding::Unchanged), at(280));
         assert_eq!(schedule.next_look(), at(380));
-        schedule.looked(between_parts(LookFinding::None), at(380));
+        schedule.looked(between_parts(LookFinding::Unchanged), at(380));
         assert_eq!(schedule.next_look(), at(405));
         assert_eq!(schedule.due(at(405)), Some(Due::Part));
-        schedule.looked(part(LookFinding::NoneOfReported), at(405));
+        schedule.looked(part(LookFinding::ReportedUnchanged), at(405));
         assert_eq!(schedule.next_look(), at(410));
         // The last part.
         schedule.looked(
-            result(Reporting::AllButRespawns, LookFinding::None),
+            result(Reporting::AllButRespawns, LookFinding::Unchanged),
             at(410),
         );
         assert_eq!(schedule.next_look(), at(810));
@@ -431,7 +434,7 @@ mod tests {
             let found = LookResult {
                 is_part,
                 coverage,
-                ..part(LookFinding::Some)
+                ..part(LookFinding::Changed)
             };
             schedule.looked(found, now);
         }
@@ -443,21 +446,21 @@ mod tests {
         let begin = Instant::now();
         let at = |millis| begin + ms(millis);
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        schedule.looked(result(Reporting::All, LookFinding::None), begin);
+        schedule.looked(result(Reporting::All, LookFinding::Unchanged), begin);
         schedule.swept_part(at(200));
         schedule.sweep_now(at(203));
         assert_eq!(schedule.due(at(203)), Some(Due::Part));
         assert!(schedule.take_restart() && !schedule.take_restart());
         schedule.swept_part(at(204));
-        schedule.looked(between_parts(LookFinding::Some), at(205));
+        schedule.looked(between_parts(LookFinding::Changed), at(205));
         assert_eq!(schedule.next_look(), at(205));
         assert_eq!(schedule.due(at(205)), Some(Due::Part));
         // The end of an earlier sweep is not the end of one that is still to begin.
         schedule.sweep_now(at(206));
-        schedule.looked(result(Reporting::All, LookFinding::None), at(207));
+        schedule.looked(result(Reporting::All, LookFinding::Unchanged), at(207));
         assert_eq!(schedule.due(at(207)), Some(Due::Part));
         assert!(schedule.take_restart());
-        schedule.looked(result(Reporting::All, LookFinding::None), at(208));
+        schedule.looked(result(Reporting::All, LookFinding::Unchanged), at(208));
         assert!(schedule.next_look() > at(208));
     }
 
@@ -475,15 +478,15 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(result(Reporting::All, LookFinding::None), now);
+            schedule.looked(result(Reporting::All, LookFinding::Unchanged), now);
         }
         let safety = schedule.next_look();
         assert_eq!(in_ms(&schedule), 6400);
         let now = now + Duration::from_millis(400);
         schedule.paused();
-        schedule.looked(result(Reporting::All, LookFinding::NoneOfReported), now);
+        schedule.looked(result(Reporting::All, LookFinding::ReportedUnchanged), now);
         assert_eq!(schedule.next_look(), safety);
-        schedule.looked(result(Reporting::All, LookFinding::Some), now);
+        schedule.looked(result(Reporting::All, LookFinding::Changed), now);
         assert_eq!(in_ms(&schedule), 200);
     }
 
@@ -492,7 +495,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for _ in 0..6 {
-            schedule.looked(result(Reporting::All, LookFinding::None), now);
+            schedule.looked(result(Reporting::All, LookFinding::Unchanged), now);
         }
         assert!(in_ms(&schedule) > 200);
         schedule.printed();
@@ -509,12 +512,12 @@ mod tests {
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            schedule.looked(unsettled(LookFinding::None), now);
+            schedule.looked(unsettled(LookFinding::Unchanged), now);
             pauses.push(in_ms(&schedule));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
-        schedule.looked(result(Reporting::All, LookFinding::Some), now);
-        schedule.looked(unsettled(LookFinding::None), now);
+        schedule.looked(result(Reporting::All, LookFinding::Changed), now);
+        schedule.looked(unsettled(LookFinding::Unchanged), now);
         assert_eq!(in_ms(&schedule), 1);
     }
 
@@ -527,10 +530,10 @@ mod tests {
             (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
             let news = [
-                LookFinding::Some,
-                LookFinding::None,
-                LookFinding::None,
-                LookFinding::None,
+                LookFinding::Changed,
+                LookFinding::Unchanged,
+                LookFinding::Unchanged,
+                LookFinding::Unchanged,
             ];
             let pauses = news.map(|news| {
                 schedule.looked(result(reporting, news), now);

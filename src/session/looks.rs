@@ -108,11 +108,11 @@ impl Session {
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
         let is_of_ended = queued.is_safety && queued.order.scope == Scope::Reported;
         let news = if has_news || difference > Difference::InPassing {
-            LookFinding::Some
+            LookFinding::Changed
         } else if is_whole || is_of_ended {
-            LookFinding::None
+            LookFinding::Unchanged
         } else {
-            LookFinding::NoneOfReported
+            LookFinding::ReportedUnchanged
         };
         let result = LookResult {
             reporting,

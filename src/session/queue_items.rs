@@ -192,6 +192,24 @@ pub(super) enum Purpose {
     Archive,
 }
 
+impl Purpose {
+    /// Whether this request is carried out only after the job.
+    pub(super) fn precedes(&self, ask: AskId) -> bool {
+        match self {
+            Self::Command(Command::Resolve(of, ..)) => *of == ask,
+            Self::Command(Command::Search(search)) => search.ask == ask,
+            Self::Command(_)
+            | Self::Look(_)
+            | Self::LastOutput(..)
+            | Self::Drain
+            | Self::End(_)
+            | Self::Read(_)
+            | Self::Chore
+            | Self::Archive => false,
+        }
+    }
+}
+
 /// The next step.
 #[derive(Debug)]
 pub(super) enum Next {

@@ -6,7 +6,8 @@
 //! full one. Other panes have to be quiet: the program has ended, or nothing was printed from the
 //! second on in which the end of the output was read until the last slice was. tmux notes the second
 //! of the last output. That nobody has resized the window, cleared the history or started another
-//! program is seen by the pane's state.
+//! program is seen by the pane's state; except that a history which was cleared and has grown beyond
+//! its former size between two lines looks like one that has grown.
 
 use super::client::Connection;
 use super::error::TmuxError;

@@ -12,7 +12,7 @@ use super::respawn::{
     read_control_clients,
 };
 use super::restart_option::set_restarts;
-use super::rows::{IS_BARE, IS_NAMED_BY_TMUX, IS_OTHER_PANE, NOT_THE_TASK, STAND_IN, TASK_PANE};
+use super::rows::{IS_BARE, IS_NAMED_BY_TMUX, IS_OWN_PANE, NOT_THE_TASK, STAND_IN, TASK_PANE};
 use super::server::Server;
 use super::task_environment::PREFIX;
 use crate::model::{PaneId, Replaces, SessionLife, WindowId};
@@ -190,7 +190,7 @@ impl<'a> LaunchLines<'a> {
         let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
         let is_users = format!("#{{||:#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},#{{window_linked}}}}");
         let is_task = format!("#{{?{is_marked},1,#{{?{is_users},0,1}}}}");
-        let is_task = format!("#{{?{},0,{is_task}}}", *IS_OTHER_PANE);
+        let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
              #{{window_id}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
@@ -625,7 +625,7 @@ impl<'a> LaunchLines<'a> {
             set_restarts(target, self.plan.restarts.as_ref(), self.plan.started),
             set("-w", MARK, &self.plan.token),
             set("-w", TASK_PANE, NOT_THE_TASK),
-            set("-p", TASK_PANE, "task"),
+            set("-pF", TASK_PANE, "#{window_id}"),
             match &self.plan.owner {
                 Some(owner) => set("-w", OWNER, owner),
                 None => Command::new("set-option").args(["-wu", "-t", target, OWNER]),

@@ -252,16 +252,22 @@ pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
                        #{==:#{pane_start_command},\"#{default-command}\"}}}";
 
 /// The option of a task's pane, and of its window, with different values: in another pane of the window
-/// tmux finds the window's. A pane takes its options along wherever it is moved.
+/// tmux finds the window's. A pane takes its options along wherever it is moved. Its value is the id of
+/// the window in which a launcher has started it.
 pub(super) const TASK_PANE: &str = "@tmux_task_pane";
 
 /// Its value in the window.
 pub(super) const NOT_THE_TASK: &str = "other";
 
-/// Whether the pane is in a launcher's window and not the one that the launcher has started: the
-/// window's own pane was closed or moved, or this one was moved into the window.
+/// Whether the pane is in a launcher's window and no launcher has started it: the window's own pane was
+/// closed or moved, or this one was moved into the window.
 pub(super) static IS_OTHER_PANE: LazyLock<String> =
     LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},{NOT_THE_TASK}}}"));
+
+/// Whether a launcher may run the window's task again in the pane: it is not one of another window.
+pub(super) static IS_OWN_PANE: LazyLock<String> = LazyLock::new(|| {
+    format!("#{{||:#{{==:#{{{TASK_PANE}}},}},#{{==:#{{{TASK_PANE}}},#{{window_id}}}}}}")
+});
 
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";

@@ -156,6 +156,31 @@ fn a_run_leaves_the_process_alone_that_remains_when_its_own_pane_is_closed_or_mo
 }
 
 #[test]
+fn a_run_leaves_another_tasks_pane_alone_that_was_moved_into_its_window() {
+    for launcher in BOTH {
+        let world = World::new();
+        let start = |name: &str| {
+            window_of(Output::of(launcher.command(&world, name, &["sleep 1000"])).ok())
+        };
+        let (first, second) = (start("first"), start("second"));
+        let process = |target: &str| {
+            world.tmux([
+                "display-message",
+                "-p",
+                "-t",
+                target,
+                "#{pane_id} #{pane_pid}",
+            ])
+        };
+        let before = process(&first);
+        let (pane, _) = before.split_once(' ').unwrap();
+        world.tmux(["join-pane", "-d", "-s", &first, "-t", &second]);
+        assert_ne!(start("second"), second, "{launcher:?}");
+        assert_eq!(process(pane), before, "{launcher:?}");
+    }
+}
+
+#[test]
 fn a_run_leaves_a_window_alone_that_is_linked_from_another_session() {
     for launcher in BOTH {
         let world = World::new();

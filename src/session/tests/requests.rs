@@ -94,6 +94,23 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     driver.after(100);
     let did = driver.take();
     assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
+    // While it is found out which session its name means.
+    let mut driver = Driver::new(tasks);
+    let ask = driver.ask(Request::To {
+        session: "before".to_owned(),
+        request: Box::new(kill()),
+    });
+    driver.look(tasks);
+    driver.did(&["look Reported barrier", "Whereabouts"]);
+    driver.input(Input::Left(ask));
+    driver.outcome(JobOutcome::Whereabouts(Whereabouts {
+        name: Some("work".to_owned()),
+        elsewhere: None,
+        version: None,
+    }));
+    driver.after(100);
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
 }
 
 #[test]
