@@ -15,6 +15,10 @@ use crate::support::{Gate, Running, World, all_told, has_ended, story};
 /// A world with a live task, one that waits at the gate, and one that has ended, all delivered.
 fn with_tasks() -> (World, Gate, Vec<Value>) {
     let world = World::new();
+    // A notice that tmux does not take would come before the look.
+    let folder = world.path("conf/tmux-task");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "notices = []\n").unwrap();
     let gate = world.gate("gate");
     world.run("waits", &format!("{}; exit 5", gate.wait()));
     world.run("on", "exec sleep 1000");
