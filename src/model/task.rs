@@ -269,6 +269,21 @@ impl Screen {
         Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
     }
 
+    /// Returns the screen with this text in a row.
+    ///
+    /// # Panics
+    ///
+    /// When it has no such row.
+    #[must_use]
+    pub fn with_row(&self, row: usize, text: &str) -> Self {
+        let mut rows = self.rows.to_vec();
+        text.clone_into(&mut rows[row]);
+        Self {
+            rows: rows.into(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the last `n` rows that are not blank, in their order.
     #[must_use]
     pub fn last_text_rows(&self, n: usize) -> Vec<&str> {

@@ -18,12 +18,9 @@ pub(super) fn without_sign(screen: &Screen) -> Option<Screen> {
         x: u32::try_from(asked.width()).ok()?,
         ..screen.cursor?
     };
-    let mut rows = screen.rows.to_vec();
-    rows[row] = asked.to_owned();
     Some(Screen {
-        rows: rows.into(),
         cursor: Some(cursor),
-        ..screen.clone()
+        ..screen.with_row(row, asked)
     })
 }
 

@@ -134,13 +134,10 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
     let judgement = judge_rows(screen, terminal, user_rules);
     // A program that reads nothing may show a sign behind what only looks like a question.
     let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
-    let variants = [
-        wrapped::unwrapped,
-        right_prompt::without,
-        animated::without_sign,
-    ];
-    let variants = &variants[..if takes_input { 3 } else { 2 }];
-    let mut others = variants.iter().filter_map(|variant| {
+    let variants: [fn(&Screen) -> Option<Screen>; 2] = [wrapped::unwrapped, right_prompt::without];
+    let animated: fn(&Screen) -> Option<Screen> = animated::without_sign;
+    let variants = variants.into_iter().chain(takes_input.then_some(animated));
+    let mut others = variants.filter_map(|variant| {
         let judgement = judge_rows(&variant(screen)?, terminal, user_rules);
         judgement.found.is_some().then_some(judgement)
     });

@@ -22,12 +22,7 @@ pub(super) fn without(screen: &Screen) -> Option<Screen> {
     if !is_at_edge || !is_behind || left.is_empty() || right.is_empty() {
         return None;
     }
-    let mut rows = screen.rows.to_vec();
-    rows[row] = left.to_owned();
-    Some(Screen {
-        rows: rows.into(),
-        ..screen.clone()
-    })
+    Some(screen.with_row(row, left))
 }
 
 #[cfg(test)]
