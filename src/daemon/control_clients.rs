@@ -35,6 +35,8 @@ pub(super) struct ControlClients {
     /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
+    /// What was exchanged with followers that have gone, and is not counted yet.
+    former_traffic: Traffic,
     /// Whether tmux has not reported yet which session `main` is attached to.
     is_attaching: bool,
 }
@@ -87,6 +89,7 @@ impl ControlClients {
             activity: PaneActivity::default(),
             queued: VecDeque::new(),
             session,
+            former_traffic: Traffic::default(),
             is_attaching: true,
         };
         clients.note_own().await?;
@@ -121,6 +124,7 @@ impl ControlClients {
             waiter,
             activity,
             session,
+            former_traffic,
             is_attaching,
             ..
         } = self;
@@ -138,7 +142,7 @@ impl ControlClients {
                     if let Ok(change) = change {
                         Some(change)
                     } else {
-                        *follower = None;
+                        *former_traffic += take_traffic(follower.take().as_mut());
                         Some(Change::FollowerLost)
                     }
                 }
@@ -236,8 +240,7 @@ impl ControlClients {
         };
         let read = follower.read(pane, history, is_over).await;
         if let Err(TmuxError::Closed | TmuxError::TimedOut) = read {
-            self.follower = None;
-            self.queued.push_back(Change::FollowerLost);
+            self.lose_follower();
         }
         let mut reading = read?;
         let mut before: Vec<Change> = self.queued.drain(..).collect();
@@ -251,8 +254,7 @@ impl ControlClients {
         if let Some(follower) = &mut self.follower
             && follower.follow_only(panes).await.is_err()
         {
-            self.follower = None;
-            self.queued.push_back(Change::FollowerLost);
+            self.lose_follower();
         }
     }
 
@@ -261,20 +263,20 @@ impl ControlClients {
         if let Some(follower) = &mut self.follower
             && follower.drain().await.is_err()
         {
-            self.follower = None;
-            self.queued.push_back(Change::FollowerLost);
+            self.lose_follower();
         }
     }
 
-    /// Returns what was exchanged with them.
-    pub(super) fn traffic(&self) -> Traffic {
-        let follower = self.follower.as_ref().map(OutputFollower::traffic);
-        // That one waits for hooks, not for answers.
-        let waiter = Traffic {
-            bytes: self.waiter.n_bytes(),
-            ..Traffic::default()
-        };
-        self.main.traffic() + waiter + follower.unwrap_or_default()
+    fn lose_follower(&mut self) {
+        self.former_traffic += take_traffic(self.follower.take().as_mut());
+        self.queued.push_back(Change::FollowerLost);
+    }
+
+    /// Returns what was exchanged with them since the last call.
+    pub(super) fn take_traffic(&mut self) -> Traffic {
+        let attached = self.main.take_traffic() + self.waiter.take_traffic();
+        let former = std::mem::take(&mut self.former_traffic);
+        attached + take_traffic(self.follower.as_mut()) + former
     }
 
     /// Detaches.
@@ -286,6 +288,10 @@ impl ControlClients {
         };
         tokio::join!(self.main.close(), follower, self.waiter.close());
     }
+}
+
+fn take_traffic(follower: Option<&mut OutputFollower>) -> Traffic {
+    follower.map_or_else(Traffic::default, OutputFollower::take_traffic)
 }
 
 /// Returns the change that a hook's call means.

@@ -65,6 +65,8 @@ pub(super) enum LinkReport {
 /// The link's handle for the answering thread.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// Not bounded, because the answering thread never waits for the link. It stays short: there is one
+    /// job at a time, and other orders follow from the outcomes of jobs, or from what users do.
     orders: mpsc::UnboundedSender<Order>,
     reports: mpsc::Receiver<LinkReport>,
     /// Cancels the running job.
@@ -97,7 +99,6 @@ impl Link {
             rules,
             waiting: BTreeSet::new(),
             flushes: FlushSchedule::new(Instant::now().into_std()),
-            traffic_before: Traffic::default(),
             reports,
         };
         let (done, is_done) = oneshot::channel();
@@ -193,8 +194,6 @@ struct LinkTask {
     /// Tasks that were reported as waiting.
     waiting: BTreeSet<WindowId>,
     flushes: FlushSchedule,
-    /// What had been exchanged with tmux after the last job.
-    traffic_before: Traffic,
     reports: mpsc::Sender<LinkReport>,
 }
 
@@ -281,7 +280,7 @@ impl LinkTask {
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
         let took = began.elapsed();
-        let traffic = self.take_traffic();
+        let traffic = self.jobs.link.take_traffic();
         let bytes = traffic.bytes;
         match &done.outcome {
             Ok(JobOutcome::Looked(Some(look))) => tracing::debug!(
@@ -304,13 +303,6 @@ impl LinkTask {
         for change in done.after {
             self.report(LinkReport::Changed(change)).await;
         }
-    }
-
-    /// Returns what was exchanged with tmux since the last call.
-    fn take_traffic(&mut self) -> Traffic {
-        let traffic = self.jobs.link.traffic();
-        let before = std::mem::replace(&mut self.traffic_before, traffic);
-        traffic.since(before)
     }
 
     /// Examines terminals, and makes tmux send pending notifications.

@@ -215,9 +215,9 @@ impl OutputFollower {
         self.client.pid()
     }
 
-    /// Returns what was exchanged with it.
-    pub(super) fn traffic(&self) -> Traffic {
-        self.client.traffic()
+    /// Returns what was exchanged with it since the last call.
+    pub(super) fn take_traffic(&mut self) -> Traffic {
+        self.client.take_traffic()
     }
 
     /// Detaches.

@@ -78,6 +78,8 @@ pub(super) struct SessionLink {
     about: SessionInfo,
     /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
+    /// What was exchanged with control clients that have gone, and is not counted yet.
+    former_traffic: Traffic,
     /// The number of the connection: output of an earlier connection may be incomplete.
     connections: u64,
 }
@@ -139,6 +141,7 @@ impl SessionLink {
             elsewhere: None,
             about: SessionInfo::default(),
             terminals: TtyPoller::default(),
+            former_traffic: Traffic::default(),
             connections: 0,
             name,
         }
@@ -211,6 +214,7 @@ impl SessionLink {
     /// Drops the connection. The session is claimed again before the next one: another daemon may
     /// have ended ours.
     fn disconnect(&mut self) {
+        self.former_traffic += take_traffic(&mut self.link);
         self.link = apart();
         self.claimed = None;
     }
@@ -223,12 +227,9 @@ impl SessionLink {
         }
     }
 
-    /// Returns what was exchanged with the present control clients.
-    pub(super) fn traffic(&self) -> Traffic {
-        match &self.link {
-            Link::Attached(clients) => clients.traffic(),
-            Link::Apart { .. } => Traffic::default(),
-        }
+    /// Returns what was exchanged with control clients since the last call.
+    pub(super) fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.former_traffic) + take_traffic(&mut self.link)
     }
 
     /// Returns how much the tmux server has run; `None` where that is not known.
@@ -352,6 +353,13 @@ impl SessionLink {
             clients.close().await;
             drop(lock);
         }
+    }
+}
+
+fn take_traffic(link: &mut Link) -> Traffic {
+    match link {
+        Link::Attached(clients) => clients.take_traffic(),
+        Link::Apart { .. } => Traffic::default(),
     }
 }
 

@@ -32,15 +32,14 @@ pub struct Parser {
     open: Option<(Guard, Vec<Vec<u8>>)>,
     /// What was parsed and not yet taken.
     ready: VecDeque<ControlItem>,
-    /// How many bytes were parsed.
+    /// How many bytes were parsed and not yet taken account of.
     n_bytes: u64,
 }
 
 impl Parser {
-    /// Returns how many bytes were parsed.
-    #[must_use]
-    pub fn n_bytes(&self) -> u64 {
-        self.n_bytes
+    /// Returns how many bytes were parsed since the last call.
+    pub fn take_byte_count(&mut self) -> u64 {
+        std::mem::take(&mut self.n_bytes)
     }
 
     /// Parses more bytes.

@@ -31,31 +31,17 @@ pub(crate) struct Client {
     /// The number of commands whose frames are still expected and ignored.
     said: usize,
     life: ConnectionState,
-    /// How long answers were awaited, in all.
+    /// How long answers were awaited since that was last asked.
     awaited: Duration,
 }
 
-/// What was exchanged with tmux by control clients since they attached.
+/// What control clients have exchanged with tmux.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     /// How many bytes tmux has sent.
     pub bytes: u64,
     /// How long answers were awaited.
     pub awaited: Duration,
-}
-
-impl Traffic {
-    /// Returns what was exchanged since then. If less was by now, other clients have attached.
-    #[must_use]
-    pub(crate) fn since(self, before: Self) -> Self {
-        if self.bytes < before.bytes || self.awaited < before.awaited {
-            return self;
-        }
-        Self {
-            bytes: self.bytes - before.bytes,
-            awaited: self.awaited.saturating_sub(before.awaited),
-        }
-    }
 }
 
 impl std::ops::Add for Traffic {
@@ -338,12 +324,12 @@ impl Client {
         self.control.pid()
     }
 
-    /// Returns what was exchanged with it.
+    /// Returns what was exchanged with it since the last call.
     #[must_use]
-    pub(crate) fn traffic(&self) -> Traffic {
+    pub(crate) fn take_traffic(&mut self) -> Traffic {
         Traffic {
-            bytes: self.control.n_bytes(),
-            awaited: self.awaited,
+            bytes: self.control.take_byte_count(),
+            awaited: std::mem::take(&mut self.awaited),
         }
     }
 

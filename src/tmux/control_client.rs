@@ -100,10 +100,10 @@ impl ControlClient {
         self.running.as_ref()?.child.0.id()
     }
 
-    /// Returns how many bytes tmux has sent to it.
-    pub(super) fn n_bytes(&self) -> u64 {
-        let running = self.running.as_ref();
-        running.map_or(0, |running| running.parser.n_bytes())
+    /// Returns how many bytes tmux has sent to it since the last call.
+    pub(super) fn take_byte_count(&mut self) -> u64 {
+        let running = self.running.as_mut();
+        running.map_or(0, |running| running.parser.take_byte_count())
     }
 
     /// Returns the next item of tmux's output; `None` at its end.

@@ -8,7 +8,7 @@
 use std::pin::pin;
 use std::str::FromStr;
 
-use super::client::ready;
+use super::client::{Traffic, ready};
 use super::connected_client::{AttachedClient, ConnectedClient};
 use super::control_client::ControlClient;
 use super::error::TmuxError;
@@ -197,10 +197,13 @@ impl HookWakeups {
         self.control.pid()
     }
 
-    /// Returns how many bytes tmux has sent to it.
+    /// Returns what was exchanged with it since the last call. It waits for hooks, not for answers.
     #[must_use]
-    pub(crate) fn n_bytes(&self) -> u64 {
-        self.control.n_bytes()
+    pub(crate) fn take_traffic(&mut self) -> Traffic {
+        Traffic {
+            bytes: self.control.take_byte_count(),
+            ..Traffic::default()
+        }
     }
 
     /// Detaches and waits until the client has ended.

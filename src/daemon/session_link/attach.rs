@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
-use super::{ATTACH_PAUSE, Link, SessionInfo, SessionLink, apart};
+use super::{ATTACH_PAUSE, Link, SessionInfo, SessionLink, apart, take_traffic};
 use crate::model::{SessionLife, text};
 use crate::protocol::rows::Look;
 use crate::session::{is_list_needed, owners_of_names};
@@ -156,6 +156,7 @@ impl SessionLink {
         self.options.clear();
         self.gone.clear();
         self.about = SessionInfo::default();
+        self.former_traffic += take_traffic(&mut self.link);
         if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
             clients.close().await;
         }
