@@ -11,7 +11,7 @@ use super::args::{FollowRun, Restart, Run};
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use super::until::{self, Until};
+use super::until::Until;
 use crate::model::{Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
 use crate::restarts::DEFAULT_BACKOFF;
@@ -151,7 +151,7 @@ fn wait_of(follow: &FollowRun) -> LaunchWait {
 
 /// Refuses invalid texts before anything is started.
 fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
-    until::check(what, follow.until.iter().chain(&follow.stop))
+    ops::check_texts(follow.until.iter().chain(&follow.stop)).or_fail(what)
 }
 
 /// Starts a run, and follows it as requested.

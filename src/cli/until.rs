@@ -7,7 +7,6 @@ use super::{output, wait};
 use crate::client::Client;
 use crate::model::Signal;
 use crate::ops::{self, Caller};
-use crate::terminal::Pattern;
 use crate::tmux::Gate;
 use crate::wire::{LaunchedRun, OutcomeName, WaitRequest, WaitResult};
 
@@ -102,22 +101,6 @@ impl Until {
             }
         }
     }
-}
-
-/// Refuses invalid texts before anything is started.
-pub(super) fn check<'a>(
-    what: &str,
-    texts: impl IntoIterator<Item = &'a String>,
-) -> Result<(), Failure> {
-    for text in texts {
-        if text.is_empty() {
-            let why = "an empty text matches everything";
-            return Err(Failure::new(Kind::Usage, what, why));
-        }
-        Pattern::parse(text, false, false)
-            .map_err(|error| Failure::of(Kind::Usage, what, &error))?;
-    }
-    Ok(())
 }
 
 /// Ends with the task's own code, 128+N for the signal N. For a failed run it prints on stderr how

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::answer::{Answer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within_time};
-use super::wait::{Wait, check_texts};
+use super::wait::Wait;
 use crate::model::Replaces;
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
 use crate::wire::{ReplacedRun, WaitRequest};
@@ -46,7 +46,7 @@ pub(super) async fn start(
     arguments: RunTask,
     follow: Follow,
 ) -> Result<StartedTask, Answer> {
-    check_texts(arguments.until.iter().chain(&arguments.stop))?;
+    ops::check_texts(arguments.until.iter().chain(&arguments.stop))?;
     check_variables(&arguments)?;
     let wait = match follow {
         _ if !arguments.until.is_empty() => LaunchWait::Text,

@@ -109,7 +109,6 @@ impl Wait {
             let why = "a cursor belongs to one task: name one task with `cursor`";
             return Err(Answer::refused(why, None));
         }
-        check_texts(arguments.text.iter().chain(&arguments.stop))?;
         let mut waits = Vec::new();
         for name in &arguments.task {
             let (daemon, window) =
@@ -282,14 +281,6 @@ fn can_begin_again(request: &WaitRequest) -> bool {
     };
     let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
     request.since.is_some() || !needs_output
-}
-
-/// Refuses a text that everything contains.
-pub(super) fn check_texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), Answer> {
-    if texts.into_iter().any(String::is_empty) {
-        return Err(Answer::refused("an empty text matches everything", None));
-    }
-    Ok(())
 }
 
 fn conditions(arguments: &WaitFor) -> Vec<ConditionFields> {

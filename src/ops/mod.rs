@@ -79,7 +79,8 @@ pub(crate) use succession::OlderDaemon;
 pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use up::{FileTaskRun, plan_tasks, windows_down};
 pub(crate) use wait::{
-    CHANNEL, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task, wait_of_launch,
+    CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
+    wait_of_launch,
 };
 
 use std::ffi::OsString;

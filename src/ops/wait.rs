@@ -6,6 +6,7 @@ use super::error::OpsError;
 use super::list::find;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
+use crate::terminal::Pattern;
 use crate::tmux;
 use crate::wire::{
     ConditionFields, LaunchedRun, OutcomeName, Request, Response, WaitRequest, WaitResult,
@@ -23,6 +24,14 @@ pub(crate) async fn find_to_wait(
     let window = find(session, name).await?.window_id;
     let daemon = session.daemon_or_start().await?;
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
+}
+
+/// Refuses texts that no line of a run can match or that every line matches, before the run is started.
+pub(crate) fn check_texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), OpsError> {
+    for text in texts {
+        Pattern::parse(text, false, false).map_err(|error| OpsError::Usage(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Returns the request to wait for a run that was launched, from its start on: for one of these texts,

@@ -124,9 +124,6 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
                 text.len()
             )));
         }
-        if text.is_empty() {
-            return Err(usage("an empty text matches everything".to_owned()));
-        }
         Pattern::parse(text, request.regex, request.ignore_case)
             .map_err(|error| usage(error.to_string()))
     };

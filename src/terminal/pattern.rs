@@ -32,6 +32,9 @@ pub(crate) enum PatternError {
         #[source]
         source: regex::Error,
     },
+    /// It is empty.
+    #[error("an empty text matches everything")]
+    Empty,
     /// No line can match it: tabs are shown as blanks, and other control characters not at all.
     #[error("{pattern:?} can never match: a line has no line ends, tabs or control characters")]
     NeverMatches {
@@ -51,12 +54,15 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// When the text is not a regular expression, needs too much memory or can never match.
+    /// When the text is empty, is not a regular expression, needs too much memory or can never match.
     pub(crate) fn parse(
         text: &str,
         is_regex: bool,
         ignore_case: bool,
     ) -> Result<Self, PatternError> {
+        if text.is_empty() {
+            return Err(PatternError::Empty);
+        }
         let can_match = if is_regex {
             // Invalid expressions are reported by `build`.
             regex_syntax::parse(text).map_or(true, |parsed| can_match_a_line(&parsed))

@@ -36,6 +36,14 @@ fn check(kind: Kind, pattern: &str, old: &[&str], chunks: &[&str], expected: Opt
 }
 
 #[test]
+fn an_empty_pattern_is_refused() {
+    for is_regex in [false, true] {
+        let parsed = Pattern::parse("", is_regex, false);
+        assert!(matches!(parsed, Err(PatternError::Empty)), "{is_regex}");
+    }
+}
+
+#[test]
 fn what_can_never_match_is_refused() {
     let refused = |text: &str, is_regex| {
         matches!(

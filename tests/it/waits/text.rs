@@ -296,6 +296,16 @@ fn a_pattern_that_no_line_can_match_is_refused() {
         assert_eq!(output.code, 2, "{args:?}: {output}");
         assert!(output.err.contains("can never match"), "{args:?}: {output}");
     }
+    for args in [
+        &["wait", "api", "--text", ""][..],
+        &["run", "api", "--until", "", "--", "true"],
+        &["search", ""],
+    ] {
+        let output = world.task(args);
+        assert_eq!(output.code, 2, "{args:?}: {output}");
+        let why = "an empty text matches everything";
+        assert!(output.err.contains(why), "{args:?}: {output}");
+    }
     // What makes no sense starts nothing.
     assert_eq!(world.look()["tasks"][0]["run"], 1);
 }
