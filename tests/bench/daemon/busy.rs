@@ -205,13 +205,13 @@ int fsync(int file) { return sync_slowly("fsync", file); }
 "#;
 
 /// A world whose panes keep many lines.
-fn long_history() -> World {
+pub(super) fn long_history() -> World {
     let world = World::new();
     world.tmux(&["set-option", "-g", "history-limit", "60000"]);
     world
 }
 
-fn command(world: &World, words: &[&str]) -> Command {
+pub(super) fn command(world: &World, words: &[&str]) -> Command {
     let mut command = world.program(env!("CARGO_BIN_EXE_tmux-task"));
     command
         .args(["--session", SESSION])
@@ -221,16 +221,16 @@ fn command(world: &World, words: &[&str]) -> Command {
 }
 
 /// Runs a command that succeeds.
-fn task(world: &World, words: &[&str]) {
+pub(super) fn task(world: &World, words: &[&str]) {
     let output = command(world, words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {output:?}");
 }
 
-fn leave(world: &World) {
+pub(super) fn leave(world: &World) {
     task(world, &["daemon", "stop"]);
 }
 
-fn start(command: &mut Command) -> Child {
+pub(super) fn start(command: &mut Command) -> Child {
     command.stderr(Stdio::null()).spawn().unwrap()
 }
 

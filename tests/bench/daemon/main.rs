@@ -21,8 +21,10 @@ mod listener;
 mod namespace;
 mod poller;
 mod rapid;
+mod served;
 mod task;
 mod usage;
+mod waits;
 mod watcher;
 mod world;
 
@@ -48,7 +50,7 @@ impl Effort {
 
 type Section = (&'static str, fn(Effort));
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 13] = [
     ("latency", latency::run),
     ("rapid", rapid::run),
     ("idle", idle::quiet),
@@ -60,6 +62,8 @@ const SECTIONS: [Section; 11] = [
     ("begin", begin::run),
     ("commands", commands::run),
     ("busy", busy::run),
+    ("waits", waits::run),
+    ("served", served::run),
 ];
 
 fn main() {

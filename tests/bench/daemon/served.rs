@@ -1,0 +1,54 @@
+//! How long another client of the tmux server waits for an answer while the daemon looks at
+//! everything for safety, beside the same without a daemon.
+
+use std::time::{Duration, Instant};
+
+use super::Effort;
+use super::figures::{Table, heading, ms, quantile};
+use super::watcher::{Watcher, Who};
+use super::world::{Driver, SESSION, World};
+
+pub(crate) fn run(effort: Effort) {
+    heading("An empty command of another client while windows are idle, in milliseconds");
+    let columns = ["windows", "beside", "n", "p50", "p99.9", "max"];
+    let mut table = Table::new(&columns);
+    for windows in [100, 300] {
+        let world = World::new();
+        world.add_session(SESSION, windows);
+        let mut driver = world.driver();
+        // Safety looks follow a start at intervals that double: several fall into this time.
+        let time = Duration::from_secs(effort.pick(10, 30));
+        row(windows, "nobody", answers(&mut driver, time), &mut table);
+        let watcher = Watcher::ready(Who::Daemon, &world, SESSION);
+        row(windows, "the daemon", answers(&mut driver, time), &mut table);
+        watcher.stop();
+        driver.leave();
+    }
+    table.print();
+}
+
+/// Returns how long the answers to empty commands take during this time, in order.
+fn answers(driver: &mut Driver, time: Duration) -> Vec<Duration> {
+    let until = Instant::now() + time;
+    let mut took = Vec::new();
+    while Instant::now() < until {
+        let asked = Instant::now();
+        driver.call("display-message -p ''");
+        took.push(asked.elapsed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    took.sort();
+    took
+}
+
+fn row(windows: usize, beside: &str, took: Vec<Duration>, table: &mut Table) {
+    let cell = |share| format!("{:.2}", ms(quantile(&took, share).unwrap()));
+    table.row([
+        windows.to_string(),
+        beside.to_owned(),
+        took.len().to_string(),
+        cell(0.5),
+        cell(0.999),
+        cell(1.0),
+    ]);
+}

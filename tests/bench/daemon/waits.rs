@@ -1,0 +1,50 @@
+//! How soon `wait --exit` returns after the end of a task, with a short and with a long history.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use super::Effort;
+use super::busy::{command, leave, long_history, start, task};
+use super::figures::{Table, heading, ms, quantile};
+use super::world::SESSION;
+
+/// How many lines the task has printed.
+const LINES: [usize; 2] = [10, 45_000];
+
+pub(crate) fn run(effort: Effort) {
+    heading("From the end of a task to the end of `wait --exit`, in milliseconds");
+    let mut table = Table::new(&["lines", "n", "p50", "p95", "max"]);
+    let world = long_history();
+    let gate = world.path("gate");
+    let made = world.program("mkfifo").arg(&gate).status().unwrap();
+    assert!(made.success());
+    for lines in LINES {
+        let line = format!("seq {lines}; cat {}", gate.display());
+        let mut took: Vec<Duration> = (0..effort.pick(10, 40))
+            .map(|_| {
+                task(&world, &["run", "task", "--", &line]);
+                task(&world, &["wait", "task", "--idle", "500ms"]);
+                let opened = File::options().write(true).open(&gate).unwrap();
+                let mut wait = start(&mut command(&world, &["wait", "task", "--exit"]));
+                // Until the daemon has it.
+                std::thread::sleep(Duration::from_millis(200));
+                let ended = Instant::now();
+                drop(opened);
+                assert!(wait.wait().unwrap().success());
+                ended.elapsed()
+            })
+            .collect();
+        took.sort();
+        let cell = |share| format!("{:.1}", ms(quantile(&took, share).unwrap()));
+        table.row([
+            lines.to_string(),
+            took.len().to_string(),
+            cell(0.5),
+            cell(0.95),
+            cell(1.0),
+        ]);
+    }
+    leave(&world);
+    world.tmux(&["kill-session", "-t", &format!("={SESSION}")]);
+    table.print();
+}
