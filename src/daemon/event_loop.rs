@@ -56,7 +56,7 @@ pub(super) struct EventLoop {
     service_manager: Option<ServiceManager>,
     /// Clients that wait for an answer.
     askers: BTreeMap<AskId, Asker>,
-    /// When their requests were received, without waits and followers of output.
+    /// When their requests were received, without waits and output streams.
     received_at: BTreeMap<AskId, Instant>,
     started_at: Millis,
     leaves_when_useless: bool,
@@ -84,10 +84,10 @@ enum Asker {
         /// Whether the result is wanted with the session's present name.
         is_named: bool,
     },
-    /// The start of output.
-    Reader(oneshot::Sender<Result<OutputReceiver, Refusal>>),
-    /// Output that is being followed.
-    Following(OutputSender),
+    /// The beginning of an output stream.
+    Stream(oneshot::Sender<Result<OutputReceiver, Refusal>>),
+    /// More of an output stream.
+    Streaming(OutputSender),
 }
 
 /// Everything that wakes the event loop, and so everything that can make the daemon do something.
@@ -388,16 +388,16 @@ impl EventLoop {
                 }
             }
             Effect::Following(ask) => {
-                if let Some(Asker::Reader(reply)) = self.askers.remove(&ask) {
+                if let Some(Asker::Stream(reply)) = self.askers.remove(&ask) {
                     let (output, receiver) = output_queue();
-                    self.askers.insert(ask, Asker::Following(output));
+                    self.askers.insert(ask, Asker::Streaming(output));
                     drop(reply.send(Ok(receiver)));
                 }
             }
             Effect::Output(ask, piece) => {
-                // A follower that is too far behind is disconnected, so that its output never has
+                // A client that is too far behind is disconnected, so that its output never has
                 // gaps.
-                if let Some(Asker::Following(output)) = self.askers.get(&ask)
+                if let Some(Asker::Streaming(output)) = self.askers.get(&ask)
                     && !output.send(piece)
                 {
                     self.askers.remove(&ask);
@@ -405,7 +405,7 @@ impl EventLoop {
                 }
             }
             Effect::OutputEnd(ask) => {
-                if let Some(Asker::Following(output)) = self.askers.remove(&ask) {
+                if let Some(Asker::Streaming(output)) = self.askers.remove(&ask) {
                     output.end();
                 }
             }
@@ -419,7 +419,7 @@ impl EventLoop {
     fn answer(&mut self, ask: AskId, response: Response) {
         match self.received_at.remove(&ask) {
             Some(received_at) => self.note_answer(ask, received_at),
-            // A wait, or output that is followed.
+            // A wait, or an output stream.
             None => tracing::debug!(ask = ask.0, "answer"),
         }
         // Clients that have disconnected need no answer.
@@ -440,12 +440,12 @@ impl EventLoop {
                     ..
                 },
             ) => drop(reply.send(self.named(response))),
-            Some(Asker::Reader(reply)) => {
+            Some(Asker::Stream(reply)) => {
                 if let Response::Refused(refusal) = response {
                     drop(reply.send(Err(refusal)));
                 }
             }
-            Some(Asker::Following(_)) | None => {}
+            Some(Asker::Streaming(_)) | None => {}
         }
     }
 
@@ -544,7 +544,7 @@ impl EventLoop {
                 reply,
             } => {
                 tracing::debug!(ask = id.0, request = "follow", window, raw, "request");
-                self.askers.insert(id, Asker::Reader(reply));
+                self.askers.insert(id, Asker::Stream(reply));
                 self.take(Input::Asked(id, Request::Follow { window, raw }));
             }
             Ask::Left(id) => {

@@ -1,11 +1,11 @@
-//! The queue of a task's output for a follower: pieces, bounded by their bytes.
+//! The queue of an output stream: pieces, bounded by their bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-/// How many bytes a follower may be behind.
+/// How many bytes a client may be behind.
 const BEHIND: usize = 4 << 20;
 
 /// What a piece costs besides its bytes.
@@ -36,11 +36,11 @@ pub(super) struct OutputSender {
 }
 
 impl OutputSender {
-    /// Adds a piece. Returns whether it was added: not when the follower is too far behind or has
+    /// Adds a piece. Returns whether it was added: not when the client is too far behind or has
     /// left.
     pub(super) fn send(&self, piece: String) -> bool {
         let cost = cost(&piece);
-        // A single piece is added whatever its size: the follower is not behind then.
+        // A single piece is added whatever its size: the client is not behind then.
         let before = self.queued.load(Ordering::Relaxed);
         if before > 0 && before + cost > BEHIND {
             return false;
@@ -51,7 +51,7 @@ impl OutputSender {
 
     /// Marks the end of the run: the output is complete.
     pub(super) fn end(&self) {
-        // A follower that has left needs no end.
+        // A client that has left needs no end.
         drop(self.pieces.send(None));
     }
 }
@@ -99,7 +99,7 @@ mod tests {
                 bytes <= BEHIND && bytes + size + PIECE_COST > BEHIND,
                 "{size}"
             );
-            // A follower that reads again is continued.
+            // A client that reads again is continued.
             assert!(receiver.recv().await.flatten().is_some());
             assert!(sender.send("x".repeat(size)), "{size}");
         }

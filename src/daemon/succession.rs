@@ -15,7 +15,7 @@ pub(super) struct Usage {
     pub(super) waits: usize,
     /// Readers of the live feed.
     pub(super) readers: usize,
-    /// Requests that have not been answered, including followers of output.
+    /// Requests that have not been answered, including output streams.
     pub(super) requests: usize,
     /// Whether gathered events are about to be delivered.
     pub(super) has_delivery: bool,

@@ -222,7 +222,7 @@ impl JobQueue {
             .retain(|command| command.request() != Some(ask));
     }
 
-    /// Returns the queued read with which waits and followers of a pane begin: one for all of them.
+    /// Returns the queued read with which waits and output streams of a pane begin: one for all of them.
     pub(super) fn begin_with(&mut self, pane: PaneId, history: History) -> &mut ReadReason {
         let is_same =
             |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Begin { .. });
@@ -232,7 +232,7 @@ impl JobQueue {
                 history,
                 why: ReadReason::Begin {
                     entries: Vec::new(),
-                    output_listeners: Vec::new(),
+                    output_streams: Vec::new(),
                 },
             });
             self.reads.len() - 1
@@ -242,7 +242,7 @@ impl JobQueue {
         &mut read.why
     }
 
-    /// Returns the panes that waits and followers begin to follow.
+    /// Returns the panes that waits and output streams begin to follow.
     pub(super) fn beginning(&self) -> impl Iterator<Item = PaneId> {
         let queued = self.reads.iter();
         let running = match &self.running {

@@ -1,4 +1,4 @@
-//! Listeners of tasks: waits in progress, followers of output, and the panes that they follow.
+//! Listeners of tasks: waits in progress, output streams, and the panes that they follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,14 +10,14 @@ use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
 
-/// Waits in progress, followers of output, and the panes that they follow.
+/// Waits in progress, output streams, and the panes that they follow.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     waits: Vec<ActiveWait>,
-    output_listeners: Vec<OutputListener>,
+    output_streams: Vec<OutputStream>,
     /// The output of the followed panes. A pane is dropped with its last listener.
-    streams: BTreeMap<PaneId, PaneStream>,
-    /// Messages to followers, in order.
+    pane_streams: BTreeMap<PaneId, PaneStream>,
+    /// What is to be sent on the output streams, in order.
     pieces: Vec<Piece>,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct EndedWait {
     pub(super) verdict: Verdict,
 }
 
-/// A follower of a task's output.
+/// A task's output, on its way to a client.
 #[derive(Debug)]
-struct OutputListener {
+struct OutputStream {
     ask: AskId,
     pane: PaneId,
     window: WindowId,
@@ -55,7 +55,7 @@ struct OutputListener {
     raw: Option<Utf8Splitter>,
 }
 
-/// A message to a follower.
+/// What is sent on an output stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     /// This.
@@ -66,7 +66,7 @@ pub(super) enum Piece {
     Cut(AskId),
 }
 
-impl OutputListener {
+impl OutputStream {
     /// Returns what to send for output and the lines that it completes.
     fn piece(&mut self, bytes: &[u8], lines: &[String]) -> Option<Piece> {
         let text = match &mut self.raw {
@@ -88,12 +88,12 @@ impl OutputListener {
 impl Listeners {
     /// Returns the followed panes.
     pub(super) fn panes(&self) -> BTreeSet<PaneId> {
-        self.streams.keys().copied().collect()
+        self.pane_streams.keys().copied().collect()
     }
 
     /// Whether this pane is followed.
     pub(super) fn follows(&self, pane: PaneId) -> bool {
-        self.streams.contains_key(&pane)
+        self.pane_streams.contains_key(&pane)
     }
 
     /// Returns how many waits are in progress.
@@ -106,36 +106,38 @@ impl Listeners {
         self.waits.iter().map(|active| active.wait.spec())
     }
 
-    /// Takes the messages to followers.
+    /// Takes what is to be sent on the output streams.
     pub(super) fn take_pieces(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.pieces)
     }
 
     /// Begins to follow a pane with this screen, and returns the stamp of old output.
     pub(super) fn follow(&mut self, pane: PaneId, output: &PaneOutput) -> Stamp {
-        let stream = self.streams.entry(pane);
+        let stream = self.pane_streams.entry(pane);
         stream.or_insert_with(|| PaneStream::new(output)).stamp()
     }
 
     /// Handles a resize of a pane: its present contents are old.
     pub(super) fn resize(&mut self, pane: PaneId, output: &PaneOutput) {
-        if let Some(stream) = self.streams.get_mut(&pane) {
+        if let Some(stream) = self.pane_streams.get_mut(&pane) {
             stream.show(output);
         }
     }
 
     /// Whether a pane's screen is a guess, so that it has to be read again.
     pub(super) fn is_guess(&self, pane: PaneId) -> bool {
-        self.streams.get(&pane).is_some_and(PaneStream::is_guess)
+        self.pane_streams
+            .get(&pane)
+            .is_some_and(PaneStream::is_guess)
     }
 
     pub(super) fn add_wait(&mut self, active: ActiveWait) {
         self.waits.push(active);
     }
 
-    /// Adds a follower of a task's output.
-    pub(super) fn add_output_listener(&mut self, ask: AskId, pane: PaneId, task: &Task, raw: bool) {
-        self.output_listeners.push(OutputListener {
+    /// Adds a stream of a task's output.
+    pub(super) fn add_output_stream(&mut self, ask: AskId, pane: PaneId, task: &Task, raw: bool) {
+        self.output_streams.push(OutputStream {
             ask,
             pane,
             window: task.window,
@@ -147,13 +149,13 @@ impl Listeners {
     /// Drops the listener of this request.
     pub(super) fn leave(&mut self, ask: AskId) {
         self.waits.retain(|active| active.ask != ask);
-        self.output_listeners.retain(|listener| listener.ask != ask);
+        self.output_streams.retain(|stream| stream.ask != ask);
         self.forget_idle_streams();
     }
 
     /// Processes output of a pane.
     pub(super) fn print(&mut self, pane: PaneId, bytes: &[u8], now: Now) -> Vec<EndedWait> {
-        let Some(stream) = self.streams.get_mut(&pane) else {
+        let Some(stream) = self.pane_streams.get_mut(&pane) else {
             return Vec::new();
         };
         if stream.is_paused() {
@@ -162,9 +164,9 @@ impl Listeners {
         let waits = &mut self.waits;
         let mut lines = Vec::new();
         let is_read = self
-            .output_listeners
+            .output_streams
             .iter()
-            .any(|listener| listener.pane == pane && listener.raw.is_none());
+            .any(|stream| stream.pane == pane && stream.raw.is_none());
         let mut unfinished = stream.unfinished.take();
         stream.write(bytes, now, &mut |line| {
             for active in waits.iter_mut().filter(|active| active.pane == Some(pane)) {
@@ -181,10 +183,10 @@ impl Listeners {
             }
         });
         stream.unfinished = unfinished;
-        let output_listeners = self.output_listeners.iter_mut();
-        let pieces = output_listeners
-            .filter(|listener| listener.pane == pane)
-            .filter_map(|listener| listener.piece(bytes, &lines));
+        let output_streams = self.output_streams.iter_mut();
+        let pieces = output_streams
+            .filter(|stream| stream.pane == pane)
+            .filter_map(|stream| stream.piece(bytes, &lines));
         self.pieces.extend(pieces);
         let ended = self.take_ended(|active| {
             if active.pane == Some(pane) {
@@ -199,7 +201,7 @@ impl Listeners {
 
     /// Whether a pane contains more than has arrived, as its end shows.
     pub(super) fn is_short_of(&self, pane: PaneId, output: &PaneOutput) -> bool {
-        let stream = self.streams.get(&pane);
+        let stream = self.pane_streams.get(&pane);
         stream.is_some_and(|stream| stream.is_short_of(output))
     }
 
@@ -212,7 +214,7 @@ impl Listeners {
         output: &PaneOutput,
         now: Now,
     ) -> Vec<EndedWait> {
-        let stream = self.streams.get_mut(&pane);
+        let stream = self.pane_streams.get_mut(&pane);
         let Some(stream) = stream.filter(|stream| stream.is_short_of(output)) else {
             return Vec::new();
         };
@@ -229,17 +231,17 @@ impl Listeners {
         };
         stream.unfinished = None;
         let pieces = &mut self.pieces;
-        self.output_listeners.retain_mut(|listener| {
-            if listener.pane != pane || listener.run != run {
+        self.output_streams.retain_mut(|stream| {
+            if stream.pane != pane || stream.run != run {
                 return true;
             }
             let Some((lines, rest)) = &rest else {
-                pieces.push(Piece::Cut(listener.ask));
+                pieces.push(Piece::Cut(stream.ask));
                 return false;
             };
-            let piece = match listener.raw {
-                Some(_) => listener.piece(rest.join("\r\n").as_bytes(), &[]),
-                None => listener.piece(&[], lines),
+            let piece = match stream.raw {
+                Some(_) => stream.piece(rest.join("\r\n").as_bytes(), &[]),
+                None => stream.piece(&[], lines),
             };
             pieces.extend(piece);
             true
@@ -258,9 +260,9 @@ impl Listeners {
     pub(super) fn is_over(&self, look: &Snapshot) -> bool {
         let waits = self.waits.iter().filter(|active| active.pane.is_some());
         let waits = waits.map(|active| (active.wait.window(), active.wait.entry().run));
-        let output_listeners = self.output_listeners.iter();
+        let output_streams = self.output_streams.iter();
         waits
-            .chain(output_listeners.map(|listener| (listener.window, listener.run)))
+            .chain(output_streams.map(|stream| (stream.window, stream.run)))
             .any(|(window, run)| look.tasks.get(&window).is_none_or(|task| task.run != run))
     }
 
@@ -274,19 +276,19 @@ impl Listeners {
             let prompt = prompt_of(active.wait.window());
             active.wait.look(look, prompt)
         });
-        // A follower gets the end of its run.
-        let (streams, pieces) = (&self.streams, &mut self.pieces);
-        self.output_listeners.retain(|listener| {
-            let task = look.tasks.get(&listener.window);
-            if task.is_some_and(|task| task.is_alive() && task.run == listener.run) {
+        // An output stream gets the end of its run.
+        let (pane_streams, pieces) = (&self.pane_streams, &mut self.pieces);
+        self.output_streams.retain(|stream| {
+            let task = look.tasks.get(&stream.window);
+            if task.is_some_and(|task| task.is_alive() && task.run == stream.run) {
                 return true;
             }
-            let stream = streams.get(&listener.pane);
-            let unfinished = stream.and_then(|stream| stream.unfinished.clone());
-            if let (None, Some(line)) = (&listener.raw, unfinished) {
-                pieces.push(Piece::Text(listener.ask, line));
+            let pane_stream = pane_streams.get(&stream.pane);
+            let unfinished = pane_stream.and_then(|stream| stream.unfinished.clone());
+            if let (None, Some(line)) = (&stream.raw, unfinished) {
+                pieces.push(Piece::Text(stream.ask, line));
             }
-            pieces.push(Piece::End(listener.ask));
+            pieces.push(Piece::End(stream.ask));
             false
         });
         self.forget_idle_streams();
@@ -303,7 +305,7 @@ impl Listeners {
     /// Notes that this pane's further output does not arrive. Returns whether that is new; then
     /// [`Listeners::resume`] has to be called.
     pub(super) fn pause(&mut self, pane: PaneId) -> bool {
-        let stream = self.streams.get_mut(&pane);
+        let stream = self.pane_streams.get_mut(&pane);
         let stream = stream.filter(|stream| !stream.is_paused());
         stream.map(PaneStream::pause).is_some()
     }
@@ -311,9 +313,9 @@ impl Listeners {
     /// Continues a pane of which output did not arrive, from its terminal model's position to the
     /// end of the pane's history. If that position is not found in the history, output is missing.
     pub(super) fn resume(&mut self, pane: PaneId, output: &PaneOutput, now: Now) -> Vec<EndedWait> {
-        // Followers cannot get the output in between: their stream ends.
-        self.cut_output_listeners(|listener| listener.pane == pane);
-        let anchor = self.streams.get(&pane).and_then(PaneStream::anchor);
+        // The output in between is missing: output streams end.
+        self.cut_output_streams(|stream| stream.pane == pane);
+        let anchor = self.pane_streams.get(&pane).and_then(PaneStream::anchor);
         let ended = self.take_ended(|active| {
             if active.pane != Some(pane) {
                 return None;
@@ -321,7 +323,7 @@ impl Listeners {
             let since = give_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
         });
-        if let Some(stream) = self.streams.get_mut(&pane) {
+        if let Some(stream) = self.pane_streams.get_mut(&pane) {
             stream.resume(output);
         }
         self.forget_idle_streams();
@@ -330,15 +332,15 @@ impl Listeners {
 
     /// Handles the loss of the connection for output, and of some of the output.
     pub(super) fn lose_all(&mut self) -> Vec<EndedWait> {
-        self.streams.clear();
-        self.cut_output_listeners(|_| true);
+        self.pane_streams.clear();
+        self.cut_output_streams(|_| true);
         self.take_ended(|active| active.pane.map(|_| Verdict::anchor_lost()))
     }
 
     /// Handles a pane that could not be read, so that some of its output is missing.
     pub(super) fn lose(&mut self, pane: PaneId) -> Vec<EndedWait> {
-        self.streams.remove(&pane);
-        self.cut_output_listeners(|listener| listener.pane == pane);
+        self.pane_streams.remove(&pane);
+        self.cut_output_streams(|stream| stream.pane == pane);
         self.take_ended(|active| (active.pane == Some(pane)).then(Verdict::anchor_lost))
     }
 
@@ -365,12 +367,12 @@ impl Listeners {
         ended
     }
 
-    fn cut_output_listeners(&mut self, is_cut: impl Fn(&OutputListener) -> bool) {
+    fn cut_output_streams(&mut self, is_cut: impl Fn(&OutputStream) -> bool) {
         let pieces = &mut self.pieces;
-        self.output_listeners.retain(|listener| {
-            let is_cut = is_cut(listener);
+        self.output_streams.retain(|stream| {
+            let is_cut = is_cut(stream);
             if is_cut {
-                pieces.push(Piece::Cut(listener.ask));
+                pieces.push(Piece::Cut(stream.ask));
             }
             !is_cut
         });
@@ -378,12 +380,10 @@ impl Listeners {
 
     /// Drops the output of panes without listeners.
     pub(super) fn forget_idle_streams(&mut self) {
-        let (waits, output_listeners) = (&self.waits, &self.output_listeners);
-        self.streams.retain(|pane, _| {
+        let (waits, output_streams) = (&self.waits, &self.output_streams);
+        self.pane_streams.retain(|pane, _| {
             waits.iter().any(|active| active.pane == Some(*pane))
-                || output_listeners
-                    .iter()
-                    .any(|listener| listener.pane == *pane)
+                || output_streams.iter().any(|stream| stream.pane == *pane)
         });
     }
 }

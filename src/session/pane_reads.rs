@@ -1,4 +1,4 @@
-//! Reads of followed panes: waits and followers begin with one, and a pane is read again after it
+//! Reads of followed panes: waits and output streams begin with one, and a pane is read again after it
 //! was paused or resized, or when its run has ended.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::input::{AskId, JobOutcome};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
 use super::log_entry::LogEntry;
 use super::machine::Session;
-use super::queue_items::{Begin, OutputListenerEntry, PaneRead, ReadReason, Urgent};
+use super::queue_items::{Begin, OutputStreamEntry, PaneRead, ReadReason, Urgent};
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
 use super::wait_result;
 use crate::model::{Now, PaneId, Task};
@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// Begins to follow a task's output, after a look at its window.
-    pub(super) fn begin_output_listener(&mut self, ask: AskId, window: &str, raw: bool) {
+    pub(super) fn begin_output_stream(&mut self, ask: AskId, window: &str, raw: bool) {
         if !self.beginning.contains(&ask) {
             return;
         }
@@ -72,11 +72,10 @@ impl Session {
             self.refuse(ask, RefusalKind::Missing, format!("no task {window}"));
             return;
         };
-        if let ReadReason::Begin {
-            output_listeners, ..
-        } = self.jobs.begin_with(pane, History::LastRow)
+        if let ReadReason::Begin { output_streams, .. } =
+            self.jobs.begin_with(pane, History::LastRow)
         {
-            output_listeners.push(OutputListenerEntry { ask, task, raw });
+            output_streams.push(OutputStreamEntry { ask, task, raw });
         }
     }
 
@@ -98,16 +97,16 @@ impl Session {
             (
                 ReadReason::Begin {
                     entries,
-                    output_listeners,
+                    output_streams,
                 },
                 Ok((output, judged)),
             ) => {
-                self.begin_all(pane, entries, output_listeners, &output, judged, now);
+                self.begin_all(pane, entries, output_streams, &output, judged, now);
             }
             (
                 ReadReason::Begin {
                     entries,
-                    output_listeners,
+                    output_streams,
                 },
                 Err(error),
             ) => {
@@ -115,7 +114,7 @@ impl Session {
                 // The link has the entries; their requests are those that are still beginning.
                 let asks = entries.iter().map(|begin| begin.ask);
                 let asks: Vec<AskId> = asks
-                    .chain(output_listeners.iter().map(|listener| listener.ask))
+                    .chain(output_streams.iter().map(|listener| listener.ask))
                     .collect();
                 for ask in asks {
                     if self.beginning.remove(&ask) {
@@ -159,7 +158,7 @@ impl Session {
         &mut self,
         pane: PaneId,
         begins: Vec<Begin>,
-        output_listeners: Vec<OutputListenerEntry>,
+        output_streams: Vec<OutputStreamEntry>,
         output: &PaneOutput,
         judged: Vec<Entry>,
         now: Now,
@@ -170,9 +169,9 @@ impl Session {
             begin.entry = Some(entry);
             self.start_wait(begin, Some(pane), now);
         }
-        for OutputListenerEntry { ask, task, raw } in output_listeners {
+        for OutputStreamEntry { ask, task, raw } in output_streams {
             if self.beginning.remove(&ask) {
-                self.listeners.add_output_listener(ask, pane, &task, raw);
+                self.listeners.add_output_stream(ask, pane, &task, raw);
                 self.effects.push(Effect::Following(ask));
                 if self
                     .task(task.window)

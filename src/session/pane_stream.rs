@@ -19,7 +19,7 @@ pub(super) struct PaneStream {
     scrolled_before: i64,
     /// Since when a string (a title, an image) has been unterminated.
     in_string_since: Option<Instant>,
-    /// The last written line that has not ended, if there are followers.
+    /// The last written line that has not ended, if it goes to output streams.
     pub(super) unfinished: Option<String>,
     state: StreamState,
 }

@@ -131,10 +131,10 @@ pub(super) struct PaneRead {
 
 #[derive(Debug)]
 pub(super) enum ReadReason {
-    /// Waits and followers begin with it.
+    /// Waits and output streams begin with it.
     Begin {
         entries: Vec<Begin>,
-        output_listeners: Vec<OutputListenerEntry>,
+        output_streams: Vec<OutputStreamEntry>,
     },
     /// It was paused; with the number of attempts so far, and its task.
     TakeUp(usize, Option<Arc<Task>>),
@@ -152,9 +152,9 @@ pub(super) struct Begin {
     pub(super) owner: Option<String>,
 }
 
-/// A follower of output that begins.
+/// An output stream that begins.
 #[derive(Debug)]
-pub(super) struct OutputListenerEntry {
+pub(super) struct OutputStreamEntry {
     pub(super) ask: AskId,
     pub(super) task: Arc<Task>,
     pub(super) raw: bool,

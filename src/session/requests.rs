@@ -196,7 +196,7 @@ impl Session {
                 }
             }
             Request::Wait(request) => self.begin_wait(ask, &request, now),
-            Request::Follow { window, raw } => self.begin_output_listener(ask, &window, raw),
+            Request::Follow { window, raw } => self.begin_output_stream(ask, &window, raw),
             Request::Cursor { window } => self.read_cursor(ask, &window),
             Request::Log(request) => match self.find_task(&request.task) {
                 Ok(task) => self.jobs.push_command(Command::ReadLog(ask, task, request)),

@@ -209,7 +209,7 @@ fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
 }
 
 #[test]
-fn an_output_listener_gets_all_output_and_then_the_end() {
+fn an_output_stream_gets_all_output_and_then_the_end() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::Follow {
         window: "@1".to_owned(),
