@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// Delivers this in place of a recorded event, also if that one is delivered already.
-    pub fn queue_delivery(&mut self, seq: Seq, event: Event, now: Now) {
+    pub(crate) fn queue_delivery(&mut self, seq: Seq, event: Event, now: Now) {
         let delivered = DeliveredEvent { seq, event };
         let replaces = |gathering: &mut Gathering| gathering.replace(&delivered);
         if !self.gatherings.iter_mut().any(replaces) {
@@ -264,7 +264,7 @@ impl Engine {
 
     /// Notes that a command reads events for this owner until then, and will say which it has read.
     /// Gathered events of the owner's tasks wait for it, for half a second at most.
-    pub fn expect_reader(&mut self, owner: String, until: Instant, now: Now) {
+    pub(crate) fn expect_reader(&mut self, owner: String, until: Instant, now: Now) {
         self.expected_readers
             .retain(|other| other.until > now.mono && other.owner != owner);
         self.expected_readers.push(ExpectedReader { owner, until });
@@ -272,7 +272,7 @@ impl Engine {
 
     /// Notes that an owner has read these events: those of its tasks that are still gathered are
     /// delivered as a notice. No reader is expected any more.
-    pub fn note_seen(&mut self, owner: &str, events: &[Seq]) {
+    pub(crate) fn note_seen(&mut self, owner: &str, events: &[Seq]) {
         self.expected_readers.retain(|other| other.owner != owner);
         for gathering in &mut self.gatherings {
             gathering.note_seen(owner, events);
@@ -282,7 +282,7 @@ impl Engine {
     /// Returns when [`Engine::deliver_due`] has something to do; `None` also while the gathered
     /// events are not on the disk ([`Engine::tried`]).
     #[must_use]
-    pub fn deliver_at(&self) -> Option<Instant> {
+    pub(crate) fn deliver_at(&self) -> Option<Instant> {
         let first = self.gatherings.front()?;
         self.is_written(first).then(|| self.due(first))
     }
@@ -307,14 +307,14 @@ impl Engine {
 
     /// Returns the sequence number of the first event that is not delivered yet.
     #[must_use]
-    pub fn first_undelivered(&self) -> Option<Seq> {
+    pub(crate) fn first_undelivered(&self) -> Option<Seq> {
         let gatherings = self.gatherings.iter();
         gatherings.filter_map(Gathering::first_seq).min()
     }
 
     /// Returns when another look could report a prompt that is on a screen now.
     #[must_use]
-    pub fn look_at(&self) -> Option<Instant> {
+    pub(crate) fn look_at(&self) -> Option<Instant> {
         self.episodes.next_deadline(self.settings.quiet)
     }
 

@@ -169,7 +169,7 @@ pub(super) fn leave_terminal() -> Result<(), Failure> {
 
 /// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
 /// removed.
-pub(super) fn leave_folder() -> Result<(), Failure> {
+fn leave_folder() -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(|error| Failure::of(Kind::Failed, "daemon", &error))
 }
 

@@ -263,7 +263,8 @@ enum AnswerResult {
     Gone,
 }
 
-/// The same for a wait, which may have two answers.
+/// Answers a wait: that it has begun, if the client asks for that, and its result. Returns whether the
+/// connection continues. A client that disconnects ends its wait.
 async fn wait(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
@@ -381,7 +382,14 @@ async fn follow(
     if !asks.send(ask).await {
         return false;
     }
-    let mut pieces = match response.await {
+    let begun = tokio::select! {
+        begun = response => begun,
+        () = closed(reader) => {
+            asks.send(Ask::Left(id)).await;
+            return false;
+        }
+    };
+    let mut pieces = match begun {
         Err(_) => return false,
         Ok(Err(refusal)) => return answer(writer, &Response::Refused(refusal)).await,
         Ok(Ok(pieces)) => pieces,

@@ -142,7 +142,7 @@ impl Endpoint {
             }
             Err(error) => {
                 if !self.has_complained {
-                    tracing::warn!(%error, "cannot be found: the socket or the lock was deleted");
+                    tracing::warn!(%error, "commands cannot find this daemon: its socket or its lock was deleted");
                 }
                 self.has_complained = true;
                 EndpointOwner::Ours

@@ -23,7 +23,6 @@ use super::sinks::Sinks;
 use super::succession::{self, Usage};
 use super::timer::Timer;
 use crate::clock::now;
-use crate::engine;
 use crate::model::{Body, EventKind, Level, Millis, Now, WindowId};
 use crate::paths::Paths;
 use crate::session::{AskId, Effect, Input, Session, StoreState};
@@ -356,16 +355,13 @@ impl EventLoop {
                 if let Some(checkpoint) = checkpoint {
                     self.publisher.set_checkpoint(checkpoint);
                 }
-                let append = vec![engine::Effect::Append(records)];
-                self.publisher.perform(append);
+                self.publisher.append(records);
                 return self
                     .publisher
                     .is_full()
                     .then(|| Input::Stored(self.store_state()));
             }
-            Effect::Status(counts) => {
-                self.publisher.perform(vec![engine::Effect::Status(counts)]);
-            }
+            Effect::Status(counts) => self.publisher.publish_counts(counts),
             Effect::FindUsualDuration(task) => self.archiver.find_usual(BegunRun {
                 folder: self.paths.runs(),
                 window: task.window,

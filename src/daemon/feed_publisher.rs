@@ -1,11 +1,10 @@
-//! Passes the engine's records to the store, and publishes notices and counts once they are
+//! Passes records to the store, and publishes notices and counts once they are
 //! written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::engine::Effect;
-use crate::model::{Body, Bookmark, Event, Level, Seq, Snapshot, StatusCounts};
+use crate::model::{Body, Bookmark, Event, Level, Record, Seq, Snapshot, StatusCounts};
 use crate::store::{Live, MOST_WAITING, SavedLook, Store, StoreGone, StoreReport, with_waiting};
 use crate::wire::{Checkpoint, Context};
 
@@ -89,39 +88,35 @@ impl FeedPublisher {
         }
     }
 
-    /// Queues the effects of one input for writing. It never waits: [`FeedPublisher::changed`]
-    /// resolves when the store reports.
-    pub(super) fn perform(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Append(records) => {
-                    for record in &records {
-                        self.given_seq = record.seq;
-                        match &record.body {
-                            Body::Event(event) => {
-                                let event = Displayable::Event(event.clone());
-                                self.unshown.push(record.seq, event);
-                            }
-                            Body::Notice {
-                                level,
-                                text,
-                                events,
-                                ..
-                            } if events.is_empty() => {
-                                let notice = Displayable::Notice(*level, text.clone());
-                                self.unshown.push(record.seq, notice);
-                            }
-                            Body::Notice { .. } | Body::FollowUp { .. } => {}
-                        }
-                    }
-                    self.store.append(records, &self.context);
+    /// Queues records for writing. It never waits: [`FeedPublisher::changed`] resolves when the store
+    /// reports.
+    pub(super) fn append(&mut self, records: Vec<Record>) {
+        for record in &records {
+            self.given_seq = record.seq;
+            match &record.body {
+                Body::Event(event) => {
+                    let event = Displayable::Event(event.clone());
+                    self.unshown.push(record.seq, event);
                 }
-                Effect::Status(counts) => {
-                    self.given_counts = Some(counts);
-                    self.store.publish(counts);
+                Body::Notice {
+                    level,
+                    text,
+                    events,
+                    ..
+                } if events.is_empty() => {
+                    let notice = Displayable::Notice(*level, text.clone());
+                    self.unshown.push(record.seq, notice);
                 }
+                Body::Notice { .. } | Body::FollowUp { .. } => {}
             }
         }
+        self.store.append(records, &self.context);
+    }
+
+    /// Queues counts, which are published when the records before them are written.
+    pub(super) fn publish_counts(&mut self, counts: StatusCounts) {
+        self.given_counts = Some(counts);
+        self.store.publish(counts);
     }
 
     /// Resolves when the store has a report. An error means that its thread has ended.

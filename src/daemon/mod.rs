@@ -1,4 +1,4 @@
-//! The daemon: one per task session. It owns the engine and lets two edges meet.
+//! The daemon: one per task session. It owns the session's state machine, and is where the edges meet.
 
 mod acceptor;
 mod allowance;

@@ -106,6 +106,12 @@ impl Displays {
 
     /// Returns what is to be displayed now; `None` for nothing.
     pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
+        // The time of day is asked for only then: it needs the system's time zone.
+        let desktop = self.desktop.as_ref().map(|(alerts, _)| alerts);
+        let mut all = desktop.into_iter().chain(self.tmux.as_ref());
+        if !all.any(|alerts| alerts.is_any_due(now.mono)) {
+            return None;
+        }
         let minute = clock::minute_of_day(now.wall);
         let mut due = DueAlerts::default();
         if let Some((alerts, task)) = &mut self.desktop {

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -32,7 +33,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// How much of the feed is read ahead for a sink, in bytes.
 const READ_AHEAD: usize = 64 << 10;
 
-/// How long creating the consumers may delay the start.
+/// How long creating the consumers, all of them, may delay the start.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The sinks of a daemon.
@@ -109,6 +110,7 @@ impl Sinks {
         let thread = ReaderThread::named("sinks")?;
         let stopping = watch::Sender::new(false);
         let mut states = Vec::new();
+        let mut all = Vec::new();
         for config in configs {
             let sink = sink_of(config);
             let state = Arc::new(State {
@@ -117,16 +119,20 @@ impl Sinks {
                 progress: Mutex::default(),
             });
             states.push(Arc::clone(&state));
-            let mut running = RunningSink {
+            all.push(RunningSink {
                 sink,
                 selection: Selection::new(&config.filter),
                 state,
                 live: Arc::clone(live),
                 last_seq,
                 stopping: stopping.subscribe(),
-            };
-            // What happens from here on is for it, so it exists before anything can happen.
-            let first = timeout(CREATED_WITHIN, running.lease()).await.ok();
+            });
+        }
+        // What happens from here on is for them, so they exist before anything can happen.
+        let leases = all.iter().map(|sink| timeout(CREATED_WITHIN, sink.lease()));
+        let leases = join_all(leases).await;
+        for (mut running, first) in all.into_iter().zip(leases) {
+            let first = first.ok();
             let handle = thread.handle();
             tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
         }

@@ -185,7 +185,7 @@ impl SessionCleaner {
                 .keep(&mut connection, &tasks.life, paths, task)
                 .await;
             if let Err(error) = kept {
-                tracing::warn!(%error, session = session.name, "its output cannot be kept: it stays");
+                tracing::warn!(%error, session = session.name, "the session stays, because output of its tasks cannot be stored");
                 return false;
             }
         }
@@ -334,7 +334,7 @@ fn use_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<UseOf
     let feed = match holdings(&paths.feed()) {
         Ok(feed) => feed,
         Err(error) => {
-            tracing::warn!(%error, session = session.name, "its feed cannot be read: it stays");
+            tracing::warn!(%error, session = session.name, "the session stays, because its feed cannot be read");
             return None;
         }
     };

@@ -74,7 +74,7 @@ pub(crate) struct FeedUsage {
 
 /// Returns what the session's feed uses of the disk. It reads files only: neither a daemon nor tmux is
 /// asked.
-pub(crate) fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
+fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
     require_feed(session)?;
     let feed = session.paths.feed();
     let (epoch, last_seq) = end_of_feed(&feed)?;

@@ -8,16 +8,16 @@ use std::time::Duration;
 use crate::model::{RestartPolicy, Task};
 
 /// How often in a row a task is run again if the user does not say.
-pub(crate) const DEFAULT_LIMIT: u32 = 5;
+const DEFAULT_LIMIT: u32 = 5;
 
 /// The pause before the first restart if the user does not say.
 pub(crate) const DEFAULT_BACKOFF: Duration = Duration::from_secs(1);
 
 /// The longest pause, unless the first one is longer.
-pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// A run of at least this length was well: the restarts before it do not count any more.
-pub(crate) const WELL_AFTER: Duration = Duration::from_secs(60);
+const WELL_AFTER: Duration = Duration::from_secs(60);
 
 /// What follows the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

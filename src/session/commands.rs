@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
 use super::input::{AskId, JobOutcome};
-use super::log_entry::LogEntry;
+use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
@@ -197,9 +197,10 @@ impl Session {
                 failed,
             ) => {
                 self.beginning.remove(&ask);
-                let message = failed
-                    .err()
-                    .unwrap_or_else(|| "a command brought something else".to_owned());
+                let message = failed.err().unwrap_or_else(|| {
+                    self.log(LogEntry::WrongOutcome { job: "command" });
+                    WRONG_OUTCOME.to_owned()
+                });
                 self.refuse(ask, RefusalKind::Failed, message);
             }
         }

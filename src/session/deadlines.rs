@@ -108,7 +108,7 @@ impl Session {
         self.save_at = Some(self.save_at.map_or(at, |before| before.min(at)));
     }
 
-    pub(super) fn save_if_due(&mut self, now: Now) {
+    fn save_if_due(&mut self, now: Now) {
         if self.save_at.is_some_and(|at| at <= now.mono) {
             self.save();
         }
@@ -131,13 +131,17 @@ impl Session {
         self.nudges = Some((now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR));
     }
 
+    pub(super) fn nudge(&mut self) {
+        if let Some(life) = &self.link.life {
+            self.effects.push(Effect::Nudge(life.clone()));
+        }
+    }
+
     fn nudge_if_due(&mut self, now: Now) {
         let Some((due, until)) = self.nudges.filter(|(next, _)| *next <= now.mono) else {
             return;
         };
-        if let Some(life) = &self.link.life {
-            self.effects.push(Effect::Nudge(life.clone()));
-        }
+        self.nudge();
         self.nudges = (due < until).then_some((now.mono + NUDGE_EVERY, until));
     }
 }

@@ -58,7 +58,7 @@ pub(crate) enum Effect {
     OutputCut(AskId),
     /// Write this to the daemon's log.
     Log(LogEntry),
-    /// Stop, and before that end the session if it is idle and that was requested.
+    /// Stop.
     Leave,
 }
 
@@ -120,7 +120,7 @@ pub(crate) enum Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum History {
     LastRow,
-    /// All fields.
+    /// All rows.
     Whole,
 }
 

@@ -143,6 +143,10 @@ impl Coverage {
 
 /// One look as a snapshot.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a finding of its own, and all combinations occur"
+)]
 pub(crate) struct Look {
     /// When it was taken.
     pub(crate) at: Now,
@@ -155,6 +159,8 @@ pub(crate) struct Look {
     pub(crate) is_any_doubtful: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.
     pub(crate) is_unsettled: bool,
+    /// Whether tmux may have missed that a process has ended, and should collect its children.
+    pub(crate) needs_nudge: bool,
     /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be
     /// empty.
     pub(crate) death_record: String,

@@ -2,6 +2,9 @@
 
 use crate::model::{PaneId, WindowId};
 
+/// What whoever asked is told of [`LogEntry::WrongOutcome`].
+pub(super) const WRONG_OUTCOME: &str = "internal error: the outcome does not fit the job";
+
 /// An observation for the daemon's log. The session does not write it: it has no world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogEntry {
@@ -14,7 +17,8 @@ pub(crate) enum LogEntry {
     LooksRecovered,
     /// A safety look found an event that tmux or the kernel should have reported.
     FoundLate,
-    /// The link answered a job with an outcome of another kind, which is a bug.
+    /// The link answered a job with an outcome of another kind, which is a bug. Whoever asked is told
+    /// [`WRONG_OUTCOME`].
     WrongOutcome { job: &'static str },
     /// The session could not be ended after its tasks.
     CleanupFailed {

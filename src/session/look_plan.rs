@@ -66,6 +66,13 @@ impl LookPlan {
             Scope::Part => Self::Part,
         }
     }
+
+    /// Whether a look that was taken need not be processed: it is a part of a sweep without any report,
+    /// the sweep `goes_on`, and everything `is_same` as before.
+    #[must_use]
+    pub(crate) fn is_in_passing(self, facts: LookFacts, goes_on: bool, is_same: bool) -> bool {
+        self == Self::Part && !facts.has_reports && goes_on && is_same
+    }
 }
 
 /// Whether a sweep would begin that finds nothing.
@@ -134,6 +141,21 @@ mod tests {
             check(&barrier, any, LookPlan::Whole);
         }
         check(&LookOrder::new(Scope::Whole), QUIET, LookPlan::Whole);
+    }
+
+    #[test]
+    fn only_an_unchanged_part_of_a_sweep_that_goes_on_need_not_be_processed() {
+        assert!(LookPlan::Part.is_in_passing(QUIET, true, true));
+        for (plan, facts, goes_on, is_same) in [
+            (LookPlan::Part, QUIET, false, true),
+            (LookPlan::Part, QUIET, true, false),
+            (LookPlan::Part, REPORTED, true, true),
+            (LookPlan::Reported, QUIET, true, true),
+            (LookPlan::Whole, QUIET, true, true),
+        ] {
+            let is_in_passing = plan.is_in_passing(facts, goes_on, is_same);
+            assert!(!is_in_passing, "{plan:?} {facts:?} {goes_on} {is_same}");
+        }
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl Session {
             was_called_for,
             is_any_doubtful,
             is_unsettled,
+            needs_nudge,
             death_record,
             link,
         } = look;
@@ -77,6 +78,9 @@ impl Session {
             .clone_from(name.unwrap_or(&snapshot.session));
         let lost_connection = self.link.connection != link.connection;
         self.link = link;
+        if needs_nudge {
+            self.nudge();
+        }
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let reporting = reporting(&snapshot, self.link.is_connected);
         let before = self.engine.before();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::effect::{Effect, History, LookOrder, Scope};
 use super::input::{AskId, JobOutcome};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
-use super::log_entry::LogEntry;
+use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{Begin, OutputStreamEntry, PaneRead, ReadReason, Urgent};
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
@@ -90,7 +90,10 @@ impl Session {
         let PaneRead { pane, why, .. } = read;
         let outcome = match outcome {
             Ok(JobOutcome::Read(output, entries)) => Ok((output, entries)),
-            Ok(_) => Err("a reading brought something else".to_owned()),
+            Ok(_) => {
+                self.log(LogEntry::WrongOutcome { job: "read" });
+                Err(WRONG_OUTCOME.to_owned())
+            }
             Err(error) => Err(error),
         };
         match (why, outcome) {

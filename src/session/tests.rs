@@ -34,6 +34,10 @@ struct Driver {
     followed: BTreeSet<PaneId>,
     /// The runs whose usual duration was asked for.
     begun: Vec<(WindowId, Option<u32>)>,
+    /// Whether the next look finds that tmux has to collect its children.
+    needs_nudge: bool,
+    /// How often tmux was nudged.
+    nudges: usize,
     /// The last look.
     shown: String,
 }
@@ -89,6 +93,8 @@ impl Driver {
             asks: 0,
             followed: BTreeSet::new(),
             begun: Vec::new(),
+            needs_nudge: false,
+            nudges: 0,
             shown: String::new(),
         };
         driver.input(Input::Due);
@@ -150,9 +156,11 @@ impl Driver {
                     self.begun.push((task.window, task.run));
                     continue;
                 }
-                Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) | Effect::Nudge(_) => {
+                Effect::Nudge(_) => {
+                    self.nudges += 1;
                     continue;
                 }
+                Effect::Save(..) | Effect::Status(_) | Effect::Tasks(_) => continue,
                 Effect::Log(entry) => format!("log {entry:?}"),
                 Effect::Leave => "leave".to_owned(),
             };
@@ -212,6 +220,7 @@ impl Driver {
             was_called_for: true,
             is_any_doubtful: false,
             is_unsettled: false,
+            needs_nudge: std::mem::take(&mut self.needs_nudge),
             death_record: String::new(),
             link: LinkState {
                 life: snapshot.life.clone(),

@@ -175,7 +175,7 @@ pub(crate) async fn launch(
 /// # Errors
 ///
 /// As [`launch`].
-pub(crate) async fn launch_prepared(
+async fn launch_prepared(
     connection: &mut Connection<'_>,
     server: &Server,
     launch: &Launch,

@@ -261,7 +261,7 @@ pub(super) const NOT_THE_TASK: &str = "other";
 
 /// Whether the pane is in a launcher's window and no launcher has started it: the window's own pane was
 /// closed or moved, or this one was moved into the window.
-pub(super) static IS_OTHER_PANE: LazyLock<String> =
+static IS_OTHER_PANE: LazyLock<String> =
     LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},{NOT_THE_TASK}}}"));
 
 /// Whether a launcher may run the window's task again in the pane: it is not one of another window.

@@ -289,8 +289,8 @@ fn a_bell_without_output_is_reported_by_its_hook() {
         std::thread::sleep(std::time::Duration::from_secs(1));
     }
     let status = world.daemon_status();
-    // A look that is due just then may come before its call does.
-    assert!(status["foundLate"].as_u64().unwrap() < 3, "{status}");
+    // A look that is due just then may come before the hook's report does.
+    assert!(status["foundLate"].as_u64().unwrap() <= 1, "{status}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl SessionLink {
         if self.life.as_ref() != Some(life) {
             let kept = ownership::kept_as(&self.server, &self.paths, life);
             if let Some(asked) = kept.filter(|asked| *asked != self.paths.asked) {
-                tracing::info!(asked, "its state is kept elsewhere");
+                tracing::info!(asked, "the state of the session is kept under another name");
                 self.elsewhere = Some(asked);
                 return Ok(false);
             }

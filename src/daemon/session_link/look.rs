@@ -120,9 +120,6 @@ impl SessionLink {
         self.note_primary(primary(&snapshot));
         self.processes.watch(&snapshot);
         self.options.note_look(&snapshot, observed.write_runs);
-        if let (true, Some(life)) = (observed.nudge, &self.life) {
-            tmux::nudge(life.server_pid);
-        }
         let look = session::Look {
             at: now,
             snapshot,
@@ -133,6 +130,7 @@ impl SessionLink {
             was_called_for,
             is_any_doubtful,
             is_unsettled: observed.unsettled,
+            needs_nudge: observed.nudge,
             death_record: look.map(|look| look.death_record).unwrap_or_default(),
             link: LinkState {
                 life: self.life.clone(),
@@ -219,8 +217,7 @@ impl SessionLink {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(Look::quietness));
-                let is_quiet_part = plan == LookPlan::Part && !facts.has_reports;
-                if is_quiet_part && self.memory.is_sweeping() && self.memory.is_same() {
+                if plan.is_in_passing(facts, self.memory.is_sweeping(), self.memory.is_same()) {
                     return AttachedLook::NothingNew;
                 }
                 AttachedLook::Taken {

@@ -186,3 +186,26 @@ fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
         ["look Reported @1", "look Reported @1", "look Reported @1"]
     );
 }
+
+#[test]
+fn tmux_is_nudged_when_a_look_asks_for_it_and_for_a_while_after_an_end() {
+    let running = "life 1; @1#1 a running pid=7";
+    let mut driver = Driver::new(running);
+    driver.input(Input::Changed(Change::Windows));
+    driver.look(running);
+    assert_eq!(driver.nudges, 0);
+    driver.needs_nudge = true;
+    driver.input(Input::Changed(Change::Windows));
+    driver.look(running);
+    assert_eq!(driver.nudges, 1);
+    driver.input(Input::Changed(Change::Windows));
+    driver.look("life 1; @1#1 a dead 0");
+    driver.after(100);
+    assert_eq!(driver.nudges, 2);
+    // Half a second later it is over, with a last one each time that was due.
+    driver.after(500);
+    driver.after(500);
+    let last = driver.nudges;
+    driver.after(500);
+    assert_eq!(driver.nudges, last);
+}

@@ -20,7 +20,12 @@ pub(crate) fn run(effort: Effort) {
         let time = Duration::from_secs(effort.pick(10, 30));
         row(windows, "nobody", answers(&mut driver, time), &mut table);
         let watcher = Watcher::ready(Who::Daemon, &world, SESSION);
-        row(windows, "the daemon", answers(&mut driver, time), &mut table);
+        row(
+            windows,
+            "the daemon",
+            answers(&mut driver, time),
+            &mut table,
+        );
         watcher.stop();
         driver.leave();
     }
