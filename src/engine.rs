@@ -65,7 +65,7 @@ pub enum Effect {
 
 /// What is known of a task session from its last daemon.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub struct RestoredState {
     /// The last look; `None` makes the next one the baseline.
     pub before: Option<Snapshot>,
     /// Tasks that were reported as waiting, as they were then.
@@ -100,7 +100,7 @@ pub struct Engine {
 impl Engine {
     /// Returns an engine that continues from `memory`.
     #[must_use]
-    pub fn new(settings: Settings, memory: Memory, now: Now) -> Self {
+    pub fn new(settings: Settings, memory: RestoredState, now: Now) -> Self {
         let mut episodes = Episodes::default();
         for (task, prompt) in memory.waiting {
             episodes.restore(task, prompt);

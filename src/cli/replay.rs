@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::args::Replay;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::engine::{Effect, Engine, Memory, Settings};
+use crate::engine::{Effect, Engine, RestoredState, Settings};
 use crate::model::Now;
 use crate::wire::{Context, DurableRecord, SnapshotLine};
 
@@ -56,8 +56,8 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
             mono: start,
             wall: snapshot.captured_at,
         };
-        let engine =
-            engine.get_or_insert_with(|| Engine::new(Settings::REPLAY, Memory::default(), now));
+        let engine = engine
+            .get_or_insert_with(|| Engine::new(Settings::REPLAY, RestoredState::default(), now));
         let mut effects = engine.look(snapshot, now);
         effects.extend(engine.deliver(now));
         for effect in effects {

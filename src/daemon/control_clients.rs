@@ -7,11 +7,11 @@ use super::pane_activity::PaneActivity;
 use super::pane_reading::PaneReading;
 use crate::model::{PaneId, SessionId};
 use crate::paths::Paths;
-use crate::protocol::Notice;
+use crate::protocol::Notification;
 use crate::session::Change;
 use crate::tmux::{
-    self, Caller, Callers, Client, Connection, History, HookWakeups, Output, ReceivedItem, Server,
-    TmuxError, Traffic,
+    self, Client, Connection, History, HookWakeups, Output, ReceivedItem, ReportedWindow,
+    ReportedWindows, Server, TmuxError, Traffic,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -136,8 +136,8 @@ impl ControlClients {
                 }
             };
             let change = tokio::select! {
-                woken = waiter.woken() => Some(of_call(woken?, activity)),
-                notice = main.next_notice() => of_notice(&notice?, *session, is_attaching, activity),
+                woken = waiter.woken() => Some(of_report(woken?, activity)),
+                notification = main.next_notification() => of_notification(&notification?, *session, is_attaching, activity),
                 change = followed => {
                     if let Ok(change) = change {
                         Some(change)
@@ -162,14 +162,19 @@ impl ControlClients {
         self.main.catch_up().await;
         let activity = &mut self.activity;
         let mut changes = Vec::new();
-        while let Some(callers) = self.waiter.called().await {
-            changes.push(of_call(callers, activity));
+        while let Some(reported) = self.waiter.reported().await {
+            changes.push(of_report(reported, activity));
         }
         for received in self.main.take_received() {
             match received {
-                ReceivedItem::Notice(notice) => {
+                ReceivedItem::Notification(notification) => {
                     let is_attaching = &mut self.is_attaching;
-                    changes.extend(of_notice(&notice, self.session, is_attaching, activity));
+                    changes.extend(of_notification(
+                        &notification,
+                        self.session,
+                        is_attaching,
+                        activity,
+                    ));
                 }
                 ReceivedItem::Answer => {}
             }
@@ -294,11 +299,11 @@ fn take_traffic(follower: Option<&mut OutputFollower>) -> Traffic {
     follower.map_or_else(Traffic::default, OutputFollower::take_traffic)
 }
 
-/// Returns the change that a hook's call means.
-fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
-    match callers {
-        Callers::Windows(windows) => {
-            for Caller { window, bells } in windows {
+/// Returns the change that windows reported by hooks mean.
+fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
+    match reported {
+        ReportedWindows::Windows(windows) => {
+            for ReportedWindow { window, bells } in windows {
                 activity.record_window(window);
                 if let Some(bells) = bells {
                     activity.record_bells(window, bells);
@@ -306,7 +311,7 @@ fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
             }
             Change::Windows
         }
-        Callers::Unknown => {
+        ReportedWindows::Unknown => {
             activity.record_any();
             Change::Task
         }
@@ -317,39 +322,41 @@ fn of_call(callers: Callers, activity: &mut PaneActivity) -> Change {
 ///
 /// `is_attaching` is whether the client's first session has not been reported yet: that report
 /// follows the attaching, as a look does.
-fn of_notice(
-    notice: &Notice,
+fn of_notification(
+    notification: &Notification,
     session: SessionId,
     is_attaching: &mut bool,
     activity: &mut PaneActivity,
 ) -> Option<Change> {
-    match notice {
-        Notice::SessionChanged(now) if std::mem::take(is_attaching) && *now == session => None,
-        Notice::WindowAdd(window) | Notice::WindowRenamed(window) => {
+    match notification {
+        Notification::SessionChanged(now) if std::mem::take(is_attaching) && *now == session => {
+            None
+        }
+        Notification::WindowAdd(window) | Notification::WindowRenamed(window) => {
             activity.record_window(*window);
             Some(Change::Task)
         }
-        Notice::LayoutChange(window) => {
+        Notification::LayoutChange(window) => {
             activity.record_window(*window);
             Some(Change::Layout)
         }
-        Notice::WindowClose(window) => {
+        Notification::WindowClose(window) => {
             activity.record_closed(*window);
             Some(Change::Windows)
         }
-        Notice::SessionRenamed | Notice::SessionChanged(_) | Notice::Exit(_) => {
+        Notification::SessionRenamed | Notification::SessionChanged(_) | Notification::Exit(_) => {
             activity.record_any();
             Some(Change::Task)
         }
-        Notice::Output { pane, .. } | Notice::ExtendedOutput { pane, .. } => {
+        Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
             activity.record_output(*pane).then_some(Change::Output)
         }
-        Notice::Pause(pane) => activity.record_pause(*pane).then_some(Change::Output),
-        Notice::UnlinkedWindowAdd(_)
-        | Notice::SessionsChanged
-        | Notice::Continue(_)
-        | Notice::Message(_)
-        | Notice::Other(_) => None,
+        Notification::Pause(pane) => activity.record_pause(*pane).then_some(Change::Output),
+        Notification::UnlinkedWindowAdd(_)
+        | Notification::SessionsChanged
+        | Notification::Continue(_)
+        | Notification::Message(_)
+        | Notification::Other(_) => None,
     }
 }
 
@@ -364,8 +371,8 @@ mod tests {
             let mut is_attaching = true;
             let mut activity = PaneActivity::default();
             let mut change = |report: &SessionId| {
-                let notice = Notice::SessionChanged(*report);
-                of_notice(&notice, own, &mut is_attaching, &mut activity).is_some()
+                let notification = Notification::SessionChanged(*report);
+                of_notification(&notification, own, &mut is_attaching, &mut activity).is_some()
             };
             reports.iter().map(&mut change).collect()
         };

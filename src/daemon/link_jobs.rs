@@ -17,7 +17,7 @@ use super::stale_sessions::SessionCleaner;
 use super::task_output::{read_task_log, search_task};
 use super::{launches, stale_sessions, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
-use crate::session::{Change, Entry, History, Job, JobOutcome, LookOrder, judge_entries};
+use crate::session::{Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, judge_entries};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
@@ -114,11 +114,11 @@ impl LinkJobs {
             Job::Look(order) => boxed(move || async move { self.look(&order).await }),
             Job::Read {
                 pane,
-                history,
+                rows,
                 is_over,
                 last_of,
                 entries,
-            } => boxed(move || self.read(pane, history, is_over, last_of, entries)),
+            } => boxed(move || self.read(pane, rows, is_over, last_of, entries)),
             Job::ReadEnd(pane, rows) => boxed(move || async move {
                 let output = self.link.read_end(pane, rows).await;
                 Done::of(
@@ -297,16 +297,16 @@ impl LinkJobs {
     async fn read(
         &mut self,
         pane: PaneId,
-        history: History,
+        rows: RowsToRead,
         is_over: bool,
         last_of: Option<Arc<Task>>,
         mut entries: Vec<Entry>,
     ) -> Done {
         let began = Instant::now();
         let mut before = Vec::new();
-        let history = match history {
-            History::LastRow => tmux::History::LastRow,
-            History::Whole => tmux::History::Whole,
+        let history = match rows {
+            RowsToRead::LastRow => tmux::History::LastRow,
+            RowsToRead::All => tmux::History::Whole,
         };
         loop {
             let reading = match self.link.follow_output(pane, history, is_over).await {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::PaneId;
-use crate::protocol::Notice;
+use crate::protocol::Notification;
 use crate::session::Change;
 use crate::tmux::{
     self, Client, Connection, History, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
@@ -78,8 +78,8 @@ impl OutputFollower {
     /// Nothing is lost when the future is dropped.
     pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
         loop {
-            let notice = self.client.next_notice().await?;
-            if let Some(change) = self.on_notice(notice) {
+            let notification = self.client.next_notification().await?;
+            if let Some(change) = self.on_notification(notification) {
                 return Ok(change);
             }
         }
@@ -164,7 +164,7 @@ impl OutputFollower {
         if pending == UnsentOutput::Dropped {
             // The reading itself pauses and continues the pane. (tmux 3.8 reports that; earlier
             // versions write it inside the answer.)
-            let own = ReceivedItem::Notice(Notice::Pause(pane));
+            let own = ReceivedItem::Notification(Notification::Pause(pane));
             received.retain(|received| *received != own);
         }
         // The last answer is that of the reading.
@@ -230,42 +230,42 @@ impl OutputFollower {
     }
 
     fn on_received(&mut self, received: impl IntoIterator<Item = ReceivedItem>) -> Vec<Change> {
-        let notices = received.into_iter().filter_map(|received| match received {
-            ReceivedItem::Notice(notice) => Some(notice),
+        let notifications = received.into_iter().filter_map(|received| match received {
+            ReceivedItem::Notification(notification) => Some(notification),
             ReceivedItem::Answer => None,
         });
-        notices
-            .filter_map(|notice| self.on_notice(notice))
+        notifications
+            .filter_map(|notification| self.on_notification(notification))
             .collect()
     }
 
-    fn on_notice(&mut self, notice: Notice) -> Option<Change> {
-        let (pane, bytes, age_ms) = match notice {
-            Notice::Output { pane, bytes } => (pane, bytes, 0),
-            Notice::ExtendedOutput {
+    fn on_notification(&mut self, notification: Notification) -> Option<Change> {
+        let (pane, bytes, age_ms) = match notification {
+            Notification::Output { pane, bytes } => (pane, bytes, 0),
+            Notification::ExtendedOutput {
                 pane,
                 bytes,
                 age_ms,
             } => (pane, bytes, age_ms),
-            Notice::Pause(pane) => {
+            Notification::Pause(pane) => {
                 return self
                     .followed
                     .contains(&pane)
                     .then_some(Change::Paused(pane));
             }
             // The other client reports windows and sessions.
-            Notice::WindowAdd(_)
-            | Notice::WindowClose(_)
-            | Notice::UnlinkedWindowAdd(_)
-            | Notice::WindowRenamed(_)
-            | Notice::LayoutChange(_)
-            | Notice::SessionChanged(_)
-            | Notice::SessionRenamed
-            | Notice::SessionsChanged
-            | Notice::Continue(_)
-            | Notice::Exit(_)
-            | Notice::Message(_)
-            | Notice::Other(_) => return None,
+            Notification::WindowAdd(_)
+            | Notification::WindowClose(_)
+            | Notification::UnlinkedWindowAdd(_)
+            | Notification::WindowRenamed(_)
+            | Notification::LayoutChange(_)
+            | Notification::SessionChanged(_)
+            | Notification::SessionRenamed
+            | Notification::SessionsChanged
+            | Notification::Continue(_)
+            | Notification::Exit(_)
+            | Notification::Message(_)
+            | Notification::Other(_) => return None,
         };
         if self.followed.contains(&pane) {
             self.age.insert(pane, age_ms);

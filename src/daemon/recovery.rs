@@ -1,7 +1,7 @@
 //! Recovery: the state from the feed and the saved snapshot.
 
 use crate::diff::apply;
-use crate::engine::Memory;
+use crate::engine::RestoredState;
 use crate::feed::{
     FeedError, Journal, PendingEvents, RecordedLook, finish_removal, load_saved, recover,
 };
@@ -12,7 +12,7 @@ use crate::wire::{Checkpoint, SavedLife, SavedSession};
 /// The initial state of a daemon.
 #[derive(Debug)]
 pub(super) struct InitialState {
-    pub(super) memory: Memory,
+    pub(super) memory: RestoredState,
     /// How much of tmux's data had been processed when `memory` was saved.
     pub(super) bookmark: Bookmark,
     pub(super) journal: Journal,
@@ -58,7 +58,7 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     } else {
         replay.into_state()
     };
-    let memory = Memory {
+    let memory = RestoredState {
         before,
         waiting: recovered.pending.waiting(),
         owed: recovered.pending.undelivered(),

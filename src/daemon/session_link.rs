@@ -30,7 +30,7 @@ use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
 use crate::session::Change;
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, History, Memory, Server, TmuxError, Traffic};
+use crate::tmux::{self, Connection, History, LookMemory, Server, TmuxError, Traffic};
 
 /// The delay between two attempts to attach, initial and maximum.
 const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -46,9 +46,9 @@ pub(super) struct SessionLink {
     name: String,
     /// The life that we follow, through renames; `None` while there is none.
     life: Option<SessionLife>,
-    link: Link,
+    attachment: Attachment,
     observer: Observer,
-    memory: Memory,
+    memory: LookMemory,
     /// When a look last queried everything.
     all_asked: Option<Instant>,
     /// Whether the server has run since it had nothing more to tell.
@@ -86,7 +86,7 @@ pub(super) struct SessionLink {
 
 /// How the session is connected.
 #[derive(Debug)]
-enum Link {
+enum Attachment {
     /// A process per look, because the session is missing or attaching failed.
     Apart {
         /// When to try to attach next.
@@ -126,9 +126,9 @@ impl SessionLink {
             server_process: life.as_ref().and_then(server_of),
             is_unreachable: false,
             life,
-            link: apart(),
+            attachment: apart(),
             observer: observer.unwrap_or_else(|| Observer::new(&name)),
-            memory: Memory::default(),
+            memory: LookMemory::default(),
             all_asked: None,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
@@ -167,9 +167,9 @@ impl SessionLink {
 
     /// Returns a connection for commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
-        match &mut self.link {
-            Link::Attached(clients) => Connection::Attached(&mut clients.main),
-            Link::Apart { .. } => Connection::OneShot(&self.server),
+        match &mut self.attachment {
+            Attachment::Attached(clients) => Connection::Attached(&mut clients.main),
+            Attachment::Apart { .. } => Connection::OneShot(&self.server),
         }
     }
 
@@ -180,11 +180,11 @@ impl SessionLink {
     /// Nothing is lost when the future is dropped: a notification not returned is returned next.
     pub(super) async fn changed(&mut self) -> Change {
         let processes = &mut self.processes;
-        let link = &mut self.link;
+        let attachment = &mut self.attachment;
         let reported = async {
-            match link {
-                Link::Apart { .. } => std::future::pending().await,
-                Link::Attached(clients) => clients.changed().await,
+            match attachment {
+                Attachment::Apart { .. } => std::future::pending().await,
+                Attachment::Attached(clients) => clients.changed().await,
             }
         };
         tokio::select! {
@@ -202,7 +202,7 @@ impl SessionLink {
 
     /// Pauses busy panes for our client, until a look finds them quiet.
     pub(super) async fn pause_busy(&mut self) {
-        let Link::Attached(clients) = &mut self.link else {
+        let Attachment::Attached(clients) = &mut self.attachment else {
             return;
         };
         if let Err(error) = clients.pause_busy().await {
@@ -214,22 +214,22 @@ impl SessionLink {
     /// Drops the connection. The session is claimed again before the next one: another daemon may
     /// have ended ours.
     fn disconnect(&mut self) {
-        self.former_traffic += take_traffic(&mut self.link);
-        self.link = apart();
+        self.former_traffic += take_traffic(&mut self.attachment);
+        self.attachment = apart();
         self.claimed = None;
     }
 
     /// Takes the changes reported during a job and not passed on yet.
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
-        match &mut self.link {
-            Link::Attached(clients) => clients.take_queued(),
-            Link::Apart { .. } => Vec::new(),
+        match &mut self.attachment {
+            Attachment::Attached(clients) => clients.take_queued(),
+            Attachment::Apart { .. } => Vec::new(),
         }
     }
 
     /// Returns what was exchanged with control clients since the last call.
     pub(super) fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.former_traffic) + take_traffic(&mut self.link)
+        std::mem::take(&mut self.former_traffic) + take_traffic(&mut self.attachment)
     }
 
     /// Returns how much the tmux server has run; `None` where that is not known.
@@ -256,7 +256,7 @@ impl SessionLink {
             return;
         }
         self.idle.note_flush(Instant::now().into_std());
-        let Link::Attached(clients) = &mut self.link else {
+        let Attachment::Attached(clients) = &mut self.attachment else {
             return;
         };
         if let Err(error) = clients.main.flush().await {
@@ -267,7 +267,7 @@ impl SessionLink {
 
     /// Waits until all output of followed panes has arrived.
     pub(super) async fn drain_output(&mut self) {
-        if let Link::Attached(clients) = &mut self.link {
+        if let Attachment::Attached(clients) = &mut self.attachment {
             clients.drain_output().await;
         }
     }
@@ -294,7 +294,7 @@ impl SessionLink {
         history: History,
         is_over: bool,
     ) -> Result<PaneReading, TmuxError> {
-        let Link::Attached(clients) = &mut self.link else {
+        let Attachment::Attached(clients) = &mut self.attachment else {
             return Err(TmuxError::Closed);
         };
         clients
@@ -304,22 +304,22 @@ impl SessionLink {
 
     /// Follows the output of exactly these panes from here on.
     pub(super) async fn follow_only(&mut self, panes: Vec<PaneId>) {
-        if let Link::Attached(clients) = &mut self.link {
+        if let Attachment::Attached(clients) = &mut self.attachment {
             clients.follow_only(panes.into_iter().collect()).await;
         }
     }
 
     /// Whether panes are paused for our client, so that only looks show their output.
     fn is_any_paused(&self) -> bool {
-        match &self.link {
-            Link::Attached(clients) => clients.activity.is_any_paused(),
-            Link::Apart { .. } => false,
+        match &self.attachment {
+            Attachment::Attached(clients) => clients.activity.is_any_paused(),
+            Attachment::Apart { .. } => false,
         }
     }
 
     /// Whether changes are reported, so that polling is not necessary.
     fn is_connected(&self) -> bool {
-        matches!(self.link, Link::Attached(_))
+        matches!(self.attachment, Attachment::Attached(_))
     }
 
     /// Makes the server clear these deaths: they are in the feed.
@@ -338,7 +338,9 @@ impl SessionLink {
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
             let mut uninstalled = tmux::uninstall(&mut self.connection(), session).await;
-            if let (Err(TmuxError::Closed), Link::Attached(_)) = (&uninstalled, &self.link) {
+            if let (Err(TmuxError::Closed), Attachment::Attached(_)) =
+                (&uninstalled, &self.attachment)
+            {
                 // After an interrupted command, our client cannot be used.
                 let mut apart = Connection::OneShot(&self.server);
                 uninstalled = tmux::uninstall(&mut apart, session).await;
@@ -347,7 +349,7 @@ impl SessionLink {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
         }
-        if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
+        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, apart()) {
             // Not while another daemon attaches, unless that takes too long.
             let lock = timeout(LOCK_LIMIT, self.paths.lock_server()).await;
             clients.close().await;
@@ -356,16 +358,16 @@ impl SessionLink {
     }
 }
 
-fn take_traffic(link: &mut Link) -> Traffic {
-    match link {
-        Link::Attached(clients) => clients.take_traffic(),
-        Link::Apart { .. } => Traffic::default(),
+fn take_traffic(attachment: &mut Attachment) -> Traffic {
+    match attachment {
+        Attachment::Attached(clients) => clients.take_traffic(),
+        Attachment::Apart { .. } => Traffic::default(),
     }
 }
 
-fn apart() -> Link {
+fn apart() -> Attachment {
     let (first, _) = ATTACH_PAUSE;
-    Link::Apart {
+    Attachment::Apart {
         attach_at: Instant::now(),
         pause: first,
     }

@@ -25,7 +25,9 @@ use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::process;
-use crate::tmux::{self, Connection, Extent, ListedSession, Memory, Target, TmuxError, Unless};
+use crate::tmux::{
+    self, Connection, ListedSession, LookExtent, LookMemory, Target, TmuxError, Unless,
+};
 use crate::wire::{Request, Response, SavedConsumer};
 
 /// How long the daemons of other sessions may take to report their readers. They are asked all at
@@ -270,10 +272,10 @@ impl Tasks {
 }
 
 async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<Tasks>, TmuxError> {
-    let mut captures = Memory::default();
+    let mut captures = LookMemory::default();
     let target = Target::Id(session);
     let mut connection = link.connection();
-    let look = tmux::look(&mut connection, &target, &mut captures, Extent::Whole).await?;
+    let look = tmux::look(&mut connection, &target, &mut captures, LookExtent::Whole).await?;
     Ok(look.map(|look| {
         let mut observer = Observer::new(&look.session.name);
         let life = look.session.life.clone();

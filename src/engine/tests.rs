@@ -14,7 +14,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(settings: Settings, memory: Memory) -> Self {
+    fn new(settings: Settings, memory: RestoredState) -> Self {
         let now = Now {
             mono: Instant::now(),
             wall: 0,
@@ -88,7 +88,7 @@ fn describe_record(record: &Record) -> String {
 }
 
 #[track_caller]
-fn check_from(settings: Settings, memory: Memory, steps: &[(&str, &[&str])]) {
+fn check_from(settings: Settings, memory: RestoredState, steps: &[(&str, &[&str])]) {
     let mut driver = Driver::new(settings, memory);
     for (index, (step, expected)) in steps.iter().enumerate() {
         assert_eq!(driver.step(step), *expected, "step {index}: `{step}`");
@@ -98,7 +98,7 @@ fn check_from(settings: Settings, memory: Memory, steps: &[(&str, &[&str])]) {
 /// Snapshots as `replay` takes them: what each brings is delivered with it. Counts are left out.
 #[track_caller]
 fn check(looks: &[(&str, &[&str])]) {
-    let mut driver = Driver::new(Settings::REPLAY, Memory::default());
+    let mut driver = Driver::new(Settings::REPLAY, RestoredState::default());
     for (index, (look, expected)) in looks.iter().enumerate() {
         let mut effects = driver.step(look);
         effects.extend(driver.step("deliver"));
@@ -110,5 +110,5 @@ fn check(looks: &[(&str, &[&str])]) {
 /// Looks of a daemon, with all their effects.
 #[track_caller]
 fn check_live(steps: &[(&str, &[&str])]) {
-    check_from(Settings::LIVE, Memory::default(), steps);
+    check_from(Settings::LIVE, RestoredState::default(), steps);
 }

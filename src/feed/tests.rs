@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::diff::{apply, diff};
-use crate::engine::{Effect, Engine, Memory, Settings};
+use crate::engine::{Effect, Engine, RestoredState, Settings};
 use crate::model::test_notation::{describe, notice, number, snapshot, task};
 use crate::model::{
     Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
@@ -505,7 +505,7 @@ impl Daemon<'_> {
                 apply(before, event);
             }
         }
-        let memory = Memory {
+        let memory = RestoredState {
             before,
             waiting: past.pending.waiting(),
             owed: past.pending.undelivered(),

@@ -19,7 +19,7 @@ use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths, name_in};
 use crate::process;
 use crate::protocol::rows::Look;
-use crate::tmux::{Connection, Extent, Memory, Server, ServerChoice, Target};
+use crate::tmux::{Connection, LookExtent, LookMemory, Server, ServerChoice, Target};
 use crate::wire::{RefusalKind, Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
@@ -383,12 +383,12 @@ impl Session {
     /// Looks at the session without a daemon.
     pub(crate) async fn look(&self) -> Result<Snapshot, OpsError> {
         let target = Target::Name(self.name.clone());
-        let mut captures = Memory::default();
+        let mut captures = LookMemory::default();
         let mut observer = Observer::new(&self.name);
         loop {
             let mut connection = self.connection();
             let look =
-                crate::tmux::look(&mut connection, &target, &mut captures, Extent::Whole).await;
+                crate::tmux::look(&mut connection, &target, &mut captures, LookExtent::Whole).await;
             let look = look?;
             let pids = look.iter().flat_map(Look::pids);
             let evidence = Evidence {

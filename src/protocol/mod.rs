@@ -1,15 +1,15 @@
-//! tmux's control mode: bytes to frames and notices, commands to lines, and the rows that a look
+//! tmux's control mode: bytes to frames and notifications, commands to lines, and the rows that a look
 //! returns.
 //!
 //! Parsing is total: whatever tmux, or a program in one of its panes, writes is data.
 
 mod command;
 mod frame;
-mod notice;
+mod notification;
 mod parser;
 pub mod rows;
 
 pub use command::{Command, argv, control_line, literal_argument, literal_format, quote};
 pub use frame::Frame;
-pub use notice::Notice;
+pub use notification::Notification;
 pub use parser::{ControlItem, LINE_LIMIT, Parser};

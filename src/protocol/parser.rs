@@ -1,11 +1,11 @@
-//! Parses the bytes of a control client into frames and notices, wherever the bytes are cut.
+//! Parses the bytes of a control client into frames and notifications, wherever the bytes are cut.
 
 use std::collections::VecDeque;
 
 use memchr::memchr;
 
 use super::frame::{Frame, Guard};
-use super::notice::Notice;
+use super::notification::Notification;
 
 /// How many bytes of one line are kept. tmux writes no line longer than a few hundred kilobytes (a
 /// pane's output in one read, a long user option). Anything longer is broken or hostile and loses
@@ -18,11 +18,11 @@ pub enum ControlItem {
     /// The reply to one command.
     Frame(Frame),
     /// A notification.
-    Notice(Notice),
+    Notification(Notification),
 }
 
 /// An incremental parser of control mode. It never fails: what it does not know is
-/// [`Notice::Other`].
+/// [`Notification::Other`].
 #[derive(Debug, Default)]
 pub struct Parser {
     /// The line being read, at most [`LINE_LIMIT`] bytes.
@@ -66,7 +66,7 @@ impl Parser {
                 Some(guard) => self.open = Some((guard, Vec::new())),
                 None => self
                     .ready
-                    .push_back(ControlItem::Notice(Notice::parse(&line))),
+                    .push_back(ControlItem::Notification(Notification::parse(&line))),
             }
             return;
         };
@@ -138,11 +138,11 @@ mod tests {
         parser.collect()
     }
 
-    fn notices(bytes: &[u8]) -> Vec<Notice> {
+    fn notifications(bytes: &[u8]) -> Vec<Notification> {
         read(bytes)
             .into_iter()
             .filter_map(|item| match item {
-                ControlItem::Notice(notice) => Some(notice),
+                ControlItem::Notification(notification) => Some(notification),
                 ControlItem::Frame(_) => None,
             })
             .collect()
@@ -153,7 +153,7 @@ mod tests {
             .into_iter()
             .filter_map(|item| match item {
                 ControlItem::Frame(frame) => Some(frame),
-                ControlItem::Notice(_) => None,
+                ControlItem::Notification(_) => None,
             })
             .collect()
     }
@@ -175,22 +175,22 @@ mod tests {
 
     #[test]
     fn closed_windows_are_reported() {
-        let notices = notices(FIXTURES[1]);
+        let notifications = notifications(FIXTURES[1]);
         assert!(
-            notices.contains(&Notice::SessionChanged(SessionId(0))),
-            "{notices:?}"
+            notifications.contains(&Notification::SessionChanged(SessionId(0))),
+            "{notifications:?}"
         );
         assert!(
-            notices.contains(&Notice::WindowAdd(WindowId(1))),
-            "{notices:?}"
+            notifications.contains(&Notification::WindowAdd(WindowId(1))),
+            "{notifications:?}"
         );
         assert!(
-            notices.contains(&Notice::WindowClose(WindowId(1))),
-            "{notices:?}"
+            notifications.contains(&Notification::WindowClose(WindowId(1))),
+            "{notifications:?}"
         );
         assert!(
-            matches!(notices.last(), Some(Notice::Exit(_))),
-            "{notices:?}"
+            matches!(notifications.last(), Some(Notification::Exit(_))),
+            "{notifications:?}"
         );
     }
 
@@ -210,38 +210,41 @@ mod tests {
     #[test]
     fn every_version_reports_the_same_session() {
         for (version, bytes) in SESSIONS {
-            let notices = notices(bytes);
+            let notifications = notifications(bytes);
             let mut printed = Vec::new();
             let mut others = Vec::new();
-            for notice in notices {
-                if let Notice::ExtendedOutput { pane, bytes, .. } = &notice {
+            for notification in notifications {
+                if let Notification::ExtendedOutput { pane, bytes, .. } = &notification {
                     assert_eq!(*pane, PaneId(0), "{version}");
                     printed.extend(bytes);
-                } else if matches!(notice, Notice::Pause(_) | Notice::Continue(_)) {
+                } else if matches!(
+                    notification,
+                    Notification::Pause(_) | Notification::Continue(_)
+                ) {
                     // Up to 3.7c within the answer to the command that asked for them.
                     assert_eq!(version, "3.8");
                 } else {
-                    others.push(notice);
+                    others.push(notification);
                 }
             }
-            // How output is cut into notices differs, and so does where they stand among others.
+            // How output is cut into notifications differs, and so does where they stand among others.
             let text = String::from_utf8(printed).unwrap();
             assert_eq!(text, "é\r\né\r\n^[[31m\r\n\u{1b}[31m\r\n", "{version}");
             let expected = [
-                Notice::SessionChanged(SessionId(0)),
-                Notice::LayoutChange(WindowId(0)),
-                Notice::WindowAdd(WindowId(1)),
-                Notice::WindowRenamed(WindowId(0)),
-                Notice::LayoutChange(WindowId(0)),
-                Notice::LayoutChange(WindowId(0)),
-                Notice::SessionRenamed,
-                Notice::UnlinkedWindowAdd(WindowId(2)),
-                Notice::SessionsChanged,
-                Notice::WindowRenamed(WindowId(2)),
-                Notice::SessionsChanged,
-                Notice::WindowClose(WindowId(2)),
-                Notice::WindowClose(WindowId(1)),
-                Notice::Exit(String::new()),
+                Notification::SessionChanged(SessionId(0)),
+                Notification::LayoutChange(WindowId(0)),
+                Notification::WindowAdd(WindowId(1)),
+                Notification::WindowRenamed(WindowId(0)),
+                Notification::LayoutChange(WindowId(0)),
+                Notification::LayoutChange(WindowId(0)),
+                Notification::SessionRenamed,
+                Notification::UnlinkedWindowAdd(WindowId(2)),
+                Notification::SessionsChanged,
+                Notification::WindowRenamed(WindowId(2)),
+                Notification::SessionsChanged,
+                Notification::WindowClose(WindowId(2)),
+                Notification::WindowClose(WindowId(1)),
+                Notification::Exit(String::new()),
             ];
             assert_eq!(others, expected, "{version}");
         }
@@ -271,10 +274,10 @@ mod tests {
 
     #[test]
     fn output_is_decoded() {
-        let bytes: Vec<u8> = notices(FIXTURES[3])
+        let bytes: Vec<u8> = notifications(FIXTURES[3])
             .into_iter()
-            .filter_map(|notice| {
-                let Notice::Output { bytes, .. } = notice else {
+            .filter_map(|notification| {
+                let Notification::Output { bytes, .. } = notification else {
                     return None;
                 };
                 Some(bytes)
@@ -298,7 +301,9 @@ mod tests {
         parser.push(b"\n%window-add @1\n");
         assert_eq!(
             parser.nth(1),
-            Some(ControlItem::Notice(Notice::WindowAdd(WindowId(1))))
+            Some(ControlItem::Notification(Notification::WindowAdd(
+                WindowId(1)
+            )))
         );
     }
 

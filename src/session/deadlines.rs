@@ -66,7 +66,7 @@ impl Session {
             Some(Due::Ended | Due::Part) if !self.link.is_connected => {
                 self.order(LookOrder::new(Scope::Existence));
             }
-            Some(Due::Called) => {
+            Some(Due::Triggered) => {
                 self.order(LookOrder::new(Scope::Existence));
             }
             Some(Due::Ended) => {

@@ -70,7 +70,7 @@ pub(crate) enum Job {
     Read {
         pane: PaneId,
         /// How much of its history to read.
-        history: History,
+        rows: RowsToRead,
         /// Whether its run has ended, so that no more output arrives.
         is_over: bool,
         /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
@@ -116,12 +116,11 @@ pub(crate) enum Job {
     ScanOthers,
 }
 
-/// How much of a pane's history to read.
+/// Which rows of a pane to read, besides its screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum History {
+pub(crate) enum RowsToRead {
     LastRow,
-    /// All rows.
-    Whole,
+    All,
 }
 
 /// The scope of a look.

@@ -154,7 +154,7 @@ pub(crate) struct Look {
     /// Which tasks were looked at.
     pub(crate) coverage: Coverage,
     /// Whether a report that triggers a look arrived just before it.
-    pub(crate) was_called_for: bool,
+    pub(crate) has_trigger: bool,
     /// Whether a report did not say which windows have changed, and not all were queried.
     pub(crate) is_any_doubtful: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.

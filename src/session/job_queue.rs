@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::effect::{History, Job, LookOrder, Scope};
+use super::effect::{Job, LookOrder, RowsToRead, Scope};
 use super::input::AskId;
 use super::listeners::EndedWait;
 use super::queue_items::{
@@ -49,15 +49,15 @@ impl JobQueue {
             return Some(match urgent {
                 Urgent::Judge => Next::Judge,
                 Urgent::Drain => Next::Run(Job::Drain, Purpose::Drain),
-                Urgent::LastOutput(pane, task, history) => {
+                Urgent::LastOutput(pane, task, rows) => {
                     let job = Job::Read {
                         pane,
-                        history,
+                        rows,
                         is_over: true,
                         last_of: Some(Arc::clone(&task)),
                         entries: Vec::new(),
                     };
-                    Next::Run(job, Purpose::LastOutput(pane, task, history))
+                    Next::Run(job, Purpose::LastOutput(pane, task, rows))
                 }
             });
         }
@@ -80,7 +80,7 @@ impl JobQueue {
         if let Some(mut read) = self.reads.pop_front() {
             let job = Job::Read {
                 pane: read.pane,
-                history: read.history,
+                rows: read.rows,
                 is_over: is_over(read.pane),
                 last_of: None,
                 entries: take_entries(&mut read.why),
@@ -223,13 +223,13 @@ impl JobQueue {
     }
 
     /// Returns the queued read with which waits and output streams of a pane begin: one for all of them.
-    pub(super) fn begin_with(&mut self, pane: PaneId, history: History) -> &mut ReadReason {
+    pub(super) fn begin_with(&mut self, pane: PaneId, rows: RowsToRead) -> &mut ReadReason {
         let is_same =
             |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Begin { .. });
         let at = self.reads.iter().position(is_same).unwrap_or_else(|| {
             self.reads.push_back(PaneRead {
                 pane,
-                history,
+                rows,
                 why: ReadReason::Begin {
                     entries: Vec::new(),
                     output_streams: Vec::new(),
@@ -238,7 +238,7 @@ impl JobQueue {
             self.reads.len() - 1
         });
         let read = &mut self.reads[at];
-        read.history = read.history.max(history);
+        read.rows = read.rows.max(rows);
         &mut read.why
     }
 
@@ -269,7 +269,7 @@ impl JobQueue {
     pub(super) fn take_up(&mut self, pane: PaneId, tries: usize, task: Option<Arc<Task>>) {
         self.reads.push_front(PaneRead {
             pane,
-            history: History::Whole,
+            rows: RowsToRead::All,
             why: ReadReason::TakeUp(tries, task),
         });
     }
@@ -281,7 +281,7 @@ impl JobQueue {
         if !self.reads.iter().any(is_queued) {
             self.reads.push_back(PaneRead {
                 pane,
-                history: History::LastRow,
+                rows: RowsToRead::LastRow,
                 why: ReadReason::Resize,
             });
         }

@@ -12,7 +12,7 @@ pub(crate) struct LookFacts {
     /// Whether all reports of tmux have arrived, if the order asks for that.
     pub(crate) is_synced: bool,
     /// Whether a report that triggers a look arrived just now.
-    pub(crate) was_called_for: bool,
+    pub(crate) has_trigger: bool,
     /// Whether windows were reported as changed or closed, panes as printing, or processes as
     /// ended.
     pub(crate) has_reports: bool,
@@ -80,7 +80,7 @@ fn begins_in_vain(order: &LookOrder, facts: LookFacts) -> bool {
     !facts.is_sweeping
         && !order.is_new_sweep
         && facts.is_swept
-        && !facts.was_called_for
+        && !facts.has_trigger
         && !facts.is_any_paused
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     const QUIET: LookFacts = LookFacts {
         is_synced: true,
-        was_called_for: false,
+        has_trigger: false,
         has_reports: false,
         is_any_changed: false,
         is_any_paused: false,
@@ -100,7 +100,7 @@ mod tests {
     };
 
     const REPORTED: LookFacts = LookFacts {
-        was_called_for: true,
+        has_trigger: true,
         has_reports: true,
         ..QUIET
     };

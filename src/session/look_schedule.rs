@@ -59,8 +59,8 @@ pub(super) enum Reporting {
 /// Which look is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Something called for it.
-    Called,
+    /// Something was reported or ordered.
+    Triggered,
     /// Nothing did. It makes sure that runs which have just ended have not begun again.
     Ended,
     /// Nothing did. It makes sure of some of the windows.
@@ -238,7 +238,7 @@ impl LookSchedule {
     }
 
     fn end_sweep(&mut self) {
-        // One that was called for since is still to begin.
+        // One that was triggered since is still to begin.
         if !self.is_restart {
             self.part = None;
             self.sweep_by = None;
@@ -289,7 +289,7 @@ impl LookSchedule {
             (None, by) => by.is_some_and(|by| by <= now) || !self.checks_ended_first(),
         };
         Some(if self.wanted.is_some_and(|wanted| wanted <= now) {
-            Due::Called
+            Due::Triggered
         } else if is_sweep_due {
             Due::Part
         } else {
@@ -503,7 +503,7 @@ mod tests {
         let now = now + Duration::from_secs(1);
         schedule.printed();
         assert!(schedule.next_look() <= now);
-        assert_eq!(schedule.due(now), Some(Due::Called));
+        assert_eq!(schedule.due(now), Some(Due::Triggered));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{History, LookOrder, Scope};
+use super::effect::{LookOrder, RowsToRead, Scope};
 use super::input::{Coverage, JobOutcome, Look};
 use super::log_entry::LogEntry;
 use super::look_schedule::{LookFinding, LookResult, Reporting};
@@ -59,7 +59,7 @@ impl Session {
             at,
             snapshot,
             coverage,
-            was_called_for,
+            has_trigger,
             is_any_doubtful,
             is_unsettled,
             needs_nudge,
@@ -88,7 +88,7 @@ impl Session {
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
         let dead = self.dead_windows();
         let effects = self.engine.look(snapshot, at);
-        if queued.is_safety && !was_called_for && should_have_been_reported(&effects, &dead) {
+        if queued.is_safety && !has_trigger && should_have_been_reported(&effects, &dead) {
             self.counts.found_late += 1;
             self.log(LogEntry::FoundLate);
         }
@@ -183,7 +183,7 @@ impl Session {
             .filter(|(pane, _)| self.listeners.follows(*pane))
             .collect();
         for (pane, task) in dead {
-            let last = Urgent::LastOutput(pane, task, History::LastRow);
+            let last = Urgent::LastOutput(pane, task, RowsToRead::LastRow);
             self.jobs.push_urgent(last);
         }
         if self.jobs.is_judging() {

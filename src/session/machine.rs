@@ -365,9 +365,9 @@ impl Session {
         };
         match purpose {
             Purpose::Look(look) => self.looked(look, outcome, now),
-            Purpose::LastOutput(pane, task, history) => {
+            Purpose::LastOutput(pane, task, rows) => {
                 self.followed = None;
-                self.last_output_read(pane, &task, history, outcome, now);
+                self.last_output_read(pane, &task, rows, outcome, now);
             }
             Purpose::End(end) => self.end_read(end, outcome, now),
             Purpose::Read(read) => {

@@ -41,7 +41,7 @@ mod wait_result;
 mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
-pub(crate) use effect::{Effect, History, Job, LookOrder, Refresh};
+pub(crate) use effect::{Effect, Job, LookOrder, Refresh, RowsToRead};
 pub(crate) use input::{AskId, Change, Coverage, Input, JobOutcome, LinkState, Look, StoreState};
 pub(crate) use log_entry::LogEntry;
 pub(crate) use look_plan::{LookFacts, LookPlan};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::effect::{Effect, History, LookOrder, Scope};
+use super::effect::{Effect, LookOrder, RowsToRead, Scope};
 use super::input::{AskId, JobOutcome};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
@@ -36,10 +36,10 @@ impl Session {
             }
         };
         let pane = task.pane.filter(|_| spec.needs_output());
-        let history = if anchor.is_some() || spec.texts().next().is_some() {
-            History::Whole
+        let rows = if anchor.is_some() || spec.texts().next().is_some() {
+            RowsToRead::All
         } else {
-            History::LastRow
+            RowsToRead::LastRow
         };
         let begin = Begin {
             ask,
@@ -53,7 +53,7 @@ impl Session {
         };
         match pane {
             Some(pane) => {
-                if let ReadReason::Begin { entries, .. } = self.jobs.begin_with(pane, history) {
+                if let ReadReason::Begin { entries, .. } = self.jobs.begin_with(pane, rows) {
                     entries.push(begin);
                 }
             }
@@ -73,7 +73,7 @@ impl Session {
             return;
         };
         if let ReadReason::Begin { output_streams, .. } =
-            self.jobs.begin_with(pane, History::LastRow)
+            self.jobs.begin_with(pane, RowsToRead::LastRow)
         {
             output_streams.push(OutputStreamEntry { ask, task, raw });
         }
@@ -297,7 +297,7 @@ impl Session {
         &mut self,
         pane: PaneId,
         task: &Arc<Task>,
-        history: History,
+        rows: RowsToRead,
         outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
@@ -320,10 +320,10 @@ impl Session {
             self.order_take_up(pane, 0);
             return;
         }
-        if history == History::LastRow {
+        if rows == RowsToRead::LastRow {
             if self.listeners.is_short_of(pane, &output) {
                 // More was written than has arrived: the beginning of it is in the history.
-                let last = Urgent::LastOutput(pane, Arc::clone(task), History::Whole);
+                let last = Urgent::LastOutput(pane, Arc::clone(task), RowsToRead::All);
                 self.jobs.push_first(last);
             }
             return;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::effect::{History, Job, LookOrder};
+use super::effect::{Job, LookOrder, RowsToRead};
 use super::input::AskId;
 use super::listeners::EndedWait;
 use super::restart_job::DueRestart;
@@ -20,7 +20,7 @@ pub(super) enum Urgent {
     /// Let all output that tmux has arrive.
     Drain,
     /// Read the last output of the ended run of this pane.
-    LastOutput(PaneId, Arc<Task>, History),
+    LastOutput(PaneId, Arc<Task>, RowsToRead),
     /// All output before the last look has been processed: judge waits by it.
     Judge,
 }
@@ -125,7 +125,7 @@ pub(super) struct Search {
 #[derive(Debug)]
 pub(super) struct PaneRead {
     pub(super) pane: PaneId,
-    pub(super) history: History,
+    pub(super) rows: RowsToRead,
     pub(super) why: ReadReason,
 }
 
@@ -183,7 +183,7 @@ pub(super) enum Chore {
 #[derive(Debug)]
 pub(super) enum Purpose {
     Look(QueuedLook),
-    LastOutput(PaneId, Arc<Task>, History),
+    LastOutput(PaneId, Arc<Task>, RowsToRead),
     Drain,
     End(EndRead),
     Read(PaneRead),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::engine::{Engine, Memory, Settings};
+use crate::engine::{Engine, RestoredState, Settings};
 use crate::model::test_notation::snapshot;
 use crate::model::{Body, DeliveredEvent, Event, EventKind, Now, PaneId, Task, WindowId};
 use crate::terminal::PaneOutput;
@@ -45,7 +45,7 @@ struct Driver {
 impl Driver {
     /// Returns a session after one look with these tasks.
     fn new(notation: &str) -> Self {
-        Self::of(Memory::default(), Vec::new(), notation)
+        Self::of(RestoredState::default(), Vec::new(), notation)
     }
 
     /// The same for one whose last daemon saw `before` and recorded the end of `@1` with a restart that
@@ -57,15 +57,15 @@ impl Driver {
             kind: EventKind::Exited { replaced: None },
             task,
         };
-        let memory = Memory {
+        let memory = RestoredState {
             before: Some(before),
             last_seq: 7,
-            ..Memory::default()
+            ..RestoredState::default()
         };
         Self::of(memory, vec![DeliveredEvent { seq: 5, event }], notation)
     }
 
-    fn of(memory: Memory, announced: Vec<DeliveredEvent>, notation: &str) -> Self {
+    fn of(memory: RestoredState, announced: Vec<DeliveredEvent>, notation: &str) -> Self {
         let now = Now {
             mono: Instant::now(),
             wall: 1_000_000,
@@ -217,7 +217,7 @@ impl Driver {
         let look = Look {
             at: self.now,
             coverage,
-            was_called_for: true,
+            has_trigger: true,
             is_any_doubtful: false,
             is_unsettled: false,
             needs_nudge: std::mem::take(&mut self.needs_nudge),
@@ -330,13 +330,13 @@ fn describe(job: &Job) -> String {
         }
         Job::Read {
             pane,
-            history,
+            rows,
             entries,
             last_of,
             ..
         } => match last_of {
-            Some(_) => format!("read last of {pane} {history:?}"),
-            None => format!("read {pane} {history:?} for {}", entries.len()),
+            Some(_) => format!("read last of {pane} {rows:?}"),
+            None => format!("read {pane} {rows:?} for {}", entries.len()),
         },
         Job::ReadEnd(pane, _) => format!("read end of {pane}"),
         Job::Drain => "drain".to_owned(),

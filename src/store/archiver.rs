@@ -132,7 +132,7 @@ fn run(
     n_queued: &AtomicUsize,
     usual: &async_mpsc::Sender<UsualDuration>,
 ) {
-    let mut history = History::default();
+    let mut durations = DurationCache::default();
     for job in queue {
         match job {
             Job::Keep(run, reply) => {
@@ -145,7 +145,7 @@ fn run(
                 } = &*run;
                 let kept = archive::keep(folder, life, about, lines, *limits);
                 if kept.is_ok() {
-                    history.add(folder, about);
+                    durations.add(folder, about);
                 }
                 n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
                 answer(reply, kept);
@@ -158,8 +158,8 @@ fn run(
                     name,
                     command,
                 } = *begun;
-                let durations = history.of(&folder);
-                if let Some(millis) = durations.usual(&name, command.as_deref()) {
+                let usual_duration = durations.of(&folder).usual(&name, command.as_deref());
+                if let Some(millis) = usual_duration {
                     let found = UsualDuration {
                         window,
                         run,
@@ -180,9 +180,9 @@ fn run(
 
 /// The durations of the last folder, so that the stored runs are read once.
 #[derive(Debug, Default)]
-struct History(Option<(PathBuf, Durations)>);
+struct DurationCache(Option<(PathBuf, Durations)>);
 
-impl History {
+impl DurationCache {
     fn of(&mut self, folder: &Path) -> &Durations {
         let known = self.0.take().filter(|(known, _)| known == folder);
         let (_, durations) = self.0.insert(known.unwrap_or_else(|| {

@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 use super::consumers::{Consumers, Lease};
 use super::read_marks::Readers;
 use super::setup::StoreSetup;
-use super::stream::{CHANGES_KEPT, Extent, FeedChange, Subscription};
+use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;
 use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
@@ -36,7 +36,7 @@ pub(crate) struct Live {
 #[derive(Debug)]
 struct State {
     session_name: String,
-    extent: Extent,
+    extent: FeedExtent,
     /// The closed segments of the feed.
     closed: Vec<Segment>,
     /// The counts; `None` before the first look.
@@ -53,7 +53,7 @@ impl Live {
             epoch: beginning.epoch.clone(),
             state: Mutex::new(State {
                 session_name: beginning.session_name.clone(),
-                extent: Extent {
+                extent: FeedExtent {
                     end: journal.end(),
                     last_seq: beginning.last_seq,
                     changes: journal.changes(),
@@ -240,20 +240,20 @@ impl Live {
     }
 
     /// Publishes the counts as of the time when the feed ended at `extent`.
-    pub(super) fn publish_status(&self, extent: Extent, status: LiveRecord) {
+    pub(super) fn publish_status(&self, extent: FeedExtent, status: LiveRecord) {
         let mut state = self.state();
         state.status = Some(status.clone());
         state.send(FeedChange::Status { extent, status });
     }
 
     /// Publishes the new end of the feed.
-    pub(super) fn publish_end(&self, extent: Extent) {
+    pub(super) fn publish_end(&self, extent: FeedExtent) {
         let mut state = self.state();
         state.extent = extent;
         state.send(FeedChange::Grown(extent));
     }
 
-    pub(super) fn extent(&self) -> Extent {
+    pub(super) fn extent(&self) -> FeedExtent {
         self.state().extent
     }
 

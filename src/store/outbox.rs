@@ -10,7 +10,7 @@ use crate::wire::Refusal;
 
 /// How many confirmations may wait for a reader. Of more, only the last is kept: a confirmation
 /// covers all acknowledgements before it.
-const MOST_WAITING: usize = 1024;
+const MOST_UNCONFIRMED: usize = 1024;
 
 /// Confirmations for one reader of a consumer, and why its stream ends.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Outbox {
 /// Adds an acknowledgement or confirmation to those that wait. If there are too many, it replaces
 /// the last one.
 pub(super) fn push_bounded(waiting: &mut VecDeque<Seq>, seq: Seq) {
-    if waiting.len() >= MOST_WAITING
+    if waiting.len() >= MOST_UNCONFIRMED
         && let Some(last) = waiting.back_mut()
     {
         *last = seq.max(*last);
@@ -96,10 +96,10 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_read_its_confirmations_takes_bounded_memory() {
         let outbox = Outbox::default();
-        let n = 3 * MOST_WAITING as Seq;
+        let n = 3 * MOST_UNCONFIRMED as Seq;
         outbox.confirm(1..=n);
         let (confirmed, end) = outbox.take();
-        assert_eq!(confirmed.len(), MOST_WAITING);
+        assert_eq!(confirmed.len(), MOST_UNCONFIRMED);
         assert_eq!((confirmed.front(), confirmed.back()), (Some(&1), Some(&n)));
         assert_eq!(end, None);
         assert_eq!(outbox.take().0.len(), 0);

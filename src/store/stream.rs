@@ -23,11 +23,11 @@ use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, Response};
 #[derive(Debug, Clone)]
 pub(super) enum FeedChange {
     /// The feed now ends here.
-    Grown(Extent),
+    Grown(FeedExtent),
     /// The counts changed.
     Status {
         /// Where the feed ended then: records before that come first.
-        extent: Extent,
+        extent: FeedExtent,
         /// The record.
         status: LiveRecord,
     },
@@ -35,7 +35,7 @@ pub(super) enum FeedChange {
 
 /// The end of the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct FeedExtent {
     /// Its position in the files.
     pub end: FeedEnd,
     /// The sequence number of its last record.
@@ -65,7 +65,7 @@ pub(crate) struct Subscription {
     /// Which records pass.
     pub(super) filter: Filter,
     /// The end of the feed when its file was last removed or replaced; at first the present end.
-    pub(super) extent: Extent,
+    pub(super) extent: FeedExtent,
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
@@ -241,7 +241,7 @@ async fn outbox<W: AsyncWrite + Unpin>(
 /// Writes the records up to this end of the feed.
 async fn records_until<W: AsyncWrite + Unpin>(
     subscription: &mut Subscription,
-    extent: Extent,
+    extent: FeedExtent,
     lines: &mut Lines<'_, W>,
 ) -> Result<ControlFlow<()>, StreamError> {
     let Subscription {

@@ -12,7 +12,7 @@ use super::job::{Job, SavedLook, StoreReport};
 use super::live::Live;
 use super::retainer::Retainer;
 use super::setup::StoreSetup;
-use super::stream::Extent;
+use super::stream::FeedExtent;
 use crate::clock;
 use crate::feed::{FeedError, Journal, PendingEvents, store_saved};
 use crate::model::{Record, Seq, StatusCounts};
@@ -70,30 +70,30 @@ enum Place {
     /// Behind this many of the unwritten bytes, and behind this record.
     Unwritten(usize, Seq),
     /// In the file.
-    Written(Extent),
+    Written(FeedExtent),
 }
 
 /// A write of the feed.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     /// The end of the feed before it.
-    before: Extent,
+    before: FeedExtent,
     /// The end of the feed behind it.
-    end: Extent,
+    end: FeedExtent,
     /// How many bytes it had.
     n_bytes: u64,
 }
 
 impl Place {
     /// Returns its position in the file once the unwritten bytes are written.
-    fn in_file(self, written: &Written) -> Extent {
+    fn in_file(self, written: &Written) -> FeedExtent {
         match self {
             // The write may have begun a new file, where no record is before it.
             Self::Unwritten(0, _) if written.before.changes == written.end.changes => {
                 written.before
             }
             Self::Unwritten(n_before, last_seq) => {
-                let mut extent = Extent {
+                let mut extent = FeedExtent {
                     last_seq,
                     ..written.end
                 };
@@ -233,8 +233,8 @@ impl Writer {
         }
     }
 
-    fn extent(&self) -> Extent {
-        Extent {
+    fn extent(&self) -> FeedExtent {
+        FeedExtent {
             end: self.journal.end(),
             last_seq: self.written,
             changes: self.journal.changes(),
@@ -348,7 +348,7 @@ impl Writer {
         }
     }
 
-    fn publish_status(&self, extent: Extent) {
+    fn publish_status(&self, extent: FeedExtent) {
         let Some(counts) = self.counts else { return };
         let mut status = LiveRecord::from(counts);
         if let LiveRecord::Status { problem, .. } = &mut status {

@@ -12,7 +12,7 @@ use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;
 use crate::model::{PaneId, SessionId};
-use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
+use crate::protocol::{Command, ControlItem, Frame, Notification, control_line};
 
 /// A control client attached to a session.
 ///
@@ -21,7 +21,7 @@ use crate::protocol::{Command, ControlItem, Frame, Notice, control_line};
 pub(crate) struct Client {
     server: Server,
     control: ControlClient,
-    /// Items received while an answer was awaited, for [`Client::next_notice`]. Bounded by what
+    /// Items received while an answer was awaited, for [`Client::next_notification`]. Bounded by what
     /// tmux sends within [`super::one_shot::TIME_LIMIT`].
     received: VecDeque<ReceivedItem>,
     /// The number of lines sent, used in the mark that ends each answer.
@@ -72,7 +72,7 @@ const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReceivedItem {
     /// A notification.
-    Notice(Notice),
+    Notification(Notification),
     /// The position of the answer to a line of commands: earlier items arrived before it.
     Answer,
 }
@@ -91,11 +91,17 @@ impl ConnectedClient {
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(crate) async fn into_client(self, server: &Server) -> Result<Client, TmuxError> {
-        let AttachedClient { control, notices } = self.attached(server).await?;
+        let AttachedClient {
+            control,
+            notifications,
+        } = self.attached(server).await?;
         Ok(Client {
             server: server.clone(),
             control,
-            received: notices.into_iter().map(ReceivedItem::Notice).collect(),
+            received: notifications
+                .into_iter()
+                .map(ReceivedItem::Notification)
+                .collect(),
             calls: 0,
             nonce: nonce(),
             said: 0,
@@ -125,7 +131,7 @@ impl Server {
 impl Client {
     /// Runs the commands as one line and returns exactly their frames: one for each, and for each
     /// that ran inside `if-shell`, up to the first that failed. Notifications received meanwhile
-    /// are kept for [`Client::next_notice`].
+    /// are kept for [`Client::next_notification`].
     ///
     /// # Errors
     ///
@@ -165,9 +171,9 @@ impl Client {
                     }
                     frames.push(frame);
                 }
-                ControlItem::Notice(notice) => {
-                    received.push_back(ReceivedItem::Notice(bounded(notice, &mut output)))
-                }
+                ControlItem::Notification(notification) => received.push_back(
+                    ReceivedItem::Notification(bounded(notification, &mut output)),
+                ),
             }
             None
         });
@@ -207,16 +213,16 @@ impl Client {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_notice(&mut self) -> Result<Notice, TmuxError> {
+    pub(crate) async fn next_notification(&mut self) -> Result<Notification, TmuxError> {
         while let Some(received) = self.received.pop_front() {
             match received {
-                ReceivedItem::Notice(notice) => return Ok(notice),
+                ReceivedItem::Notification(notification) => return Ok(notification),
                 ReceivedItem::Answer => {}
             }
         }
         loop {
             match self.control.next_flushed(&mut self.said).await? {
-                Some(ControlItem::Notice(notice)) => return Ok(notice),
+                Some(ControlItem::Notification(notification)) => return Ok(notification),
                 Some(ControlItem::Frame(frame)) => self.unasked(&frame),
                 None => return Err(TmuxError::Closed),
             }
@@ -236,9 +242,9 @@ impl Client {
                 return;
             };
             match item {
-                ControlItem::Notice(notice) => {
-                    self.received.push_back(ReceivedItem::Notice(notice))
-                }
+                ControlItem::Notification(notification) => self
+                    .received
+                    .push_back(ReceivedItem::Notification(notification)),
                 ControlItem::Frame(frame) => self.unasked(&frame),
             }
         }
@@ -415,19 +421,19 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
 }
 
 /// Returns the notification to keep for this one, when `output` bytes of output are kept already.
-fn bounded(notice: Notice, output: &mut usize) -> Notice {
-    let (Notice::Output { pane, ref bytes }
-    | Notice::ExtendedOutput {
+fn bounded(notification: Notification, output: &mut usize) -> Notification {
+    let (Notification::Output { pane, ref bytes }
+    | Notification::ExtendedOutput {
         pane, ref bytes, ..
-    }) = notice
+    }) = notification
     else {
-        return notice;
+        return notification;
     };
     *output = output.saturating_add(bytes.len());
     if *output <= MAX_OUTPUT_BEFORE_ANSWER {
-        notice
+        notification
     } else {
-        Notice::Pause(pane)
+        Notification::Pause(pane)
     }
 }
 

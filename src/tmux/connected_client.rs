@@ -14,7 +14,7 @@ use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::SessionId;
-use crate::protocol::{Command, ControlItem, Notice};
+use crate::protocol::{Command, ControlItem, Notification};
 
 /// Printed by a client that has connected, and by one that is attached.
 const CONNECTED: &str = "connected";
@@ -48,7 +48,7 @@ pub(crate) struct ConnectedClient {
 pub(super) struct AttachedClient {
     pub(super) control: ControlClient,
     /// What tmux reported to it while it attached.
-    pub(super) notices: Vec<Notice>,
+    pub(super) notifications: Vec<Notification>,
 }
 
 impl Server {
@@ -144,9 +144,12 @@ impl ConnectedClient {
     ///
     /// When the server or the session is missing, or there is no answer in time.
     pub(super) async fn attached(mut self, server: &Server) -> Result<AttachedClient, TmuxError> {
-        let notices = within_limit(read_until(&mut self.control, ATTACHED, server)).await?;
+        let notifications = within_limit(read_until(&mut self.control, ATTACHED, server)).await?;
         let Self { control, .. } = self;
-        Ok(AttachedClient { control, notices })
+        Ok(AttachedClient {
+            control,
+            notifications,
+        })
     }
 }
 
@@ -170,21 +173,21 @@ async fn read_until(
     control: &mut ControlClient,
     line: &str,
     server: &Server,
-) -> Result<Vec<Notice>, TmuxError> {
-    let mut notices = Vec::new();
+) -> Result<Vec<Notification>, TmuxError> {
+    let mut notifications = Vec::new();
     // Not returned at once: a hook of the user's may have failed. If it was our command, the client
     // exits.
     let mut refusal = None;
     loop {
         match control.next().await? {
             Some(ControlItem::Frame(frame)) if frame.body == [line.as_bytes()] => {
-                return Ok(notices);
+                return Ok(notifications);
             }
             Some(ControlItem::Frame(frame)) if frame.ok => {}
             Some(ControlItem::Frame(frame)) => {
                 refusal = Some(TmuxError::from_reply("attach-session", &frame.text()));
             }
-            Some(ControlItem::Notice(notice)) => notices.push(notice),
+            Some(ControlItem::Notification(notification)) => notifications.push(notification),
             None => return Err(refusal.unwrap_or_else(|| server.no_server())),
         }
     }

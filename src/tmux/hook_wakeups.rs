@@ -17,21 +17,21 @@ use super::server::Server;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, ControlItem, control_line};
 
-/// The text the server prints between two waits, followed by the windows that called.
+/// The text the server prints between two waits, followed by the windows that hooks have reported.
 const WOKEN: &str = "woken";
 
-/// The windows that have called, stored in the session's environment; unset when there is no new
-/// call. It is hidden, so that no task inherits it. Setting an option makes tmux recalculate the
+/// The windows that hooks have reported, stored in the session's environment; unset when there are no
+/// new ones. It is hidden, so that no task inherits it. Setting an option makes tmux recalculate the
 /// sizes of all windows, setting this does not.
-pub(super) const CALLERS: &str = "TMUX_TASK_CALLERS";
+pub(super) const REPORTED: &str = "TMUX_TASK_CALLERS";
 
 /// The maximum length that is stored of it.
-pub(super) const MOST_CALLERS: usize = 400;
+pub(super) const MOST_REPORTED: usize = 400;
 
 /// The maximum and minimum number of queued waits.
 const ROUNDS: (usize, usize) = (16, 2);
 
-/// Returns the channel on which the hooks of a session call.
+/// Returns the channel on which the hooks of a session wake its daemon.
 pub(super) fn channel(session: &str) -> String {
     format!("tmux-task-{session}")
 }
@@ -39,15 +39,15 @@ pub(super) fn channel(session: &str) -> String {
 /// Between a window and the count of its bells.
 pub(super) const OF_BELLS: char = '!';
 
-/// A window that has called.
+/// A window that a hook has reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct ReportedWindow {
     pub(crate) window: WindowId,
-    /// How many bells were counted by then, if it called because of one.
+    /// How many bells were counted by then, if a bell is why it was reported.
     pub(crate) bells: Option<u64>,
 }
 
-impl FromStr for Caller {
+impl FromStr for ReportedWindow {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -60,35 +60,35 @@ impl FromStr for Caller {
     }
 }
 
-/// The windows that have called since the last time.
+/// The windows that hooks have reported since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Callers {
+pub(crate) enum ReportedWindows {
     /// These.
-    Windows(Vec<Caller>),
+    Windows(Vec<ReportedWindow>),
     /// Not all of them are known.
     Unknown,
 }
 
-impl Callers {
+impl ReportedWindows {
     /// Parses the text behind the mark; `None` when it is another text.
     fn read(text: &str) -> Option<Self> {
-        let callers = text.trim_end().strip_prefix(WOKEN)?.trim_start();
-        if callers.len() >= MOST_CALLERS / 2 {
+        let reported = text.trim_end().strip_prefix(WOKEN)?.trim_start();
+        if reported.len() >= MOST_REPORTED / 2 {
             return Some(Self::Unknown);
         }
-        let mut windows = callers.split_terminator(';').map(str::parse);
-        let windows: Option<Vec<Caller>> = windows.by_ref().map(Result::ok).collect();
+        let mut windows = reported.split_terminator(';').map(str::parse);
+        let windows: Option<Vec<ReportedWindow>> = windows.by_ref().map(Result::ok).collect();
         let known = windows.filter(|windows| !windows.is_empty());
         Some(known.map_or(Self::Unknown, Self::Windows))
     }
 }
 
-/// Clears the session's list of callers.
-pub(super) fn forget_callers(target: &str) -> Command {
-    Command::new("set-environment").args(["-hu", "-t", target, CALLERS])
+/// Clears the session's list of reported.
+pub(super) fn clear_reported(target: &str) -> Command {
+    Command::new("set-environment").args(["-hu", "-t", target, REPORTED])
 }
 
-/// A client that waits for calls of the hooks of one session.
+/// A client that waits for the hooks of one session.
 ///
 /// Dropping it detaches it, as with [`super::Client`].
 #[derive(Debug)]
@@ -98,8 +98,8 @@ pub(crate) struct HookWakeups {
     round: String,
     /// How many rounds are queued.
     queued: usize,
-    /// The windows that have called, while more waits are being queued.
-    called: Option<Callers>,
+    /// The windows that hooks have reported, while more waits are being queued.
+    reported: Option<ReportedWindows>,
 }
 
 impl ConnectedClient {
@@ -118,8 +118,8 @@ impl ConnectedClient {
         let wait = Command::new("wait-for").arg(channel(&session.to_string()));
         let mark = |text: &str| Command::new("display-message").args(["-p", "-t", &target, text]);
         let marks = [
-            mark(&format!("{WOKEN} #{{{CALLERS}}}")),
-            forget_callers(&target),
+            mark(&format!("{WOKEN} #{{{REPORTED}}}")),
+            clear_reported(&target),
         ];
         let round = format!("{}\n{}\n", control_line(&[wait]), control_line(&marks));
         let (queued, _) = ROUNDS;
@@ -132,7 +132,7 @@ impl ConnectedClient {
             control,
             round,
             queued,
-            called: None,
+            reported: None,
         };
         let begun = async {
             waiter.control.write(&begin).await?;
@@ -146,19 +146,19 @@ impl ConnectedClient {
 }
 
 impl HookWakeups {
-    /// Resolves when a hook has called. Several calls in quick succession may be reported as one.
+    /// Resolves when a hook has reported a window. Several reports in quick succession may come as one.
     ///
     /// # Errors
     ///
-    /// [`TmuxError::Closed`] when there will be no further calls.
+    /// [`TmuxError::Closed`] when there will be no further reports.
     ///
     /// # Cancel safety
     ///
-    /// A call is not lost when the future is dropped: the next one reports it. The rounds are so
+    /// A report is not lost when the future is dropped: the next call returns it. The rounds are so
     /// short that the pipe takes them completely or not at all.
-    pub(crate) async fn woken(&mut self) -> Result<Callers, TmuxError> {
-        if self.called.is_none() {
-            self.called = Some(self.mark().await?);
+    pub(crate) async fn woken(&mut self) -> Result<ReportedWindows, TmuxError> {
+        if self.reported.is_none() {
+            self.reported = Some(self.mark().await?);
             self.queued -= 1;
         }
         let (most, least) = ROUNDS;
@@ -168,24 +168,24 @@ impl HookWakeups {
             self.control.write(&rounds).await?;
             self.queued += more;
         }
-        Ok(self.called.take().unwrap_or(Callers::Unknown))
+        Ok(self.reported.take().unwrap_or(ReportedWindows::Unknown))
     }
 
-    /// Returns the windows that have called by now, without waiting.
-    pub(crate) async fn called(&mut self) -> Option<Callers> {
+    /// Returns the windows that hooks have reported by now, without waiting.
+    pub(crate) async fn reported(&mut self) -> Option<ReportedWindows> {
         // A closed connection is reported by the next call.
         ready(pin!(self.woken())).await?.ok()
     }
 
-    async fn mark(&mut self) -> Result<Callers, TmuxError> {
+    async fn mark(&mut self) -> Result<ReportedWindows, TmuxError> {
         loop {
             match self.control.next().await? {
                 Some(ControlItem::Frame(frame)) => {
-                    if let Some(callers) = Callers::read(&frame.text()) {
-                        return Ok(callers);
+                    if let Some(reported) = ReportedWindows::read(&frame.text()) {
+                        return Ok(reported);
                     }
                 }
-                Some(ControlItem::Notice(_)) => {}
+                Some(ControlItem::Notification(_)) => {}
                 None => return Err(TmuxError::Closed),
             }
         }
@@ -217,24 +217,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_are_parsed_or_unknown() {
-        let caller = |id: &u32| Caller {
+    fn reported_windows_are_parsed_or_unknown() {
+        let window = |id: &u32| ReportedWindow {
             window: WindowId(*id),
             bells: None,
         };
-        let windows = |ids: &[u32]| Callers::Windows(ids.iter().map(caller).collect());
-        assert_eq!(Callers::read("woken @5;\n"), Some(windows(&[5])));
+        let windows = |ids: &[u32]| ReportedWindows::Windows(ids.iter().map(window).collect());
+        assert_eq!(ReportedWindows::read("woken @5;\n"), Some(windows(&[5])));
         assert_eq!(
-            Callers::read("woken @5;@12;@5;\n"),
+            ReportedWindows::read("woken @5;@12;@5;\n"),
             Some(windows(&[5, 12, 5]))
         );
-        let ringing = Caller {
+        let ringing = ReportedWindow {
             bells: Some(3),
-            ..caller(&5)
+            ..window(&5)
         };
         assert_eq!(
-            Callers::read("woken @12;@5!3;\n"),
-            Some(Callers::Windows(vec![caller(&12), ringing]))
+            ReportedWindows::read("woken @12;@5!3;\n"),
+            Some(ReportedWindows::Windows(vec![window(&12), ringing]))
         );
         for unknown in [
             "woken",
@@ -243,14 +243,18 @@ mod tests {
             "woken 5;\n",
             "woken @5!x;\n",
         ] {
-            assert_eq!(Callers::read(unknown), Some(Callers::Unknown), "{unknown}");
+            assert_eq!(
+                ReportedWindows::read(unknown),
+                Some(ReportedWindows::Unknown),
+                "{unknown}"
+            );
         }
         let many = format!("woken {}", "@100;".repeat(60));
         assert_eq!(
-            Callers::read(&many),
-            Some(Callers::Unknown),
+            ReportedWindows::read(&many),
+            Some(ReportedWindows::Unknown),
             "the first may be missing"
         );
-        assert_eq!(Callers::read(""), None);
+        assert_eq!(ReportedWindows::read(""), None);
     }
 }

@@ -6,7 +6,7 @@ use rustix::process::test_kill_process;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::hook_wakeups::{CALLERS, MOST_CALLERS, OF_BELLS, channel, forget_callers};
+use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::nudge::process;
 use super::rows::{BELLS, IS_BARE, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
@@ -67,9 +67,9 @@ pub(crate) async fn install(
     let hook = |scope: &str, name: &str, commands: &[Command]| {
         hook_if(&is_marked(), scope, name, commands)
     };
-    let [note_caller, call] = [note_caller("#{window_id}"), call()];
+    let [report, wake] = [report("#{window_id}"), wake()];
     let note_ringing = note_ringing();
-    let on_spawn = [note_process(None), note_caller.clone(), call.clone()];
+    let on_spawn = [note_process(None), report.clone(), wake.clone()];
     let on_spawn = hook("-gw", SPAWN_HOOK, &on_spawn);
     // Before the mark, because the notes of an earlier daemon may be outdated.
     let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
@@ -79,13 +79,13 @@ pub(crate) async fn install(
         each(connection, noting.map(|command| [command])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
-    let on_bell = [count_bell(), note_ringing, call.clone()];
+    let on_bell = [count_bell(), note_ringing, wake.clone()];
     let on_death = [
         count_death(),
         record_death(),
         Command::new("set-option").args(["-puq", PROCESS]),
-        note_caller,
-        call,
+        report,
+        wake,
     ];
     let note_version = Command::new("set-option").args(["-g", VERSION, &OUR_VERSION.to_string()]);
     let formats = noted_formats().map(|(name, format)| on_session(name, format));
@@ -195,7 +195,7 @@ fn unmark(session: SessionId, pid: u32) -> Command {
     let unset_if_empty = Command::new("if-shell")
         .args(["-F", "-t", &target, &format!("#{{{DEATHS}}}"), ""])
         .arg(control_line(&[unset(DEATHS)]));
-    let own = own.chain([forget_callers(&target), unset_if_empty]);
+    let own = own.chain([clear_reported(&target), unset_if_empty]);
     Command::new("if-shell").args([
         "-F",
         "-t",
@@ -327,16 +327,16 @@ fn is_of_dead_pane() -> String {
     )
 }
 
-/// Stores which window calls, for the daemon that [`call`] wakes.
-fn note_caller(caller: &str) -> Command {
-    let callers = format!("#{{=-{MOST_CALLERS}:#{{{CALLERS}}}{caller};}}");
-    Command::new("set-environment").args(["-hF", CALLERS, &callers])
+/// Stores which window is reported, for the daemon that [`wake`] wakes.
+fn report(window: &str) -> Command {
+    let reported = format!("#{{=-{MOST_REPORTED}:#{{{REPORTED}}}{window};}}");
+    Command::new("set-environment").args(["-hF", REPORTED, &reported])
 }
 
 /// The same for a window whose bell has just been counted, with the count: a shell that rings and
 /// exits closes its window, and with it the count, before a look can read it.
 fn note_ringing() -> Command {
-    note_caller(&format!("#{{s/ /{OF_BELLS}/:{BELLS}}}"))
+    report(&format!("#{{s/ /{OF_BELLS}/:{BELLS}}}"))
 }
 
 /// Wakes the session's daemon.
@@ -344,7 +344,7 @@ fn note_ringing() -> Command {
 /// It runs the command in the session's option at once. (`run-shell -C` could insert the session as
 /// well, but it delays the server's queue until the next turn of its loop. A window that is created
 /// in that turn waits for its own hook, and is gone before it runs if its process ends at once.)
-fn call() -> Command {
+fn wake() -> Command {
     Command::new("set-hook").args(["-R", CALL])
 }
 

@@ -11,7 +11,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::{InheritedOptions, check_command, values_command};
 use super::look_lines::Limit;
-use super::look_memory::{Extent, Inquiry, Memory, confused};
+use super::look_memory::{Inquiry, LookExtent, LookMemory, confused};
 use super::rows::{
     Formats, bells_of_pi_command, index_command, read_index, read_session, ringing_command,
     session_command,
@@ -61,8 +61,8 @@ impl Target {
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
-    memory: &mut Memory,
-    extent: Extent,
+    memory: &mut LookMemory,
+    extent: LookExtent,
 ) -> Result<Option<Look>, TmuxError> {
     let limit = match connection {
         Connection::Attached(_) => Limit::Short,
@@ -92,7 +92,7 @@ pub(crate) async fn look(
 async fn ask(
     connection: &mut Connection<'_>,
     target: &Target,
-    memory: &Memory,
+    memory: &LookMemory,
     inquiry: &mut Inquiry,
 ) -> Result<Option<InheritedOptions>, TmuxError> {
     let (session, formats) = (target.pane(), target.formats());

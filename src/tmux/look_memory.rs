@@ -19,11 +19,11 @@ const MOST_ROUNDS: usize = 8;
 
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum LookExtent {
     /// Windows that were reported as changed, in full. If none was, which windows there are.
     Reported,
     /// The same, and a part of a sweep, of one line: it makes sure that some of the other windows
-    /// have not changed. So many of these looks as [`Memory::is_sweeping`] asks for are a whole one.
+    /// have not changed. So many of these looks as [`LookMemory::is_sweeping`] asks for are a whole one.
     Part,
     /// The same, and it makes sure that none of the other windows has changed.
     Whole,
@@ -31,7 +31,7 @@ pub(crate) enum Extent {
 
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct LookMemory {
     captures: Captures,
     /// The session that all this is of.
     life: Option<SessionLife>,
@@ -84,7 +84,7 @@ impl RememberedWindow {
     }
 }
 
-impl Memory {
+impl LookMemory {
     /// Takes note of panes that have printed, of processes that have ended, and of windows that are
     /// new or have changed, so that the next look asks for them in its first line.
     pub(crate) fn expect(
@@ -139,7 +139,7 @@ impl Memory {
         self.is_refresh_wanted = true;
     }
 
-    /// Lets the next [`Extent::Part`] begin a sweep: the one that is under way does not include what
+    /// Lets the next [`LookExtent::Part`] begin a sweep: the one that is under way does not include what
     /// was reported since it began.
     pub(crate) fn restart_sweep(&mut self) {
         if let Some(sweep) = self.sweep.take() {
@@ -147,7 +147,7 @@ impl Memory {
         }
     }
 
-    /// Whether a sweep has windows left that a further [`Extent::Part`] is to ask for.
+    /// Whether a sweep has windows left that a further [`LookExtent::Part`] is to ask for.
     #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
@@ -160,8 +160,8 @@ impl Memory {
     }
 
     /// Begins a look.
-    pub(super) fn inquire(&self, extent: Extent, limit: Limit) -> Inquiry {
-        let is_whole = extent == Extent::Whole || self.windows.is_empty();
+    pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
+        let is_whole = extent == LookExtent::Whole || self.windows.is_empty();
         Inquiry {
             extent,
             is_whole,
@@ -184,7 +184,7 @@ impl Memory {
     }
 
     /// Returns what a look asks for before it has any answer.
-    fn first_question(&self, extent: Extent, is_whole: bool) -> Question {
+    fn first_question(&self, extent: LookExtent, is_whole: bool) -> Question {
         if self.windows.is_empty() {
             return Question {
                 index: true,
@@ -206,8 +206,8 @@ impl Memory {
             index: is_whole
                 || self.is_list_wanted
                 || !doubted.is_empty()
-                || (extent == Extent::Part && self.sweep.is_none())
-                || (extent == Extent::Reported && !is_any_reported),
+                || (extent == LookExtent::Part && self.sweep.is_none())
+                || (extent == LookExtent::Reported && !is_any_reported),
             rows: wanted
                 .map(|window| (window, self.likely_capture(window)))
                 .into_map(),
@@ -218,7 +218,7 @@ impl Memory {
             for window in self.windows.keys().filter(|window| !is_doubted(window)) {
                 self.verify(&mut question, *window, self.is_refresh_wanted);
             }
-        } else if extent == Extent::Part {
+        } else if extent == LookExtent::Part {
             match &self.sweep {
                 Some(sweep) => {
                     let left = sweep.left.iter().filter(|window| !is_doubted(window));
@@ -425,13 +425,13 @@ impl Memory {
             is_same &= self.remember(window, listed.sign, found, captured);
         }
         let is_whole = match extent {
-            Extent::Part => self.go_on_sweeping(&asked),
-            Extent::Reported | Extent::Whole => {
+            LookExtent::Part => self.go_on_sweeping(&asked),
+            LookExtent::Reported | LookExtent::Whole => {
                 let windows = &mut self.windows.keys();
                 answer.present.is_some() && windows.all(|window| asked.contains(window))
             }
         };
-        if is_whole && extent != Extent::Part {
+        if is_whole && extent != LookExtent::Part {
             self.is_refresh_wanted = false;
             self.sweep = None;
         }
@@ -520,7 +520,7 @@ enum Detail {
 /// is said of the windows in it.
 #[derive(Debug)]
 pub(super) struct Inquiry {
-    extent: Extent,
+    extent: LookExtent,
     /// Whether it asks for all windows.
     is_whole: bool,
     limit: Limit,
@@ -579,7 +579,7 @@ struct CapturedScreen {
 
 impl Inquiry {
     /// Returns the next line; `None` when there is nothing left to ask.
-    pub(super) fn next_line(&mut self, memory: &Memory) -> Option<Line> {
+    pub(super) fn next_line(&mut self, memory: &LookMemory) -> Option<Line> {
         if std::mem::take(&mut self.has_failed) {
             let question = std::mem::take(&mut self.question);
             let everything = question.rows.into_keys();

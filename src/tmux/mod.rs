@@ -55,7 +55,7 @@ pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
 pub(crate) use gate::Gate;
 pub(crate) use hook_check::{HookFault, check_hooks, server_version};
-pub(crate) use hook_wakeups::{Caller, Callers, HookWakeups};
+pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use kept_environment::{forget_environments, remove_environments};
@@ -63,7 +63,7 @@ pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_se
 pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in};
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
-pub(crate) use look_memory::{Extent, Memory};
+pub(crate) use look_memory::{LookExtent, LookMemory};
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
     History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,

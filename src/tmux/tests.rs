@@ -16,7 +16,7 @@ use super::*;
 use crate::model::environment::WithheldVariables;
 use crate::model::{Millis, PaneId, Replaces, SessionId, WindowId};
 use crate::protocol::rows::{Look, WindowRow};
-use crate::protocol::{Command, Notice, control_line};
+use crate::protocol::{Command, Notification, control_line};
 
 struct Private {
     server: Server,
@@ -64,10 +64,10 @@ impl Private {
         Connection::OneShot(&self.server)
     }
 
-    async fn look(&self, name: &str, captures: &mut Memory) -> Look {
+    async fn look(&self, name: &str, captures: &mut LookMemory) -> Look {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
-        let seen = look(&mut connection, &target, captures, Extent::Whole).await;
+        let seen = look(&mut connection, &target, captures, LookExtent::Whole).await;
         seen.unwrap().unwrap()
     }
 

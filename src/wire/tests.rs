@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::diff::diff;
-use crate::engine::{Effect, Engine, Memory, Settings};
+use crate::engine::{Effect, Engine, RestoredState, Settings};
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
@@ -607,7 +607,7 @@ proptest! {
         dead: bool,
     ) {
         let now = Now { mono: std::time::Instant::now(), wall: 0 };
-        let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now);
+        let mut engine = Engine::new(Settings::REPLAY, RestoredState::default(), now);
         let context = Context { session_name: name.clone(), session_id: name, ..context() };
         let mut task = TaskFields { pane_state_known: true, dead: false, ..fields }.to_task().unwrap();
         let mut look = snapshot("");

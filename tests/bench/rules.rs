@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use divan::{Bencher, counter::BytesCount, counter::ItemsCount};
 use tmux_task::diff::diff;
-use tmux_task::engine::{Engine, Memory, Settings};
+use tmux_task::engine::{Engine, RestoredState, Settings};
 use tmux_task::model::{
     CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
 };
@@ -91,7 +91,7 @@ fn replay_new_tasks(bencher: Bencher<'_, '_>, tasks: u32) {
     bencher
         .counter(ItemsCount::new(tasks))
         .with_inputs(|| {
-            let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now());
+            let mut engine = Engine::new(Settings::REPLAY, RestoredState::default(), now());
             drop(engine.look(none.clone(), now()));
             (engine, all.clone())
         })

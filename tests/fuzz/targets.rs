@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use tmux_task::engine::{Effect, Engine, Memory, Settings};
+use tmux_task::engine::{Effect, Engine, RestoredState, Settings};
 use tmux_task::feed::{
     Journal, Line, WholeLines, load_consumers, load_saved, recover, store_consumer,
 };
@@ -63,8 +63,8 @@ pub(super) fn snapshots(bytes: &[u8]) {
             mono: start,
             wall: snapshot.captured_at,
         };
-        let engine =
-            engine.get_or_insert_with(|| Engine::new(Settings::REPLAY, Memory::default(), now));
+        let engine = engine
+            .get_or_insert_with(|| Engine::new(Settings::REPLAY, RestoredState::default(), now));
         let mut effects = engine.look(snapshot.clone(), now);
         effects.extend(engine.deliver(now));
         // The same again is no news, except that a prompt has stood still by then.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
-use tmux_task::engine::{Effect, Engine, Memory, Settings};
+use tmux_task::engine::{Effect, Engine, RestoredState, Settings};
 use tmux_task::model::Now;
 use tmux_task::wire::{
     Context, DurableRecord, SnapshotLine, StreamRecord, cloud_event, feed_schema,
@@ -236,7 +236,7 @@ fn the_schema_takes_what_is_written_today() {
         mono: Instant::now(),
         wall: 1_767_225_600_000,
     };
-    let mut engine = Engine::new(Settings::REPLAY, Memory::default(), now);
+    let mut engine = Engine::new(Settings::REPLAY, RestoredState::default(), now);
     let mut n = 0;
     let mut looks = vec![SnapshotLine::default()];
     let read = |line: &Value| serde_json::from_value(line.clone()).expect("a snapshot");

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
-use super::{ATTACH_PAUSE, Link, SessionInfo, SessionLink, apart, take_traffic};
+use super::{ATTACH_PAUSE, Attachment, SessionInfo, SessionLink, apart, take_traffic};
 use crate::model::{SessionLife, text};
 use crate::protocol::rows::Look;
 use crate::session::{is_list_needed, owners_of_names};
-use crate::tmux::{self, Connection, Extent, SessionIndex, Target, TmuxError};
+use crate::tmux::{self, Connection, LookExtent, SessionIndex, Target, TmuxError};
 use crate::wire::Whereabouts;
 
 impl SessionLink {
@@ -32,7 +32,7 @@ impl SessionLink {
         if !self.claim(&index.life).await? {
             return Ok(None);
         }
-        if let Link::Apart { attach_at, pause } = self.link
+        if let Attachment::Apart { attach_at, pause } = self.attachment
             && attach_at <= Instant::now()
         {
             match self.attach(&index).await {
@@ -40,7 +40,7 @@ impl SessionLink {
                 Err(error) => {
                     tracing::warn!(%error, "could not attach; looking with a process each time");
                     let (_, most) = ATTACH_PAUSE;
-                    self.link = Link::Apart {
+                    self.attachment = Attachment::Apart {
                         attach_at: Instant::now() + pause,
                         pause: (pause * 2).min(most),
                     };
@@ -49,7 +49,13 @@ impl SessionLink {
         }
         let mut connection = Connection::OneShot(&self.server);
         let target = Target::Id(index.life.id);
-        tmux::look(&mut connection, &target, &mut self.memory, Extent::Whole).await
+        tmux::look(
+            &mut connection,
+            &target,
+            &mut self.memory,
+            LookExtent::Whole,
+        )
+        .await
     }
 
     /// Finds the session that we follow, or else the one that has its name.
@@ -108,7 +114,7 @@ impl SessionLink {
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
         let memory = &mut self.memory;
-        let mut whole = tmux::look(&mut connection, &target, memory, Extent::Whole).await?;
+        let mut whole = tmux::look(&mut connection, &target, memory, LookExtent::Whole).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
             if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
                 Arc::make_mut(row).bell = true;
@@ -117,7 +123,7 @@ impl SessionLink {
         self.all_asked = Some(Instant::now());
         tracing::info!(session = %id, name = index.name, "attached");
         self.connections += 1;
-        self.link = Link::Attached(Box::new(clients));
+        self.attachment = Attachment::Attached(Box::new(clients));
         Ok(whole)
     }
 
@@ -156,8 +162,8 @@ impl SessionLink {
         self.options.clear();
         self.gone.clear();
         self.about = SessionInfo::default();
-        self.former_traffic += take_traffic(&mut self.link);
-        if let Link::Attached(clients) = std::mem::replace(&mut self.link, apart()) {
+        self.former_traffic += take_traffic(&mut self.attachment);
+        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, apart()) {
             clients.close().await;
         }
     }

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::last_look::{alive, primary};
-use super::{Link, SessionInfo, SessionLink};
+use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::WindowId;
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
 use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
-use crate::tmux::{self, Connection, Extent, Target, TmuxError};
+use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
 
 /// How often a safety look queries everything, at most.
@@ -28,7 +28,7 @@ enum AttachedLook {
         /// The look; `None` when the session is gone.
         look: Option<Look>,
         /// Whether it had a trigger just then.
-        was_called_for: bool,
+        has_trigger: bool,
         /// Whether a report did not say which windows have changed.
         is_any_doubtful: bool,
     },
@@ -67,12 +67,12 @@ impl SessionLink {
         order: &LookOrder,
         quiet: Duration,
     ) -> Result<LinkLook, TmuxError> {
-        let (look, mut was_called_for, is_any_doubtful) = match self.attached_look(order).await {
+        let (look, mut has_trigger, is_any_doubtful) = match self.attached_look(order).await {
             AttachedLook::Taken {
                 look,
-                was_called_for,
+                has_trigger,
                 is_any_doubtful,
-            } => (look, was_called_for, is_any_doubtful),
+            } => (look, has_trigger, is_any_doubtful),
             AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
             AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
             AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
@@ -106,7 +106,7 @@ impl SessionLink {
             }
         }
         evidence.moved_panes = self.moved_panes(look.as_ref()).await;
-        was_called_for |= self.processes.learn_ends(&mut evidence);
+        has_trigger |= self.processes.learn_ends(&mut evidence);
         evidence.bells = self.bells();
         evidence.gone = self
             .gone(look.as_ref(), &order.killed, &evidence.ended)
@@ -127,7 +127,7 @@ impl SessionLink {
                 look.as_ref().map(|look| look.is_whole),
                 self.is_connected() && self.memory.is_sweeping(),
             ),
-            was_called_for,
+            has_trigger,
             is_any_doubtful,
             is_unsettled: observed.unsettled,
             needs_nudge: observed.nudge,
@@ -151,7 +151,7 @@ impl SessionLink {
     /// Looks through the control client.
     async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
         let run_time = self.server_run_time();
-        let (Link::Attached(clients), Some(life)) = (&mut self.link, &self.life) else {
+        let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
             return AttachedLook::NotAttached;
         };
         let life = life.id;
@@ -160,13 +160,13 @@ impl SessionLink {
             synced = clients.main.sync().await;
         }
         // The look includes whatever triggers it.
-        let mut was_called_for = clients.catch_up().await.is_some();
-        was_called_for |= self.processes.catch_up();
+        let mut has_trigger = clients.catch_up().await.is_some();
+        has_trigger |= self.processes.catch_up();
         let mut closed = clients.activity.take_closed();
         closed.retain(|window| !self.gone.contains(window));
         let facts = LookFacts {
             is_synced: synced.is_ok(),
-            was_called_for,
+            has_trigger,
             has_reports: clients.activity.is_any_reported()
                 || self.processes.has_ended()
                 || !closed.is_empty(),
@@ -185,12 +185,12 @@ impl SessionLink {
                     AttachedLook::NotNeeded
                 };
             }
-            LookPlan::Reported | LookPlan::ReportedAndList => Extent::Reported,
-            LookPlan::Part => Extent::Part,
-            LookPlan::Whole => Extent::Whole,
+            LookPlan::Reported | LookPlan::ReportedAndList => LookExtent::Reported,
+            LookPlan::Part => LookExtent::Part,
+            LookPlan::Whole => LookExtent::Whole,
         };
         self.prepare_refresh(order, plan);
-        let Link::Attached(clients) = &mut self.link else {
+        let Attachment::Attached(clients) = &mut self.attachment else {
             return AttachedLook::NotAttached;
         };
         let continued = clients.continue_quiet().await;
@@ -222,7 +222,7 @@ impl SessionLink {
                 }
                 AttachedLook::Taken {
                     look,
-                    was_called_for,
+                    has_trigger,
                     is_any_doubtful: plan == LookPlan::ReportedAndList,
                 }
             }
@@ -240,9 +240,9 @@ impl SessionLink {
 
     /// Takes the counts of bells that hooks have reported.
     fn bells(&mut self) -> BTreeMap<WindowId, u64> {
-        match &mut self.link {
-            Link::Attached(clients) => clients.activity.take_bells(),
-            Link::Apart { .. } => BTreeMap::new(),
+        match &mut self.attachment {
+            Attachment::Attached(clients) => clients.activity.take_bells(),
+            Attachment::Apart { .. } => BTreeMap::new(),
         }
     }
 

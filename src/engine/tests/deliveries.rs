@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_bell_with_an_end_is_two_events_and_one_text() {
-    let mut driver = Driver::new(Settings::REPLAY, Memory::default());
+    let mut driver = Driver::new(Settings::REPLAY, RestoredState::default());
     driver.step("@1 a running bells=0");
     assert_eq!(
         driver.step("@1 a dead 0 bells=1 : done")[0],
@@ -38,7 +38,7 @@ fn a_bell_with_an_end_is_two_events_and_one_text() {
 #[test]
 fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
     let begin = |owner: Option<&str>| {
-        let mut driver = Driver::new(Settings::LIVE, Memory::default());
+        let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
         let expected = ExpectedWait {
             task: "a".to_owned(),
             owner: owner.map(str::to_owned),
@@ -68,7 +68,7 @@ fn what_a_command_is_about_to_return_with_is_not_delivered_before_it() {
 #[test]
 fn a_delivery_waits_for_the_owners_reader() {
     let begin = |owner: &str, reads_for: u64| {
-        let mut driver = Driver::new(Settings::LIVE, Memory::default());
+        let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
         driver.step("@1#1 a running owner=pi:1");
         let until = driver.now.mono + Duration::from_millis(reads_for);
         driver
@@ -163,7 +163,7 @@ fn a_gathering_with_a_start_is_one_message() {
 
 #[test]
 fn deadlines_are_returned() {
-    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     assert_eq!(driver.engine.deliver_at(), None);
     assert_eq!(driver.engine.look_at(), None);
     driver.step("");
@@ -187,7 +187,7 @@ fn deadlines_are_returned() {
 
 #[test]
 fn a_notice_of_no_event_is_recorded_at_once() {
-    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     driver.step("@1 a running");
     driver.step("");
     let effects = driver
@@ -200,7 +200,7 @@ fn a_notice_of_no_event_is_recorded_at_once() {
 
 #[test]
 fn records_bear_the_time_of_their_making() {
-    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     driver.step("");
     driver.now.wall = 1000;
     let effects = driver.engine.look(snapshot("@1 a running"), driver.now);
@@ -218,7 +218,7 @@ fn records_bear_the_time_of_their_making() {
 
 #[test]
 fn numbers_have_no_gaps() {
-    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     let asks = "@1 a running : Go? [y/n]";
     let mut seqs = Vec::new();
     for step in [
@@ -272,7 +272,7 @@ fn nothing_is_delivered_before_the_disk_has_had_it() {
         ("tried 2", &["4 followUp! of 2"]),
         ("+60", &[]),
     ];
-    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     for (step, expected) in steps {
         let actual = driver.step(step);
         assert_eq!(actual.len(), expected.len(), "{step}: {actual:?}");
@@ -293,7 +293,7 @@ fn nothing_is_delivered_before_the_disk_has_had_it() {
 
 #[test]
 fn what_is_seen_while_the_disk_is_slow_is_a_notice() {
-    let mut driver = Driver::new(Settings::LIVE, Memory::default());
+    let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
     driver.step("tried 0");
     driver.step("");
     driver.step("@1#1 a dead 1");

@@ -256,7 +256,7 @@ fn after_ten_minutes(rows: &str, terminal: Option<TtyEvidence>) -> (bool, Vec<St
         stalled_after: Some(Duration::from_secs(600)),
         ..Settings::LIVE
     };
-    let mut driver = Driver::new(settings, Memory::default());
+    let mut driver = Driver::new(settings, RestoredState::default());
     let mut look = snapshot(&format!("@1 a running cursor=0,0 : {rows}"));
     let task = std::sync::Arc::make_mut(look.tasks.get_mut(&WindowId(1)).unwrap());
     let y = task.screen.rows.len() - 1;

@@ -37,7 +37,7 @@ proptest! {
     fn every_event_is_delivered_once_at_most_and_in_order(
         steps in proptest::collection::vec(any_step(), 1..20),
     ) {
-        let mut driver = Driver::new(Settings::LIVE, Memory::default());
+        let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
         let mut owed = Vec::new();
         let mut next = 1;
         for step in steps.iter().map(String::as_str).chain(["deliver"]) {

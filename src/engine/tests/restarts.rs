@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn memory(before: &str) -> Memory {
-    Memory {
+fn memory(before: &str) -> RestoredState {
+    RestoredState {
         before: Some(snapshot(before)),
         last_seq: 7,
-        ..Memory::default()
+        ..RestoredState::default()
     }
 }
 
@@ -51,7 +51,7 @@ fn an_episode_goes_on_after_a_restart() {
             kind: crate::model::PromptKind::Confirm,
             secret: false,
         };
-        Memory {
+        RestoredState {
             waiting: vec![(task(asks), prompt)],
             ..memory(asks)
         }
@@ -93,7 +93,7 @@ fn what_was_owed_is_delivered_on_return() {
             task: task(notation),
         },
     };
-    let memory = || Memory {
+    let memory = || RestoredState {
         owed: vec![owed("@1 a dead 0", 6), owed("@2 b dead 1", 7)],
         ..memory("@1 a dead 0; @2 b dead 1; @3 c running")
     };

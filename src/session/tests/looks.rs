@@ -32,7 +32,7 @@ fn other_jobs_run_between_the_parts_of_a_sweep() {
     driver.wait(Some("ready"));
     driver.did(&["look Reported @1"]);
     driver.look_at(Coverage::Sweeping, shown);
-    driver.did(&["read %1 Whole for 1"]);
+    driver.did(&["read %1 All for 1"]);
     pass(&mut driver, 5);
     // One that is due waits for the job that runs.
     driver.did(&[]);

@@ -30,7 +30,7 @@ fn what_tmux_threw_away_at_the_end_is_read() {
     driver.take();
     // The pane contains more than has arrived: only then the whole history is read.
     driver.read(&["begin", "all done"]);
-    driver.did(&["read last of %1 Whole"]);
+    driver.did(&["read last of %1 All"]);
     driver.read(&["begin", "all done"]);
     driver.read(&["begin", "all done"]);
     let did = driver.take();
@@ -59,7 +59,7 @@ fn a_pane_that_was_paused_is_read_from_where_it_was() {
     // Output that arrives while it is paused has a gap before it.
     driver.print("done");
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["read %1 Whole for 0"]);
+    driver.did(&["read %1 All for 0"]);
     driver.read(&["one", "two", "three", "done"]);
     driver.did(&["read end of %1"]);
     driver.read(&["one", "two", "three", "done"]);
@@ -128,7 +128,7 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
     driver.did(&["look Reported @1"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["look Reported @1", "read %1 Whole for 40"]);
+    driver.did(&["look Reported @1", "read %1 All for 40"]);
     driver.read(&["text 3"]);
     let did = driver.take();
     let begun = did.iter().filter(|did| did.starts_with("begun")).count();

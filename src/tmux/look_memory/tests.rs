@@ -201,8 +201,8 @@ impl FakeWindow {
 /// Takes a look while these things happen, one after each line.
 fn look_while(
     server: &mut FakeServer,
-    memory: &mut Memory,
-    extent: Extent,
+    memory: &mut LookMemory,
+    extent: LookExtent,
     limit: Limit,
     happens: &[Happens],
 ) -> Result<Look, TmuxError> {
@@ -219,17 +219,17 @@ fn look_while(
     memory.settle(inquiry).ok_or_else(|| confused("no session"))
 }
 
-fn look(server: &mut FakeServer, memory: &mut Memory, extent: Extent) -> Look {
+fn look(server: &mut FakeServer, memory: &mut LookMemory, extent: LookExtent) -> Look {
     look_while(server, memory, extent, Limit::Short, &[]).unwrap()
 }
 
 /// Sweeps in parts; returns the last look and how many parts it took.
-fn sweep(server: &mut FakeServer, memory: &mut Memory) -> (Look, usize) {
+fn sweep(server: &mut FakeServer, memory: &mut LookMemory) -> (Look, usize) {
     let mut n = 1;
-    let mut last = look(server, memory, Extent::Part);
+    let mut last = look(server, memory, LookExtent::Part);
     while memory.is_sweeping() {
         assert!(!last.is_whole);
-        last = look(server, memory, Extent::Part);
+        last = look(server, memory, LookExtent::Part);
         n += 1;
     }
     assert!(last.is_whole);
@@ -258,14 +258,14 @@ fn there(server: &FakeServer) -> Vec<(WindowId, u32, bool, Vec<String>)> {
 #[test]
 fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
     let mut server = FakeServer::new(30);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     memory.ask_for_all();
     let happens = [Happens::Close(29), Happens::Close(0)];
     let seen = look_while(
         &mut server,
         &mut memory,
-        Extent::Whole,
+        LookExtent::Whole,
         Limit::Short,
         &happens,
     );
@@ -278,12 +278,12 @@ fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
 #[test]
 fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     let mut server = FakeServer::new(30);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     let closed = server.at(3).unwrap();
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), [closed]);
-    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
+    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let mut parts = Vec::new();
     while let Some(line) = inquiry.next_line(&memory) {
         let commands = line.commands("$0:", Formats::whole());
@@ -305,35 +305,35 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
 #[test]
 fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     let mut server = FakeServer::new(30);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     // One of the two has survived.
     let killed = [server.at(3).unwrap(), server.at(4).unwrap()];
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), killed);
     memory.forget_windows(&killed);
-    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
+    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
-    let seen = look(&mut server, &mut memory, Extent::Reported);
+    let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert_eq!(shown(&seen), there(&server));
 }
 
 #[test]
 fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
     let mut server = FakeServer::new(3);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     let [first, second] = [0, 1].map(|place| server.at(place).unwrap());
     memory.note_runs(&[(first, 7)]);
     memory.expect([], &BTreeSet::new(), [second]);
-    let seen = look(&mut server, &mut memory, Extent::Reported);
+    let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert!(!seen.is_whole);
     let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
     assert_eq!(run(first), Some(7));
     // What tmux says counts once it is asked.
     memory.expect([], &BTreeSet::new(), [first]);
-    let seen = look(&mut server, &mut memory, Extent::Reported);
+    let seen = look(&mut server, &mut memory, LookExtent::Reported);
     let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
     assert_ne!(run(first), Some(7));
 }
@@ -341,8 +341,8 @@ fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
 #[test]
 fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains_them() {
     let mut server = FakeServer::new(30);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     let pid = |place: usize| server.windows[&server.at(place).unwrap()].pid;
     let [closed, respawned] = [3, 4].map(pid);
     let panes = [3, 5].map(|place| server.windows[&server.at(place).unwrap()].pane);
@@ -351,13 +351,13 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Close(3));
     memory.expect(panes, &BTreeSet::new(), []);
     memory.doubt(&[closed, respawned].into());
-    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
+    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     assert_eq!(
         (line.index, line.rows.len(), line.signs.len()),
         (true, 1, 0)
     );
-    let seen = look(&mut server, &mut memory, Extent::Reported);
+    let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert_eq!(shown(&seen), there(&server));
     assert!(!seen.is_whole);
     // A window that is known to exist is queried at once.
@@ -365,24 +365,24 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.doubt(&[server.windows[&respawned].pid].into());
     server.happen(&Happens::Respawn(4));
     memory.expect([], &BTreeSet::new(), [respawned]);
-    let mut inquiry = memory.inquire(Extent::Reported, Limit::Short);
+    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
-    let seen = look(&mut server, &mut memory, Extent::Reported);
+    let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert_eq!(shown(&seen), there(&server));
 }
 
 #[test]
 fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() {
     let mut server = FakeServer::new(30);
-    let mut memory = Memory::default();
+    let mut memory = LookMemory::default();
     for at in 0..4 {
         let mut happens = vec![Happens::Nothing; at];
         happens.push(Happens::Open);
         look_while(
             &mut server,
             &mut memory,
-            Extent::Whole,
+            LookExtent::Whole,
             Limit::Short,
             &happens,
         )
@@ -395,15 +395,15 @@ fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() 
 #[test]
 fn a_death_between_two_lines_is_shown_with_its_window() {
     let mut server = FakeServer::new(30);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     memory.ask_for_all();
     // The first line has listed the first window; its death is in the record from then on.
     let happens = [Happens::Die(0)];
     let seen = look_while(
         &mut server,
         &mut memory,
-        Extent::Whole,
+        LookExtent::Whole,
         Limit::Short,
         &happens,
     );
@@ -419,8 +419,8 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
     let n = 30;
     for at in 0..4 {
         let mut server = FakeServer::new(n);
-        let mut memory = Memory::default();
-        look(&mut server, &mut memory, Extent::Whole);
+        let mut memory = LookMemory::default();
+        look(&mut server, &mut memory, LookExtent::Whole);
         memory.ask_for_all();
         let mut happens = vec![Happens::Nothing; at];
         happens.extend([Happens::Open, Happens::Die(n)]);
@@ -429,7 +429,7 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
             let seen = look_while(
                 &mut server,
                 &mut memory,
-                Extent::Whole,
+                LookExtent::Whole,
                 Limit::Short,
                 happens,
             )
@@ -447,8 +447,8 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
 #[test]
 fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
-    let memory = Memory::default();
-    let mut inquiry = memory.inquire(Extent::Whole, Limit::Short);
+    let memory = LookMemory::default();
+    let mut inquiry = memory.inquire(LookExtent::Whole, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let frames = server.answer(&commands);
@@ -468,9 +468,9 @@ fn a_session_that_is_killed_between_two_lines_is_missing() {
 #[test]
 fn a_sign_that_is_not_printed_is_no_answer() {
     let mut server = FakeServer::new(3);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
-    let mut inquiry = memory.inquire(Extent::Whole, Limit::Short);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
+    let mut inquiry = memory.inquire(LookExtent::Whole, Limit::Short);
     let line = inquiry.next_line(&memory).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let mut frames = server.answer(&commands);
@@ -486,16 +486,16 @@ fn a_sign_that_is_not_printed_is_no_answer() {
 #[test]
 fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     let mut server = FakeServer::new(300);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     let (_, n_parts) = sweep(&mut server, &mut memory);
     assert_eq!(n_parts, 1 + 300_usize.div_ceil(SIGNS_PER_LINE));
     // What nothing reports is found by the part that asks for its window.
-    look(&mut server, &mut memory, Extent::Part);
+    look(&mut server, &mut memory, LookExtent::Part);
     server.happen(&Happens::Respawn(299));
     let window = server.at(0).unwrap();
     memory.expect([], &BTreeSet::new(), [window]);
-    look(&mut server, &mut memory, Extent::Reported);
+    look(&mut server, &mut memory, LookExtent::Reported);
     assert!(memory.is_sweeping());
     let (seen, _) = sweep(&mut server, &mut memory);
     assert_eq!(shown(&seen), there(&server));
@@ -507,8 +507,8 @@ fn a_sweep_over_few_windows_is_one_line() {
         [(1, 1, 1), (5, 1, 1), (10, 1, 2), (25, 1, 5)]
     {
         let mut server = FakeServer::new(n_windows);
-        let mut memory = Memory::default();
-        look(&mut server, &mut memory, Extent::Whole);
+        let mut memory = LookMemory::default();
+        look(&mut server, &mut memory, LookExtent::Whole);
         let (seen, n_parts) = sweep(&mut server, &mut memory);
         assert_eq!(n_parts, n_lines, "{n_windows} windows");
         assert_eq!(shown(&seen), there(&server));
@@ -519,7 +519,11 @@ fn a_sweep_over_few_windows_is_one_line() {
 }
 
 /// Returns the windows that the lines of a look name: with everything, or with their signs.
-fn asked(server: &mut FakeServer, memory: &mut Memory, extent: Extent) -> Vec<(usize, usize)> {
+fn asked(
+    server: &mut FakeServer,
+    memory: &mut LookMemory,
+    extent: LookExtent,
+) -> Vec<(usize, usize)> {
     let mut inquiry = memory.inquire(extent, Limit::Short);
     let mut asked = Vec::new();
     while let Some(line) = inquiry.next_line(memory) {
@@ -536,19 +540,25 @@ fn asked(server: &mut FakeServer, memory: &mut Memory, extent: Extent) -> Vec<(u
 #[test]
 fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now() {
     let mut server = FakeServer::new(100);
-    let mut memory = Memory::default();
+    let mut memory = LookMemory::default();
     (0..100).for_each(|n| server.happen(&Happens::Print(n)));
-    look(&mut server, &mut memory, Extent::Whole);
+    look(&mut server, &mut memory, LookExtent::Whole);
     memory.ask_for_all();
     let window = server.at(7).unwrap();
     server.happen(&Happens::Print(7));
     memory.expect([], &BTreeSet::new(), [window]);
-    assert_eq!(asked(&mut server, &mut memory, Extent::Reported), [(1, 0)]);
+    assert_eq!(
+        asked(&mut server, &mut memory, LookExtent::Reported),
+        [(1, 0)]
+    );
     // Without a report: which windows there are.
-    assert_eq!(asked(&mut server, &mut memory, Extent::Reported), [(0, 0)]);
+    assert_eq!(
+        asked(&mut server, &mut memory, LookExtent::Reported),
+        [(0, 0)]
+    );
     // The sweep reads everything, also of those that may have printed since, in short lines.
     for _ in 0..4 {
-        let lines = asked(&mut server, &mut memory, Extent::Part);
+        let lines = asked(&mut server, &mut memory, LookExtent::Part);
         assert!(matches!(lines[..], [(1..=ROWS_PER_LINE, 0)]), "{lines:?}");
     }
     let (seen, _) = sweep(&mut server, &mut memory);
@@ -558,21 +568,21 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
 #[test]
 fn a_new_sweep_begins_again_with_all_windows() {
     let mut server = FakeServer::new(100);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     memory.ask_for_all();
-    look(&mut server, &mut memory, Extent::Part);
-    look(&mut server, &mut memory, Extent::Part);
+    look(&mut server, &mut memory, LookExtent::Part);
+    look(&mut server, &mut memory, LookExtent::Part);
     assert!(memory.is_same());
     server.happen(&Happens::Respawn(0));
     memory.restart_sweep();
     assert!(!memory.is_sweeping());
-    let seen = look(&mut server, &mut memory, Extent::Part);
+    let seen = look(&mut server, &mut memory, LookExtent::Part);
     assert!(!memory.is_same(), "its first window has changed");
     assert_eq!(shown(&seen), there(&server));
     // It goes on to ask for everything, as the one before.
     assert_eq!(
-        asked(&mut server, &mut memory, Extent::Part),
+        asked(&mut server, &mut memory, LookExtent::Part),
         [(ROWS_PER_LINE, 0)]
     );
 }
@@ -580,11 +590,11 @@ fn a_new_sweep_begins_again_with_all_windows() {
 #[test]
 fn a_part_of_a_sweep_is_one_short_line() {
     let mut server = FakeServer::new(300);
-    let mut memory = Memory::default();
-    look(&mut server, &mut memory, Extent::Whole);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
     memory.ask_for_all();
     for at_most in [1, 1, 1] {
-        let mut inquiry = memory.inquire(Extent::Part, Limit::Short);
+        let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
         let mut n_lines = 0;
         while let Some(line) = inquiry.next_line(&memory) {
             let commands = line.commands("$0:", Formats::whole());
@@ -612,11 +622,11 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-fn extents() -> impl Strategy<Value = Extent> {
+fn extents() -> impl Strategy<Value = LookExtent> {
     prop_oneof![
-        Just(Extent::Reported),
-        Just(Extent::Part),
-        Just(Extent::Whole)
+        Just(LookExtent::Reported),
+        Just(LookExtent::Part),
+        Just(LookExtent::Whole)
     ]
 }
 
@@ -628,9 +638,9 @@ proptest! {
         is_refresh: bool,
     ) {
         let mut server = FakeServer::new(n);
-        let mut memories = [(); 3].map(|()| Memory::default());
+        let mut memories = [(); 3].map(|()| LookMemory::default());
         for memory in &mut memories {
-            look(&mut server, memory, Extent::Whole);
+            look(&mut server, memory, LookExtent::Whole);
             if is_refresh {
                 memory.ask_for_all();
             }
@@ -639,8 +649,8 @@ proptest! {
         before.iter().for_each(|what| server.happen(what));
         server.time += 5;
         let [one, cut, parts] = &mut memories;
-        let one = look_while(&mut server, one, Extent::Whole, Limit::None, &[]).unwrap();
-        let cut = look(&mut server, cut, Extent::Whole);
+        let one = look_while(&mut server, one, LookExtent::Whole, Limit::None, &[]).unwrap();
+        let cut = look(&mut server, cut, LookExtent::Whole);
         prop_assert_eq!(&one, &cut);
         let (parts, _) = sweep(&mut server, parts);
         prop_assert_eq!(&one, &parts);
@@ -654,7 +664,7 @@ proptest! {
             (extents(), any::<bool>(), prop::collection::vec(happens(), 0..12)), 1..6),
     ) {
         let mut server = FakeServer::new(n);
-        let mut memory = Memory::default();
+        let mut memory = LookMemory::default();
         for (extent, is_refresh, happens) in looks {
             if is_refresh {
                 memory.ask_for_all();
@@ -677,7 +687,7 @@ proptest! {
             server.time += 3;
         }
         memory.ask_for_all();
-        let seen = look(&mut server, &mut memory, Extent::Whole);
+        let seen = look(&mut server, &mut memory, LookExtent::Whole);
         prop_assert!(seen.is_whole);
         prop_assert_eq!(shown(&seen), there(&server));
         prop_assert_eq!(seen.deaths.len(), server.deaths.len());
@@ -685,6 +695,6 @@ proptest! {
 }
 
 /// Whether a window that is there was to be expected in the look that has just been taken.
-fn memory_knew(memory: &Memory, window: WindowId) -> bool {
+fn memory_knew(memory: &LookMemory, window: WindowId) -> bool {
     memory.windows.contains_key(&window)
 }

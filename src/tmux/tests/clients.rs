@@ -83,10 +83,10 @@ async fn missing_servers_and_sessions_are_distinguished() {
     let error = server.check_version().await.unwrap_err();
     assert!(matches!(error, TmuxError::ProgramMissing { .. }), "{error}");
     private.server.check_version().await.unwrap();
-    let mut captures = Memory::default();
+    let mut captures = LookMemory::default();
     for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures, Extent::Whole).await;
+        let seen = look(&mut connection, &target, &mut captures, LookExtent::Whole).await;
         assert_eq!(seen.unwrap(), None);
     }
 }
@@ -126,14 +126,14 @@ async fn a_client_answers_and_notifies() {
     private.asks(&["new-window", "-d", "-t", "keep:", "--", "sleep", "1000"]);
     client.call(&[say("later")]).await.unwrap();
     loop {
-        let notice = client.next_notice().await.unwrap();
-        if notice == Notice::WindowAdd(WindowId(1)) {
+        let notification = client.next_notification().await.unwrap();
+        if notification == Notification::WindowAdd(WindowId(1)) {
             break;
         }
     }
     private.asks(&["kill-session", "-t", "keep"]);
     loop {
-        match client.next_notice().await {
+        match client.next_notification().await {
             Ok(_) => {}
             Err(TmuxError::Closed) => break,
             Err(error) => panic!("{error}"),
@@ -161,10 +161,10 @@ async fn a_call_says_which_window_it_is_about() {
     for _ in 0..40 {
         private.asks(&["send-keys", "-t", "keep:1", "Enter"]);
         let woken = tokio::time::timeout(Duration::from_secs(20), waiter.woken()).await;
-        let Callers::Windows(callers) = woken.unwrap().unwrap() else {
-            panic!("the callers are unknown");
+        let ReportedWindows::Windows(reported) = woken.unwrap().unwrap() else {
+            panic!("the reported are unknown");
         };
-        assert!(callers.iter().all(|caller| caller.window == WindowId(1)));
+        assert!(reported.iter().all(|caller| caller.window == WindowId(1)));
     }
     waiter.close().await;
 }
@@ -197,14 +197,14 @@ async fn lists_and_ends() {
     show_notice(&mut connection, SessionId(1), &[], "#(touch x) #[fg=red]")
         .await
         .unwrap();
-    let notice = private.asks(&[
+    let notification = private.asks(&[
         "display-message",
         "-p",
         "-t",
         "=S 1:",
         "#{@tmux_task_notice}",
     ]);
-    assert_eq!(notice, "##(touch x) ##[fg=red]");
+    assert_eq!(notification, "##(touch x) ##[fg=red]");
     for is_there in [true, false] {
         let mut attached = Connection::Attached(&mut client);
         let killed = kill_window(&mut attached, WindowId(1)).await.unwrap();

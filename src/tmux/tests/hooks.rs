@@ -37,7 +37,7 @@ async fn two_daemons_share_the_hooks() {
         .parse()
         .unwrap();
     for (name, pid) in [("A", &pids[0]), ("B", &pids[1])] {
-        let mut captures = Memory::default();
+        let mut captures = LookMemory::default();
         let seen = until(async || {
             nudge(server_pid);
             let seen = private.look(name, &mut captures).await;
@@ -69,7 +69,7 @@ async fn two_daemons_share_the_hooks() {
         assert_eq!(private.look(name, &mut captures).await.deaths, []);
     }
     assert_eq!(
-        only(&private.look("other", &mut Memory::default()).await).bell_count,
+        only(&private.look("other", &mut LookMemory::default()).await).bell_count,
         None
     );
 
@@ -138,7 +138,7 @@ async fn deaths_have_the_process_that_died() {
         until(is_dead).await;
         private.asks(&["respawn-pane", "-t", "=S:"]);
     }
-    let deaths = private.look("S", &mut Memory::default()).await.deaths;
+    let deaths = private.look("S", &mut LookMemory::default()).await.deaths;
     let actual: Vec<_> = deaths.iter().filter_map(|death| death.pid).collect();
     assert_eq!(actual, pids);
     let numbers: Vec<_> = deaths.iter().filter_map(|death| death.number).collect();

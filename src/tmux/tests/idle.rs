@@ -18,7 +18,7 @@ async fn what_came_to_life_after_the_look_is_not_ended() {
     private.asks(&["set-option", "-g", "remain-on-exit", "on"]);
     private.asks(&["new-session", "-d", "-s", "work", "--", "true"]);
     until_dead(&private).await;
-    let look = private.look("work", &mut Memory::default()).await;
+    let look = private.look("work", &mut LookMemory::default()).await;
     let (window, life) = (only(&look), &look.session.life);
     let pane = window.pane.as_ref().unwrap().pane;
     let dead = [(window.window, pane)];
@@ -71,7 +71,7 @@ async fn only_dead_windows_without_a_pane_of_a_users_are_removed() {
         "true",
     ]);
     until_dead(&private).await;
-    let look = private.look("work", &mut Memory::default()).await;
+    let look = private.look("work", &mut LookMemory::default()).await;
     let window = only(&look);
     let dead = [(window.window, window.pane.as_ref().unwrap().pane)];
     private.asks(&["split-window", "-d", "-t", "=work:", "sleep 1000"]);

@@ -26,7 +26,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         "ODD=a b;#{pid} 'x'",
         "é",
     ];
-    let mut captures = Memory::default();
+    let mut captures = LookMemory::default();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = &only(&seen).pane.as_ref().unwrap().screen.rows;

@@ -13,13 +13,13 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
         .unwrap();
     let target = Target::Own(SessionId(0));
     for (name, _) in super::rows::noted_formats() {
-        for extent in [Extent::Whole, Extent::Reported] {
+        for extent in [LookExtent::Whole, LookExtent::Reported] {
             let daemon = std::process::id();
             let mut apart = private.connection();
             install(&mut apart, SessionId(0), [], daemon).await.unwrap();
-            let mut memory = Memory::default();
+            let mut memory = LookMemory::default();
             let mut connection = Connection::Attached(&mut client);
-            let seen = look(&mut connection, &target, &mut memory, Extent::Whole).await;
+            let seen = look(&mut connection, &target, &mut memory, LookExtent::Whole).await;
             assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
             private.asks(&["set-option", "-u", "-t", "keep:", name]);
             memory.expect([], &BTreeSet::new(), [WindowId(1)]);
@@ -85,7 +85,7 @@ async fn a_look_shows_hostile_names_as_text() {
         "sleep",
         "1000",
     ]);
-    let mut captures = Memory::default();
+    let mut captures = LookMemory::default();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = &seen.windows[0].pane.as_ref().unwrap().screen.rows;
@@ -121,15 +121,15 @@ async fn an_attached_look_is_the_same_look() {
         .attach(SessionId(0), Output::None)
         .await
         .unwrap();
-    let one_shot = private.look("keep", &mut Memory::default()).await;
+    let one_shot = private.look("keep", &mut LookMemory::default()).await;
     let mut apart = private.connection();
     let daemon = std::process::id();
     install(&mut apart, SessionId(0), [], daemon).await.unwrap();
-    let mut captures = Memory::default();
+    let mut captures = LookMemory::default();
     let targets = [Target::Id(SessionId(0)), Target::Own(SessionId(0))];
     for target in targets.iter().cycle().take(6) {
         let mut connection = Connection::Attached(&mut client);
-        let seen = look(&mut connection, target, &mut captures, Extent::Whole).await;
+        let seen = look(&mut connection, target, &mut captures, LookExtent::Whole).await;
         let mut seen = seen.unwrap().unwrap();
         // A second may have ended in between.
         seen.time = one_shot.time;
@@ -152,7 +152,7 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
         "-c",
         "seq 1 200; printf end; read x; exit 3",
     ]);
-    let mut captures = Memory::default();
+    let mut captures = LookMemory::default();
     let rows = |seen: &Look| only(seen).pane.as_ref().unwrap().screen.rows.clone();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
@@ -210,7 +210,7 @@ async fn a_look_at_a_long_record_costs_the_server_no_memory() {
     private.asks(&["set-option", "-t", "=keep:", "@tmux_task_deaths", &record]);
     let looks = async |n: usize| {
         for _ in 0..n {
-            let seen = private.look("keep", &mut Memory::default()).await;
+            let seen = private.look("keep", &mut LookMemory::default()).await;
             assert_eq!(seen.deaths.len(), 360);
         }
     };

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use serde_json::{Value, json};
-use tmux_task::protocol::{ControlItem, Notice, Parser};
+use tmux_task::protocol::{ControlItem, Notification, Parser};
 
 pub(crate) const PART: &str = "part-of-floor";
 
@@ -79,13 +79,13 @@ fn print_call(item: ControlItem) {
 
 fn print_notice(item: ControlItem) {
     match item {
-        ControlItem::Notice(Notice::WindowAdd(window)) => {
+        ControlItem::Notification(Notification::WindowAdd(window)) => {
             print_event("started", &window.to_string(), None);
         }
-        ControlItem::Notice(Notice::WindowClose(window)) => {
+        ControlItem::Notification(Notification::WindowClose(window)) => {
             print_event("disappeared", &window.to_string(), None);
         }
-        ControlItem::Notice(_) | ControlItem::Frame(_) => {}
+        ControlItem::Notification(_) | ControlItem::Frame(_) => {}
     }
 }
 

@@ -184,7 +184,7 @@ impl Driver {
                         Whose::Ours if frame.flags & 1 == 0 => {}
                         Whose::Ours | Whose::Anybody => self.read.push_back(frame),
                     },
-                    ControlItem::Notice(_) => {}
+                    ControlItem::Notification(_) => {}
                 }
             }
             if let Some(frame) = self.read.pop_front() {

@@ -6,7 +6,7 @@ use crate::model::{PaneId, SessionId, WindowId};
 
 /// A line outside of any frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum Notification {
     /// A window was linked to the client's session.
     WindowAdd(WindowId),
     /// A window was closed or unlinked, in the client's session or another one. tmux up to 3.7
@@ -53,7 +53,7 @@ pub enum Notice {
     Other(Vec<u8>),
 }
 
-impl Notice {
+impl Notification {
     /// Parses one line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Self {
@@ -61,18 +61,18 @@ impl Notice {
     }
 }
 
-fn parse_known(line: &[u8]) -> Option<Notice> {
+fn parse_known(line: &[u8]) -> Option<Notification> {
     let (word, rest) = split_word(line);
     Some(match word {
-        b"%window-add" => Notice::WindowAdd(id(rest)?),
-        b"%window-close" | b"%unlinked-window-close" => Notice::WindowClose(id(rest)?),
-        b"%unlinked-window-add" => Notice::UnlinkedWindowAdd(id(rest)?),
-        b"%window-renamed" | b"%unlinked-window-renamed" => Notice::WindowRenamed(id(rest)?),
-        b"%layout-change" => Notice::LayoutChange(id(rest)?),
-        b"%session-changed" => Notice::SessionChanged(id(rest)?),
-        b"%session-renamed" => Notice::SessionRenamed,
-        b"%sessions-changed" => Notice::SessionsChanged,
-        b"%output" => Notice::Output {
+        b"%window-add" => Notification::WindowAdd(id(rest)?),
+        b"%window-close" | b"%unlinked-window-close" => Notification::WindowClose(id(rest)?),
+        b"%unlinked-window-add" => Notification::UnlinkedWindowAdd(id(rest)?),
+        b"%window-renamed" | b"%unlinked-window-renamed" => Notification::WindowRenamed(id(rest)?),
+        b"%layout-change" => Notification::LayoutChange(id(rest)?),
+        b"%session-changed" => Notification::SessionChanged(id(rest)?),
+        b"%session-renamed" => Notification::SessionRenamed,
+        b"%sessions-changed" => Notification::SessionsChanged,
+        b"%output" => Notification::Output {
             pane: id(rest)?,
             bytes: decode_octal(split_word(rest).1),
         },
@@ -81,16 +81,16 @@ fn parse_known(line: &[u8]) -> Option<Notice> {
             let (age, rest) = split_word(rest);
             // Fields of later versions are before the colon.
             let colon = rest.windows(2).position(|pair| pair == b": ")?;
-            Notice::ExtendedOutput {
+            Notification::ExtendedOutput {
                 pane: id(pane)?,
                 age_ms: std::str::from_utf8(age).ok()?.parse().ok()?,
                 bytes: decode_octal(rest.get(colon + 2..)?),
             }
         }
-        b"%pause" => Notice::Pause(id(rest)?),
-        b"%continue" => Notice::Continue(id(rest)?),
-        b"%exit" => Notice::Exit(String::from_utf8_lossy(rest).into_owned()),
-        b"%message" => Notice::Message(String::from_utf8_lossy(rest).into_owned()),
+        b"%pause" => Notification::Pause(id(rest)?),
+        b"%continue" => Notification::Continue(id(rest)?),
+        b"%exit" => Notification::Exit(String::from_utf8_lossy(rest).into_owned()),
+        b"%message" => Notification::Message(String::from_utf8_lossy(rest).into_owned()),
         _ => return None,
     })
 }
@@ -137,48 +137,57 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(line: &str, expected: Notice) {
-        assert_eq!(Notice::parse(line.as_bytes()), expected);
+    fn check(line: &str, expected: Notification) {
+        assert_eq!(Notification::parse(line.as_bytes()), expected);
     }
 
     #[test]
     fn known_lines_are_read() {
-        check("%window-add @3", Notice::WindowAdd(WindowId(3)));
-        check("%window-close @3", Notice::WindowClose(WindowId(3)));
+        check("%window-add @3", Notification::WindowAdd(WindowId(3)));
+        check("%window-close @3", Notification::WindowClose(WindowId(3)));
         check(
             "%unlinked-window-close @3",
-            Notice::WindowClose(WindowId(3)),
+            Notification::WindowClose(WindowId(3)),
         );
         check(
             "%unlinked-window-add @3",
-            Notice::UnlinkedWindowAdd(WindowId(3)),
+            Notification::UnlinkedWindowAdd(WindowId(3)),
         );
-        check("%window-renamed @3 a b", Notice::WindowRenamed(WindowId(3)));
+        check(
+            "%window-renamed @3 a b",
+            Notification::WindowRenamed(WindowId(3)),
+        );
         check(
             "%layout-change @3 b25d,80x24,0,0,0 b25d,80x24,0,0,0 *",
-            Notice::LayoutChange(WindowId(3)),
+            Notification::LayoutChange(WindowId(3)),
         );
         check(
             "%session-changed $1 S",
-            Notice::SessionChanged(SessionId(1)),
+            Notification::SessionChanged(SessionId(1)),
         );
-        check("%sessions-changed", Notice::SessionsChanged);
-        check("%pause %7", Notice::Pause(PaneId(7)));
-        check("%continue %7", Notice::Continue(PaneId(7)));
-        check("%exit", Notice::Exit(String::new()));
-        check("%exit server exited", Notice::Exit("server exited".into()));
-        check("%message hi there", Notice::Message("hi there".into()));
+        check("%sessions-changed", Notification::SessionsChanged);
+        check("%pause %7", Notification::Pause(PaneId(7)));
+        check("%continue %7", Notification::Continue(PaneId(7)));
+        check("%exit", Notification::Exit(String::new()));
+        check(
+            "%exit server exited",
+            Notification::Exit("server exited".into()),
+        );
+        check(
+            "%message hi there",
+            Notification::Message("hi there".into()),
+        );
         let bytes = b"a\\b\x07\x1b[0m \n".to_vec();
         check(
             "%output %1 a\\134b\\007\\033[0m \\012",
-            Notice::Output {
+            Notification::Output {
                 pane: PaneId(1),
                 bytes: bytes.clone(),
             },
         );
         check(
             "%extended-output %1 42 : a\\134b\\007\\033[0m \\012",
-            Notice::ExtendedOutput {
+            Notification::ExtendedOutput {
                 pane: PaneId(1),
                 age_ms: 42,
                 bytes,
@@ -196,7 +205,7 @@ mod tests {
             "unknown command: x",
             "%pause @1",
         ] {
-            check(line, Notice::Other(line.as_bytes().to_vec()));
+            check(line, Notification::Other(line.as_bytes().to_vec()));
         }
     }
 
