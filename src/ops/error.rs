@@ -65,10 +65,10 @@ pub(crate) enum OpsError {
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
-    /// The same for a launch that is to be waited for; nothing was started.
+    /// No daemon runs that could wait for a launch; nothing was started.
     #[error("no daemon runs to wait with")]
     NoDaemonToWait,
-    /// The same for a launch that is to be run again by itself.
+    /// No daemon runs that could run a task again by itself; nothing was started.
     #[error("no daemon runs that could restart the task")]
     NoDaemonToRestart,
     /// A launch that is to be run again by itself; nothing was started.

@@ -17,7 +17,7 @@ pub(crate) async fn present_log(
     log_of(session, request, answer).await
 }
 
-/// The same after another request to the session.
+/// Returns the output of a task's present run, as [`present_log`], if the session is known already.
 pub(crate) async fn further_log(
     session: &Session,
     request: LogRequest,

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::effect::Effect;
 use super::held_answers::HeldAnswer;
 use super::input::{AskId, JobOutcome, StoreState};
 use super::listeners::EndedWait;
@@ -88,8 +87,7 @@ impl Session {
             match &end {
                 Some((cursor, _)) => {
                     let cursor = cursor.to_string();
-                    self.effects
-                        .push(Effect::Answer(ask, Response::Cursor { cursor }));
+                    self.answer(ask, Response::Cursor { cursor });
                 }
                 None => {
                     let message = format!("no task {}", task.window);
@@ -160,7 +158,7 @@ impl Session {
                 self.engine.note_return(wait_return);
             }
             let HeldAnswer { ask, response, .. } = answer;
-            self.effects.push(Effect::Answer(ask, response));
+            self.answer(ask, response);
         }
     }
 

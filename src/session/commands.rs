@@ -24,7 +24,7 @@ impl Session {
     /// Starts a task, or runs it again in its slot.
     pub(super) fn run(&mut self, ask: AskId, request: RunRequest, now: Now) {
         if self.link.life.is_none() || !self.link.is_connected {
-            return self.effects.push(Effect::Answer(ask, Response::Unattached));
+            return self.answer(ask, Response::Unattached);
         }
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
@@ -42,8 +42,7 @@ impl Session {
         let task = match self.find_task(&request.task) {
             Ok(task) => task,
             Err(refusal) => {
-                let refused = Response::Refused(refusal);
-                return self.effects.push(Effect::Answer(ask, refused));
+                return self.refuse_with(ask, refusal);
             }
         };
         let explanation = request
@@ -62,8 +61,7 @@ impl Session {
         let mut tasks = match found {
             Ok(tasks) => tasks,
             Err(refusal) => {
-                let refused = Response::Refused(refusal);
-                return self.effects.push(Effect::Answer(ask, refused));
+                return self.refuse_with(ask, refusal);
             }
         };
         let mut windows = BTreeSet::new();
@@ -154,12 +152,12 @@ impl Session {
             (
                 Command::Launch(ask, _) | Command::Type(ask, ..),
                 Ok(JobOutcome::Answered(response, _)),
-            ) => self.effects.push(Effect::Answer(ask, *response)),
+            ) => self.answer(ask, *response),
             (
                 Command::ReadLog(ask, ..) | Command::ReadRecord(ask, _),
                 Ok(JobOutcome::Answered(response, _)),
             ) => {
-                self.effects.push(Effect::Answer(ask, *response));
+                self.answer(ask, *response);
             }
             (Command::Search(search), outcome) => self.searched(*search, outcome),
             (Command::Resolve(ask, session, request), Ok(JobOutcome::Whereabouts(found))) => {
@@ -167,7 +165,7 @@ impl Session {
                     Some(asked) if found.name.as_ref() != Some(&session) => {
                         self.beginning.remove(&ask);
                         let elsewhere = Response::Elsewhere { asked };
-                        self.effects.push(Effect::Answer(ask, elsewhere));
+                        self.answer(ask, elsewhere);
                     }
                     // A task knows its session's present name.
                     Some(_) | None
@@ -175,14 +173,13 @@ impl Session {
                             && matches!(*request, Request::Run(_)) =>
                     {
                         let whereabouts = Response::Whereabouts(found);
-                        self.effects.push(Effect::Answer(ask, whereabouts));
+                        self.answer(ask, whereabouts);
                     }
                     Some(_) | None => self.respond(ask, *request, now),
                 }
             }
             (Command::Whereabouts(ask), Ok(JobOutcome::Whereabouts(whereabouts))) => {
-                self.effects
-                    .push(Effect::Answer(ask, Response::Whereabouts(whereabouts)));
+                self.answer(ask, Response::Whereabouts(whereabouts));
             }
             (
                 Command::Launch(ask, _)
@@ -242,8 +239,7 @@ impl Session {
         let mut rest = match tasks {
             Ok(tasks) => tasks,
             Err(refusal) => {
-                let refused = Response::Refused(refusal);
-                return self.effects.push(Effect::Answer(ask, refused));
+                return self.refuse_with(ask, refusal);
             }
         };
         rest.reverse();
@@ -260,7 +256,7 @@ impl Session {
     ) {
         let Some(task) = rest.pop() else {
             let matches = Response::Matches { matches };
-            return self.effects.push(Effect::Answer(ask, matches));
+            return self.answer(ask, matches);
         };
         self.jobs.push_command(Command::Search(Box::new(Search {
             ask,
@@ -314,7 +310,7 @@ impl Session {
             }
             AfterLook::Superseded(window) => self.superseded(window, now),
             AfterLook::Leave(ask) => {
-                self.effects.push(Effect::Answer(ask, Response::Done));
+                self.answer(ask, Response::Done);
                 self.effects.push(Effect::Leave);
             }
             AfterLook::Killed(ask, tasks, Ok(())) => {
@@ -353,7 +349,7 @@ impl Session {
         self.report_all_unseen(now);
     }
 
-    /// Does that for all launched runs about which no look has decided yet.
+    /// Reports all launched runs as gone about which no look has decided yet, and whose windows are gone.
     pub(super) fn report_all_unseen(&mut self, now: Now) {
         if self.look_problem.is_some() {
             return;

@@ -128,7 +128,7 @@ pub(crate) enum RowsToRead {
 pub(crate) enum Scope {
     /// Windows that were reported as changed, and named ones; nothing if there are none.
     Reported,
-    /// The same, and a part of a sweep: verify that some of the others have not changed.
+    /// As [`Scope::Reported`], and a part of a sweep: verify that some of the others have not changed.
     Part,
     /// As [`Scope::Reported`]; if there are none, verify that the session and its windows exist.
     Existence,

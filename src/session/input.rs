@@ -47,7 +47,7 @@ pub(crate) enum Input {
 pub(crate) enum Change {
     /// A run ended, a bell rang, a window was created or closed: look now.
     Task,
-    /// The same for known windows: the others need no look.
+    /// A run ended or a bell rang in known windows: the others need no look.
     Windows,
     /// A pane printed something: look soon.
     Output,
@@ -122,7 +122,7 @@ pub(crate) enum JobOutcome {
 pub(crate) enum Coverage {
     /// Those that were reported or named.
     Reported,
-    /// The same, and the sweep that is under way has further parts.
+    /// Those that were reported or named, and a part of the others: the sweep goes on.
     Sweeping,
     /// All of them, by this look or by the sweep that it ends.
     Whole,

@@ -35,9 +35,9 @@ pub(crate) enum LookPlan {
     Unchanged,
     /// Windows that were reported or named.
     Reported,
-    /// The same, and which windows there are, because any may have changed. A sweep is to follow.
+    /// As [`LookPlan::Reported`], and which windows there are, because any may have changed. A sweep is to follow.
     ReportedAndList,
-    /// The same as [`LookPlan::Reported`], and a part of a sweep.
+    /// As [`LookPlan::Reported`], and a part of a sweep.
     Part,
     /// All windows.
     Whole,

@@ -28,7 +28,7 @@ const FIRST_SWEEP: Duration = Duration::from_millis(200);
 /// Between two parts of a sweep: other jobs go first, and tmux serves others.
 const PART_PAUSE: Duration = Duration::from_millis(5);
 
-/// The same for a sweep that looks for what was reported without its window.
+/// Between two parts of a sweep that looks for what was reported without its window.
 const URGENT_PART_PAUSE: Duration = Duration::from_millis(1);
 
 /// While things change, a sweep is put off by no more than this.
@@ -82,7 +82,7 @@ pub(super) enum LookFinding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,
-    pub(super) news: LookFinding,
+    pub(super) finding: LookFinding,
     /// Whether a run has ended and tmux has not said how.
     pub(super) is_unsettled: bool,
     /// Whether it was a part of a sweep.
@@ -151,7 +151,7 @@ impl LookSchedule {
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
         let LookResult {
             reporting,
-            news,
+            finding,
             is_unsettled,
             is_part,
             coverage,
@@ -169,7 +169,7 @@ impl LookSchedule {
             Reporting::AllButRespawns => (FIRST_SAFETY, WITH_DEAD),
             Reporting::All => (FIRST_SWEEP, self.longest),
         };
-        let pause = match news {
+        let pause = match finding {
             LookFinding::Changed => Some(first),
             LookFinding::Unchanged => Some((self.pause * 2).max(first)),
             LookFinding::ReportedUnchanged => None,
@@ -183,7 +183,7 @@ impl LookSchedule {
             (Coverage::Sweeping, true) => self.part = Some(now + self.part_pause()),
             (Coverage::Reported | Coverage::Sweeping, false) => {}
         }
-        if news == LookFinding::Changed {
+        if finding == LookFinding::Changed {
             let by = *self.sweep_by.get_or_insert(now + PUT_OFF);
             if !self.is_urgent {
                 let put_off = (now + FIRST_SWEEP).min(by);
@@ -217,7 +217,7 @@ impl LookSchedule {
     fn looked_at_all(&mut self, reporting: Reporting, now: Instant) {
         let result = LookResult {
             reporting,
-            news: LookFinding::Unchanged,
+            finding: LookFinding::Unchanged,
             is_unsettled: false,
             is_part: false,
             coverage: Coverage::Whole,
@@ -311,39 +311,39 @@ mod tests {
         (schedule.next_look() - schedule.last).as_millis()
     }
 
-    fn result(reporting: Reporting, news: LookFinding) -> LookResult {
+    fn result(reporting: Reporting, finding: LookFinding) -> LookResult {
         LookResult {
             reporting,
-            news,
+            finding,
             is_unsettled: false,
             is_part: false,
-            coverage: match news {
+            coverage: match finding {
                 LookFinding::Changed | LookFinding::Unchanged => Coverage::Whole,
                 LookFinding::ReportedUnchanged => Coverage::Reported,
             },
         }
     }
 
-    fn unsettled(news: LookFinding) -> LookResult {
+    fn unsettled(finding: LookFinding) -> LookResult {
         LookResult {
             is_unsettled: true,
-            ..result(Reporting::All, news)
+            ..result(Reporting::All, finding)
         }
     }
 
     /// A part of a sweep that has further parts.
-    fn part(news: LookFinding) -> LookResult {
+    fn part(finding: LookFinding) -> LookResult {
         LookResult {
             is_part: true,
-            ..between_parts(news)
+            ..between_parts(finding)
         }
     }
 
     /// Another look during a sweep.
-    fn between_parts(news: LookFinding) -> LookResult {
+    fn between_parts(finding: LookFinding) -> LookResult {
         LookResult {
             coverage: Coverage::Sweeping,
-            ..result(Reporting::AllButRespawns, news)
+            ..result(Reporting::AllButRespawns, finding)
         }
     }
 
@@ -362,10 +362,10 @@ mod tests {
             (Reporting::All, [200, 400, 600, 600, 600, 600, 600, 200]),
         ] {
             let mut schedule = LookSchedule::new(ms(600), now);
-            let mut news = [LookFinding::Unchanged; 8];
-            (news[0], news[7]) = (LookFinding::Changed, LookFinding::Changed);
-            let pauses = news.map(|news| {
-                schedule.looked(result(reporting, news), now);
+            let mut findings = [LookFinding::Unchanged; 8];
+            (findings[0], findings[7]) = (LookFinding::Changed, LookFinding::Changed);
+            let pauses = findings.map(|finding| {
+                schedule.looked(result(reporting, finding), now);
                 let due = schedule.due(schedule.next_look());
                 let is_soon = in_ms(&schedule) < 200;
                 assert_eq!(due, Some(if is_soon { Due::Ended } else { Due::Part }));
@@ -529,14 +529,14 @@ mod tests {
             (Reporting::Absent, [250, 500, 1000, 1000]),
             (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
-            let news = [
+            let findings = [
                 LookFinding::Changed,
                 LookFinding::Unchanged,
                 LookFinding::Unchanged,
                 LookFinding::Unchanged,
             ];
-            let pauses = news.map(|news| {
-                schedule.looked(result(reporting, news), now);
+            let pauses = findings.map(|finding| {
+                schedule.looked(result(reporting, finding), now);
                 in_ms(&schedule)
             });
             assert_eq!(pauses, expected, "{reporting:?}");

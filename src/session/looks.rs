@@ -110,17 +110,10 @@ impl Session {
         }
         self.death_record =
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
-        let is_of_ended = queued.is_safety && queued.order.scope == Scope::Reported;
-        let news = if has_news || difference > Difference::InPassing {
-            LookFinding::Changed
-        } else if is_whole || is_of_ended {
-            LookFinding::Unchanged
-        } else {
-            LookFinding::ReportedUnchanged
-        };
+        let has_changed = has_news || difference > Difference::InPassing;
         let result = LookResult {
             reporting,
-            news,
+            finding: finding(queued, has_changed, is_whole),
             is_unsettled,
             is_part: queued.order.scope == Scope::Part,
             coverage,
@@ -141,8 +134,7 @@ impl Session {
             }
         }
         self.plan_restarts(&recorded, now);
-        let has_changed = difference > Difference::InPassing;
-        self.has_last_look_found = has_news || has_changed || is_whole || is_unsettled;
+        self.has_last_look_found = has_changed || is_whole || is_unsettled;
         self.explain_report(queued, now);
         if is_any_doubtful {
             self.schedule.sweep_now(now.mono);
@@ -237,6 +229,18 @@ fn reporting(snapshot: &Snapshot, is_connected: bool) -> Reporting {
         (true, false) => Reporting::Nothing,
         (true, true) if has_dead() => Reporting::AllButRespawns,
         (true, true) => Reporting::All,
+    }
+}
+
+/// Returns what a look has found, for the schedule.
+fn finding(queued: &QueuedLook, has_changed: bool, is_whole: bool) -> LookFinding {
+    let is_of_ended = queued.is_safety && queued.order.scope == Scope::Reported;
+    if has_changed {
+        LookFinding::Changed
+    } else if is_whole || is_of_ended {
+        LookFinding::Unchanged
+    } else {
+        LookFinding::ReportedUnchanged
     }
 }
 

@@ -14,7 +14,7 @@ use super::wait_result;
 use crate::model::{Now, PaneId, Task};
 use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, Cursor, Spec, Wait};
-use crate::wire::{Refusal, RefusalKind, Response, WaitRequest};
+use crate::wire::{Refusal, RefusalKind, WaitRequest};
 
 /// How many times a pane is read again if it was respawned between look and read.
 const READINGS: usize = 5;
@@ -30,8 +30,7 @@ impl Session {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 self.beginning.remove(&ask);
-                self.effects
-                    .push(Effect::Answer(ask, Response::Refused(refusal)));
+                self.refuse_with(ask, refusal);
                 return;
             }
         };
@@ -350,12 +349,6 @@ impl Session {
     fn lose_pane(&mut self, pane: PaneId, now: Now) {
         let ended = self.listeners.lose(pane);
         self.finish(ended, now);
-    }
-
-    pub(super) fn refuse(&mut self, ask: AskId, kind: RefusalKind, message: String) {
-        let refusal = Refusal::new(kind, message);
-        self.effects
-            .push(Effect::Answer(ask, Response::Refused(refusal)));
     }
 }
 

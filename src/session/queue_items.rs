@@ -44,7 +44,7 @@ pub(super) enum AfterLook {
     Answer(AskId, Request),
     /// A command of ours has ended these tasks.
     Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
-    /// The same for the whole session.
+    /// A command of ours has ended the session with these tasks.
     SessionKilled(AskId, Vec<Arc<Task>>),
     /// Send the answer of a launch, and report its run as gone if no look has contained its window.
     Launched(AskId, Box<RunRequest>, Response),

@@ -47,7 +47,7 @@ impl Session {
         } else {
             return false;
         }
-        self.effects.push(Effect::Answer(ask, Response::Done));
+        self.answer(ask, Response::Done);
         true
     }
 
@@ -102,6 +102,18 @@ impl Session {
         })
     }
 
+    pub(super) fn answer(&mut self, ask: AskId, response: Response) {
+        self.effects.push(Effect::Answer(ask, response));
+    }
+
+    pub(super) fn refuse_with(&mut self, ask: AskId, refusal: Refusal) {
+        self.answer(ask, Response::Refused(refusal));
+    }
+
+    pub(super) fn refuse(&mut self, ask: AskId, kind: RefusalKind, message: String) {
+        self.refuse_with(ask, Refusal::new(kind, message));
+    }
+
     pub(super) fn respond(&mut self, ask: AskId, request: Request, now: Now) {
         match request {
             Request::To { session, request } => self.respond_to(ask, session, request, now),
@@ -110,12 +122,11 @@ impl Session {
                 if self.look_problem.is_some()
                     && let Err(refusal) = self.look()
                 {
-                    self.effects
-                        .push(Effect::Answer(ask, Response::Refused(refusal)));
+                    self.refuse_with(ask, refusal);
                     return;
                 }
                 let view = self.view(now);
-                self.effects.push(Effect::Answer(ask, Response::List(view)));
+                self.answer(ask, Response::List(view));
             }
             Request::Look {
                 launching,
@@ -126,8 +137,8 @@ impl Session {
                 if let Some(name) = launching {
                     // A server that runs and cannot be reached would be started a second time.
                     if self.look_problem.is_some() {
-                        let refused = Response::Refused(self.missing());
-                        self.effects.push(Effect::Answer(ask, refused));
+                        let missing = self.missing();
+                        self.refuse_with(ask, missing);
                         return;
                     }
                     self.prepare_launch(&name, will_wait, owner, now);
@@ -154,7 +165,7 @@ impl Session {
             Request::Count => {
                 let counts = self.engine.counts().unwrap_or_default();
                 let counted = Response::Counted(counts.into());
-                self.effects.push(Effect::Answer(ask, counted));
+                self.answer(ask, counted);
             }
             Request::Find { task } => {
                 let response = match self.find_task(&task) {
@@ -164,7 +175,7 @@ impl Session {
                     }
                     Err(refusal) => Response::Refused(refusal),
                 };
-                self.effects.push(Effect::Answer(ask, response));
+                self.answer(ask, response);
             }
             Request::Kill {
                 tasks,
@@ -173,8 +184,8 @@ impl Session {
             } => self.kill(ask, &tasks, reason(by_agent || owner.is_some())),
             Request::KillAll { owner } => {
                 if self.link.life.is_none() {
-                    let refused = Response::Refused(self.missing());
-                    self.effects.push(Effect::Answer(ask, refused));
+                    let missing = self.missing();
+                    self.refuse_with(ask, missing);
                     return;
                 }
                 self.jobs.archive_first(|_| true);
@@ -201,15 +212,13 @@ impl Session {
             Request::Log(request) => match self.find_task(&request.task) {
                 Ok(task) => self.jobs.push_command(Command::ReadLog(ask, task, request)),
                 Err(refusal) => {
-                    let refused = Response::Refused(refusal);
-                    self.effects.push(Effect::Answer(ask, refused));
+                    self.refuse_with(ask, refusal);
                 }
             },
             Request::Record { task } => match self.find_task(&task) {
                 Ok(task) => self.jobs.push_command(Command::ReadRecord(ask, task)),
                 Err(refusal) => {
-                    let refused = Response::Refused(refusal);
-                    self.effects.push(Effect::Answer(ask, refused));
+                    self.refuse_with(ask, refusal);
                 }
             },
             Request::Search(request) => self.search(ask, &request),
@@ -219,7 +228,7 @@ impl Session {
                     Ok(explanation) => Response::Explained(Box::new(explanation)),
                     Err(refusal) => Response::Refused(refusal),
                 };
-                self.effects.push(Effect::Answer(ask, response));
+                self.answer(ask, response);
             }
             Request::Reads { .. }
             | Request::Seen { .. }

@@ -547,9 +547,9 @@ struct Answer {
     /// The record of deaths at the end of the last line.
     record: String,
     deaths: Arc<[Death]>,
-    /// The same as of the line that listed all windows.
+    /// The deaths that were recorded when the line that listed all windows ran.
     deaths_when_listed: Arc<[Death]>,
-    /// The same for each window that was shown in full, as of the line that showed it. A line that was
+    /// The deaths that were recorded when each window was shown in full. A line that was
     /// cut short has no record: an earlier one is used.
     deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
 }

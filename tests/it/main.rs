@@ -8,6 +8,7 @@
 mod agents;
 mod alerts;
 mod answers;
+mod architecture;
 mod attaching;
 mod book;
 mod codex;
@@ -33,7 +34,6 @@ mod helper;
 mod history;
 mod hooks;
 mod hostile;
-mod house;
 mod inherited;
 mod launching;
 mod logs;

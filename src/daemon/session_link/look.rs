@@ -19,7 +19,7 @@ use crate::wire::{Checkpoint, SavedLife};
 /// How often a safety look queries everything, at most.
 const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
 
-/// The same for each window: what it costs tmux does not grow with the windows.
+/// How much longer that pause is for each window, so that the cost does not grow with the windows.
 const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The result of a look through the control client.
@@ -272,7 +272,7 @@ impl SessionLink {
         self.memory.ask_for_all();
     }
 
-    /// The same if that was long ago.
+    /// Makes the next look query everything if the last one that did was long ago.
     fn ask_for_all_again(&mut self) {
         if self
             .all_asked

@@ -13,11 +13,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The floors, from below.
-const FLOORS: [(&str, &[&str]); 12] = [
-    ("words", &["model"]),
+/// What may import only what is before it: the number of the floor in `docs/architecture.md`, what it
+/// is, and its modules.
+const FLOORS: [(u8, &str, &[&str]); 12] = [
+    (0, "vocabulary", &["model"]),
     (
-        "pure rules",
+        1,
+        "rules",
         &[
             "protocol",
             "prompt",
@@ -31,22 +33,27 @@ const FLOORS: [(&str, &[&str]); 12] = [
             "wait",
         ],
     ),
-    ("engine", &["engine"]),
-    ("wire", &["wire"]),
-    ("session", &["session"]),
-    ("files", &["files"]),
+    (1, "what composes the rules", &["engine"]),
+    (2, "formats", &["wire"]),
+    (2, "the state machine", &["session"]),
+    (2, "files", &["files"]),
     (
+        3,
         "edges",
         &[
             "tmux", "process", "feed", "archive", "notice", "sink", "client", "config", "paths",
             "clock",
         ],
     ),
-    ("store", &["store"]),
-    ("daemon", &["daemon"]),
-    ("use cases", &["ops"]),
-    ("faces", &["panel", "mcp", "agent"]),
-    ("command line", &["cli"]),
+    (4, "wiring of the disk", &["store"]),
+    (4, "wiring", &["daemon"]),
+    (5, "use cases", &["ops"]),
+    (
+        6,
+        "faces for programs, and the panel",
+        &["panel", "mcp", "agent"],
+    ),
+    (7, "command line", &["cli"]),
 ];
 
 /// Who may import whom on the floor of the pure rules.
@@ -58,7 +65,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
     ("input_episodes", "prompt"),
 ];
 
-/// The floors up to this one touch no world: their rooms get what they need as arguments.
+/// The entries of [`FLOORS`] up to this one do no I/O: their modules get what they need as arguments.
 const PURE: usize = 4;
 
 const IMPURE: [&str; 10] = [
@@ -98,7 +105,7 @@ struct Source {
     /// From the project's folder on.
     name: String,
     /// The first name below `src`.
-    room: String,
+    module: String,
     /// Without comments and without tests.
     code: String,
 }
@@ -108,15 +115,15 @@ fn sources() -> Vec<Source> {
     let mut files = Vec::new();
     walk(&root.join("src"), &mut files);
     files.sort();
-    assert!(files.len() > 50, "the house has more rooms than that");
+    assert!(files.len() > 50, "there are more files than that");
     files
         .iter()
         .map(|file| {
             let name = file.strip_prefix(root).unwrap().display().to_string();
             let mut parts = name.strip_prefix("src/").unwrap().split(['/', '.']);
-            let room = parts.next().unwrap().to_owned();
+            let module = parts.next().unwrap().to_owned();
             let code = code_of(&fs::read_to_string(file).unwrap());
-            Source { name, room, code }
+            Source { name, module, code }
         })
         .filter(|source| !source.name.ends_with("/tests.rs") && !source.name.contains("/tests/"))
         .collect()
@@ -177,16 +184,16 @@ fn is_test_attribute(line: &str) -> bool {
         .any(|attribute| line.starts_with(attribute))
 }
 
-/// The rooms that a file names by `crate::`.
+/// The modules that a file names by `crate::`.
 fn imports(source: &Source) -> BTreeSet<String> {
     static PATHS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\bcrate::(?:([a-z_]+)|\{([^;]*)\})").unwrap());
     static FIRST_NAMES: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:^|,)\s*([a-z_]+)").unwrap());
-    let mut rooms = BTreeSet::new();
+    let mut modules = BTreeSet::new();
     for path in PATHS.captures_iter(&source.code) {
-        if let Some(room) = path.get(1) {
-            rooms.insert(room.as_str().to_owned());
+        if let Some(module) = path.get(1) {
+            modules.insert(module.as_str().to_owned());
         }
         if let Some(list) = path.get(2) {
             let mut flat = list.as_str().to_owned();
@@ -197,19 +204,22 @@ fn imports(source: &Source) -> BTreeSet<String> {
                 flat.replace_range(open..close, "");
             }
             let names = FIRST_NAMES.captures_iter(&flat);
-            rooms.extend(names.map(|name| name[1].to_owned()));
+            modules.extend(names.map(|name| name[1].to_owned()));
         }
     }
-    rooms.remove(&source.room);
-    rooms
+    modules.remove(&source.module);
+    modules
 }
 
-fn floor(room: &str) -> Option<usize> {
-    FLOORS.iter().position(|(_, rooms)| rooms.contains(&room))
+fn floor(module: &str) -> Option<usize> {
+    FLOORS
+        .iter()
+        .position(|(_, _, modules)| modules.contains(&module))
 }
 
 fn describe(floor: usize) -> String {
-    format!("floor {floor}, {}", FLOORS[floor].0)
+    let (number, what, _) = FLOORS[floor];
+    format!("floor {number}, {what}")
 }
 
 #[track_caller]
@@ -218,13 +228,13 @@ fn check(faults: &[String]) {
 }
 
 #[test]
-fn every_room_has_a_floor() {
+fn every_module_has_a_floor() {
     let mut faults = Vec::new();
     for source in sources() {
-        if floor(&source.room).is_none() && !["lib", "main"].contains(&source.room.as_str()) {
+        if floor(&source.module).is_none() && !["lib", "main"].contains(&source.module.as_str()) {
             faults.push(format!(
-                "{}: say in tests/it/house.rs on which floor `{}` is",
-                source.name, source.room
+                "{}: say in tests/it/architecture.rs on which floor `{}` is",
+                source.name, source.module
             ));
         }
     }
@@ -235,22 +245,22 @@ fn every_room_has_a_floor() {
 fn imports_go_down() {
     let mut faults = Vec::new();
     for source in sources() {
-        let Some(own) = floor(&source.room) else {
+        let Some(own) = floor(&source.module) else {
             continue;
         };
-        for room in imports(&source) {
-            let Some(other) = floor(&room) else {
+        for module in imports(&source) {
+            let Some(other) = floor(&module) else {
                 faults.push(format!(
-                    "{}: imports `crate::{room}`, which is no room",
+                    "{}: imports `crate::{module}`, which is no module",
                     source.name
                 ));
                 continue;
             };
-            let is_neighbour = NEIGHBOURS.contains(&(source.room.as_str(), room.as_str()));
+            let is_neighbour = NEIGHBOURS.contains(&(source.module.as_str(), module.as_str()));
             if other >= own && !is_neighbour {
                 let lowest = describe((other + 1).min(FLOORS.len() - 1));
                 faults.push(format!(
-                    "{} is on {} and imports `crate::{room}` of {}: such code belongs on {lowest}, or higher",
+                    "{} is on {} and imports `crate::{module}` of {}: such code belongs on {lowest}, or higher",
                     source.name,
                     describe(own),
                     describe(other),
@@ -270,9 +280,13 @@ fn the_table_of_modules_names_their_imports() {
     let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in sources() {
         let imports = imports(&source);
-        used.entry(source.room).or_default().extend(imports);
+        used.entry(source.module).or_default().extend(imports);
     }
-    let edges = FLOORS.iter().find(|(name, _)| *name == "edges").unwrap().1;
+    let edges = FLOORS
+        .iter()
+        .find(|(_, what, _)| *what == "edges")
+        .unwrap()
+        .2;
     let mut faults = Vec::new();
     let mut n_rows = 0;
     for row in row.captures_iter(&text) {
@@ -283,18 +297,19 @@ fn the_table_of_modules_names_their_imports() {
         let words: BTreeSet<&str> = row[2]
             .split(|c: char| !(c.is_ascii_lowercase() || c == '_'))
             .collect();
-        let is_named =
-            |room: &str| words.contains(room) || words.contains("edges") && edges.contains(&room);
-        let unnamed = used.iter().filter(|room| !is_named(room));
+        let is_named = |module: &str| {
+            words.contains(module) || words.contains("edges") && edges.contains(&module)
+        };
+        let unnamed = used.iter().filter(|module| !is_named(module));
         let unnamed: Vec<String> = unnamed.cloned().collect();
         let unused = words
             .iter()
             .filter(|word| floor(word).is_some() && !used.contains(**word) && **word != &row[1]);
         let unused: Vec<&str> = unused.copied().collect();
         if !unnamed.is_empty() || !unused.is_empty() {
-            let room = &row[1];
+            let module = &row[1];
             faults.push(format!(
-                "{room}: not named {unnamed:?}, not used {unused:?}"
+                "{module}: not named {unnamed:?}, not used {unused:?}"
             ));
         }
     }
@@ -309,7 +324,7 @@ fn neighbours_use_each_other() {
         .flat_map(|source| {
             imports(source)
                 .into_iter()
-                .map(|to| (source.room.clone(), to))
+                .map(|to| (source.module.clone(), to))
         })
         .collect();
     let unused = NEIGHBOURS
@@ -323,7 +338,7 @@ fn neighbours_use_each_other() {
 fn the_pure_floors_touch_no_world() {
     let mut faults = Vec::new();
     for source in sources() {
-        let Some(own) = floor(&source.room).filter(|own| *own <= PURE) else {
+        let Some(own) = floor(&source.module).filter(|own| *own <= PURE) else {
             continue;
         };
         for impure in IMPURE {
@@ -540,7 +555,7 @@ fn circles_are_found_through_exports_and_parents() {
             .iter()
             .map(|(name, code)| Source {
                 name: format!("src/{name}.rs"),
-                room: String::new(),
+                module: String::new(),
                 code: code_of(code),
             })
             .collect();
@@ -599,14 +614,14 @@ fn faces_ask_the_daemon_and_not_the_engine() {
 #[test]
 fn the_command_line_asks_by_way_of_the_use_cases() {
     let mut faults = Vec::new();
-    for source in sources().iter().filter(|source| source.room == "cli") {
-        for room in imports(source) {
+    for source in sources().iter().filter(|source| source.module == "cli") {
+        for module in imports(source) {
             let is_named = ASKED_BY_CLI
                 .iter()
-                .any(|(file, other)| source.name == *file && room == *other);
-            if ["tmux", "process", "observe", "archive"].contains(&room.as_str()) && !is_named {
+                .any(|(file, other)| source.name == *file && module == *other);
+            if ["tmux", "process", "observe", "archive"].contains(&module.as_str()) && !is_named {
                 faults.push(format!(
-                    "{}: imports `crate::{room}`: what it does there is a use case, for `ops`",
+                    "{}: imports `crate::{module}`: what it does there is a use case, for `ops`",
                     source.name
                 ));
             }
@@ -631,10 +646,10 @@ fn only_main_ends_the_process() {
 }
 
 #[test]
-fn the_walls_are_seen_by_those_who_watch_them() {
+fn these_checks_find_what_they_look_for() {
     let source = |code: &str| Source {
         name: "src/x/mod.rs".to_owned(),
-        room: "x".to_owned(),
+        module: "x".to_owned(),
         code: code_of(code),
     };
     let found = |code: &str| imports(&source(code)).into_iter().collect::<Vec<_>>();
