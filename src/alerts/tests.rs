@@ -176,6 +176,15 @@ fn a_question_says_how_to_answer() {
         &asking(api, "Password:", PromptKind::Password, true),
         "@1! api asks: Password:; Answer: tmux-task send api --secret -s work",
     );
+    // A field of a dialog is a secret too, and a debugger reads lines.
+    check(
+        &asking(api, "PIN", PromptKind::Dialog, true),
+        "@1! api asks: PIN; Answer: tmux-task send api --secret -s work",
+    );
+    check(
+        &asking(api, "(gdb)", PromptKind::Debugger, false),
+        "@1! api asks: (gdb); Answer: tmux-task send api TEXT -s work",
+    );
     check(
         &input("@7 my$(x) running", "Go?"),
         "@7! my$(x) asks: Go?; Answer: tmux-task send @7 TEXT -s work",

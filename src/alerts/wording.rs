@@ -1,7 +1,7 @@
 //! The text of an alert: which task, what happened, and what to do.
 
 use super::AlertEvent;
-use crate::model::{Event, EventKind, PromptKind, Task, text};
+use crate::model::{AnswerBy, Event, EventKind, Task, text};
 
 /// How many of a task's last lines an alert quotes.
 const QUOTED_LINES: usize = 3;
@@ -122,20 +122,15 @@ fn failure(task: &Task) -> String {
 fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
     let name = reference(&event.task);
     match (kind, &event.kind) {
-        (AlertEvent::Input, EventKind::Input { prompt }) => match prompt.kind {
-            PromptKind::Confirm | PromptKind::Text if !prompt.secret => {
-                command(&format!("Answer: tmux-task send {name} TEXT"), session)
-            }
-            PromptKind::Confirm | PromptKind::Text | PromptKind::Password => {
-                command(&format!("Answer: tmux-task send {name} --secret"), session)
-            }
-            PromptKind::Menu
-            | PromptKind::Key
-            | PromptKind::Pager
-            | PromptKind::Editor
-            | PromptKind::Dialog
-            | PromptKind::Debugger => command(&format!("Answer: tmux-task attach {name}"), session),
-        },
+        (AlertEvent::Input, EventKind::Input { prompt }) => {
+            let answer = match AnswerBy::of(Some(prompt.kind), prompt.secret) {
+                AnswerBy::Text => format!("send {name} TEXT"),
+                AnswerBy::Secret => format!("send {name} --secret"),
+                // A user presses keys where the program shows what they do.
+                AnswerBy::Keys => format!("attach {name}"),
+            };
+            command(&format!("Answer: tmux-task {answer}"), session)
+        }
         (AlertEvent::Failed | AlertEvent::Notify | AlertEvent::Exited, _) => {
             command(&format!("See: tmux-task logs {name}"), session)
         }

@@ -11,8 +11,9 @@ use super::args::{Signal, Wait};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
+use crate::model::AnswerBy;
 use crate::ops::{self, Caller, OpsError, Session};
-use crate::wire::{ConditionFields, OutcomeName, PromptKindName, WaitRequest, WaitResult};
+use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     context.limit.wait_from_begin(args.timeout);
@@ -221,28 +222,10 @@ pub(super) fn asks_meanwhile(what: &str, name: &str, result: &WaitResult) -> Fai
 
 /// Returns the command that answers a prompt.
 fn how_to_answer(name: &str, result: &WaitResult) -> String {
-    let answer = match (result.secret, result.prompt_kind) {
-        (Some(true), _) => "--secret",
-        (
-            _,
-            Some(
-                PromptKindName::Key
-                | PromptKindName::Menu
-                | PromptKindName::Pager
-                | PromptKindName::Editor
-                | PromptKindName::Dialog,
-            ),
-        ) => "--key KEY",
-        (
-            _,
-            None
-            | Some(
-                PromptKindName::Confirm
-                | PromptKindName::Text
-                | PromptKindName::Password
-                | PromptKindName::Debugger,
-            ),
-        ) => "TEXT",
+    let answer = match result.answer_by() {
+        AnswerBy::Secret => "--secret",
+        AnswerBy::Keys => "--key KEY",
+        AnswerBy::Text => "TEXT",
     };
     format!("`tmux-task send {name} {answer}` answers")
 }

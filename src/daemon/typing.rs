@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use super::session_link::SessionLink;
-use crate::model::{PaneId, Task, TtyEvidence, is_same_but_for_signs};
+use crate::model::{AnswerBy, PaneId, PromptKind, Task, TtyEvidence, is_same_but_for_signs};
 use crate::process;
 use crate::tmux::{
     self, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError, TypingResult,
 };
-use crate::wire::{
-    Explanation, PromptKindName, Refusal, RefusalKind, Response, SendRequest, TypedInput,
-};
+use crate::wire::{Explanation, Refusal, RefusalKind, Response, SendRequest, TypedInput};
 
 /// Why nothing was typed.
 #[derive(Debug, thiserror::Error)]
@@ -185,8 +183,8 @@ fn guard(
         return Ok(());
     };
     let asked = asked_of(explanation);
-    let is_secret = explanation.secret == Some(true)
-        || explanation.prompt_kind == Some(PromptKindName::Password);
+    let kind = explanation.prompt_kind.map(PromptKind::from);
+    let is_secret = AnswerBy::of(kind, explanation.secret == Some(true)) == AnswerBy::Secret;
     let is_hidden = explanation
         .terminal
         .as_ref()

@@ -9,8 +9,9 @@ use super::answer::{Answer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::{Client, ClientError};
+use crate::model::AnswerBy;
 use crate::ops::{self, OpsError, Session, SessionChoice};
-use crate::wire::{ConditionFields, OutcomeName, PromptKindName, WaitRequest, WaitResult};
+use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
 /// How often a wait begins again because the daemon has ended.
 const MOST_DAEMONS: usize = 5;
@@ -405,12 +406,13 @@ fn next_step(name: &str, result: &WaitResult) -> Option<String> {
 }
 
 fn how_to_answer(name: &str, result: &WaitResult) -> String {
-    if result.secret == Some(true) || result.prompt_kind == Some(PromptKindName::Password) {
-        return format!(
+    match result.answer_by() {
+        AnswerBy::Secret => format!(
             "ask the user to type it: `tmux-task send {name} --secret`, or in tmux; then wait_for"
-        );
+        ),
+        // The tool takes a text or keys.
+        AnswerBy::Text | AnswerBy::Keys => "send_input with that prompt, then wait_for".to_owned(),
     }
-    "send_input with that prompt, then wait_for".to_owned()
 }
 
 #[cfg(test)]

@@ -111,6 +111,39 @@ impl PromptKind {
     }
 }
 
+/// How the answer to a prompt is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerBy {
+    /// A line of text.
+    Text,
+    /// A line that only the user may know, and that is never shown.
+    Secret,
+    /// Single keys: the program draws on the screen, or reads without Enter.
+    Keys,
+}
+
+impl AnswerBy {
+    /// Returns how a prompt is answered; its kind is `None` where it is not known. Whether the answer
+    /// is a secret counts first: a field of a dialog may be one.
+    #[must_use]
+    pub fn of(kind: Option<PromptKind>, is_secret: bool) -> Self {
+        match kind {
+            _ if is_secret => Self::Secret,
+            Some(PromptKind::Password) => Self::Secret,
+            None | Some(PromptKind::Confirm | PromptKind::Text | PromptKind::Debugger) => {
+                Self::Text
+            }
+            Some(
+                PromptKind::Menu
+                | PromptKind::Key
+                | PromptKind::Pager
+                | PromptKind::Editor
+                | PromptKind::Dialog,
+            ) => Self::Keys,
+        }
+    }
+}
+
 /// Who ended a live run by starting the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplacedBy {
@@ -154,5 +187,26 @@ impl Event {
             | EventKind::Notify { .. }
             | EventKind::InputResolved { .. } => Level::Info,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_answered_as_one_whatever_its_kind_and_a_drawn_prompt_with_keys() {
+        use AnswerBy::{Keys, Secret, Text};
+        for (name, kind) in PromptKind::NAMES {
+            let expected = match name {
+                "confirm" | "text" | "debugger" => Text,
+                "password" => Secret,
+                _ => Keys,
+            };
+            assert_eq!(AnswerBy::of(Some(kind), false), expected, "{name}");
+            assert_eq!(AnswerBy::of(Some(kind), true), Secret, "{name}");
+        }
+        assert_eq!(AnswerBy::of(None, false), Text);
+        assert_eq!(AnswerBy::of(None, true), Secret);
     }
 }

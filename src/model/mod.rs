@@ -31,7 +31,7 @@ pub use animation::{is_same_but_for_signs, without_animation, without_last_sign}
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
 pub use difference::Difference;
-pub use event::{Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
+pub use event::{AnswerBy, Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{Millis, Now, age, took};

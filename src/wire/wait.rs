@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PromptKindName;
+use crate::model::{AnswerBy, PromptKind};
 
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,5 +159,12 @@ impl WaitResult {
             prompt_kind: None,
             secret: None,
         }
+    }
+
+    /// Returns how the prompt of an outcome `input` is answered.
+    #[must_use]
+    pub fn answer_by(&self) -> AnswerBy {
+        let kind = self.prompt_kind.map(PromptKind::from);
+        AnswerBy::of(kind, self.secret == Some(true))
     }
 }
