@@ -131,7 +131,7 @@ fn what_needs_a_person_is_displayed_with_what_to_do() {
     check(
         RUNNING,
         "@1 build dead ?",
-        &["@1! build ended with an unknown code; See: tmux-task logs build -s work"],
+        &["@1! build exited with unknown code; See: tmux-task logs build -s work"],
     );
     check(
         "@1 build running bells=1",

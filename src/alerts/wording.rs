@@ -1,7 +1,7 @@
 //! The text of an alert: which task, what happened, and what to do.
 
 use super::AlertEvent;
-use crate::model::{AnswerBy, Event, EventKind, Task, text};
+use crate::model::{AnswerBy, Event, EventKind, RunEnd, Task, text};
 
 /// How many of a task's last lines an alert quotes.
 const QUOTED_LINES: usize = 3;
@@ -108,14 +108,9 @@ fn happening(event: &Event, kind: AlertEvent) -> String {
 }
 
 fn failure(task: &Task) -> String {
-    let exit = task.exit();
-    match (
-        exit.and_then(|exit| exit.signal.as_ref()),
-        exit.and_then(|exit| exit.code),
-    ) {
-        (Some(signal), _) => format!("was killed by {signal}"),
-        (None, Some(code)) => format!("failed with code {code}"),
-        (None, None) => "ended with an unknown code".to_owned(),
+    match task.run_end() {
+        RunEnd::Code(code) => format!("failed with code {code}"),
+        end @ (RunEnd::Signal(_) | RunEnd::Unknown) => end.words(),
     }
 }
 

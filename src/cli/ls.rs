@@ -8,9 +8,9 @@ use super::failure::{Failure, OrFail};
 use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
-use crate::model::Millis;
 pub(super) use crate::model::age;
 use crate::model::took;
+use crate::model::{Millis, RunEnd};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView, TaskStateName};
@@ -206,11 +206,11 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
 
 fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let task = &listed.task;
-    let code = match (task.dead, &task.exit_signal, task.exit_code) {
-        (true, Some(signal), _) => signal.clone(),
-        (true, None, Some(code)) => code.to_string(),
-        (true, None, None) => "?".to_owned(),
-        (false, _, _) => "-".to_owned(),
+    let code = match task.run_end() {
+        _ if !task.dead => "-".to_owned(),
+        RunEnd::Signal(signal) => signal.to_owned(),
+        RunEnd::Code(code) => code.to_string(),
+        RunEnd::Unknown => "?".to_owned(),
     };
     let restart = listed.next_restart.map(ops::restart_words);
     let prevented = listed.cannot_restart.as_deref();

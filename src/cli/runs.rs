@@ -8,7 +8,7 @@ use super::failure::{Failure, OrFail};
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
-use crate::model::{Millis, took};
+use crate::model::{Millis, RunEnd, took};
 use crate::ops::{self, RunInfo, TaskStats};
 
 /// The columns of `logs --runs`.
@@ -108,10 +108,10 @@ fn stats_json(task: &TaskStats) -> Value {
 
 /// Returns how a run ended. One whose end has neither code nor signal was usually replaced.
 fn end(run: &RunInfo) -> String {
-    match (&run.exit_signal, run.exit_code) {
-        (Some(signal), _) => signal.clone(),
-        (None, Some(code)) => code.to_string(),
-        (None, None) => unknown(),
+    match RunEnd::of(run.exit_signal.as_deref(), run.exit_code) {
+        RunEnd::Signal(signal) => signal.to_owned(),
+        RunEnd::Code(code) => code.to_string(),
+        RunEnd::Unknown => unknown(),
     }
 }
 

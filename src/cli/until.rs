@@ -120,9 +120,6 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
     for line in &result.tail {
         output::note(line);
     }
-    let why = match &result.exit_signal {
-        Some(signal) => format!("the task was killed by {signal}"),
-        None => format!("the task exited with {}", wait::exit(result)),
-    };
+    let why = format!("the task {}", result.run_end().words());
     Err(Failure::new(kind, what, why))
 }

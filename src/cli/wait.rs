@@ -257,7 +257,7 @@ fn good(result: &WaitResult) -> String {
     let name = serde_json::to_value(result.outcome).unwrap_or_default();
     let name = name.as_str().unwrap_or_default().to_owned();
     let detail = match result.outcome {
-        OutcomeName::Exited => Some(exit(result)),
+        OutcomeName::Exited => Some(result.run_end().cause()),
         OutcomeName::Matched
         | OutcomeName::Input
         | OutcomeName::Changed
@@ -274,15 +274,6 @@ fn good(result: &WaitResult) -> String {
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }
 
-/// Returns how a run ended, in a few words.
-pub(super) fn exit(result: &WaitResult) -> String {
-    match (&result.exit_signal, result.exit_code) {
-        (Some(signal), _) => signal.clone(),
-        (None, Some(code)) => format!("code {code}"),
-        (None, None) => "unknown code".to_owned(),
-    }
-}
-
 /// Returns why the condition did not hold.
 pub(super) fn bad(result: &WaitResult) -> String {
     let line = result.line.as_deref().unwrap_or_default();
@@ -291,7 +282,10 @@ pub(super) fn bad(result: &WaitResult) -> String {
             let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f32();
             format!("timed out after {seconds:.1} s")
         }
-        OutcomeName::Died => format!("the run ended ({}) before the condition held", exit(result)),
+        OutcomeName::Died => format!(
+            "the run ended ({}) before the condition held",
+            result.run_end().cause()
+        ),
         OutcomeName::Respawned => "the run was replaced by another one".to_owned(),
         OutcomeName::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
         OutcomeName::Disappeared => "the task has disappeared".to_owned(),

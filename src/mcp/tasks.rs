@@ -74,16 +74,10 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
 
 fn row(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
-    let state = match (listed.state, &task.exit_signal, task.exit_code) {
-        (TaskStateName::Exited, _, Some(code)) => format!("exited with code {code}"),
-        (TaskStateName::Exited, _, None) => "exited with unknown code".to_owned(),
-        (TaskStateName::Killed, Some(signal), _) => {
-            format!("was killed by {}", short(signal, NAME_CHARS))
-        }
-        (TaskStateName::Waiting, ..) => "asks for input".to_owned(),
-        (TaskStateName::Running | TaskStateName::Killed | TaskStateName::Stalled, _, _) => {
-            listed.state.as_str().to_owned()
-        }
+    let state = match listed.state {
+        TaskStateName::Exited | TaskStateName::Killed => short(&task.run_end().words(), NAME_CHARS),
+        TaskStateName::Waiting => "asks for input".to_owned(),
+        TaskStateName::Running | TaskStateName::Stalled => listed.state.as_str().to_owned(),
     };
     let since = if task.dead {
         task.ended_at

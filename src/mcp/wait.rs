@@ -377,11 +377,7 @@ fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
 }
 
 fn ending(result: &WaitResult) -> String {
-    match (&result.exit_signal, result.exit_code) {
-        (Some(signal), _) => format!("was killed by {}", short(signal, NAME_CHARS)),
-        (None, Some(code)) => format!("exited with code {code}"),
-        (None, None) => "exited with unknown code".to_owned(),
-    }
+    short(&result.run_end().words(), NAME_CHARS)
 }
 
 /// Returns what can be done about a result that is not the end.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Difference, Millis, PaneId, TaskRestarts, WindowId};
+use super::{Difference, Millis, PaneId, RunEnd, TaskRestarts, WindowId};
 
 /// What was observed of one task at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +113,14 @@ impl Task {
             Life::Unknown | Life::Alive => None,
             Life::Dead(exit) => Some(exit),
         }
+    }
+
+    /// Returns how the run ended, for words; unknown also while it continues.
+    #[must_use]
+    pub fn run_end(&self) -> RunEnd<'_> {
+        self.exit().map_or(RunEnd::Unknown, |exit| {
+            RunEnd::of(exit.signal.as_ref().map(Signal::name), exit.code)
+        })
     }
 
     /// Whether `self` is a later run of the same window than `before`.

@@ -87,11 +87,7 @@ async fn wait_for_end(
 
 /// Returns how a task's run ended, in words that follow its name.
 pub(super) fn ended_as(task: &TaskFields) -> String {
-    let how = match (&task.exit_signal, task.exit_code) {
-        (Some(signal), _) => format!("was killed by {signal}"),
-        (None, Some(code)) => format!("exited with code {code}"),
-        (None, None) => "exited with unknown code".to_owned(),
-    };
+    let how = task.run_end().words();
     match task.to_task().ok().as_ref().and_then(after_end) {
         Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
         // One that is prevented is not announced.

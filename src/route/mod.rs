@@ -162,15 +162,7 @@ pub(crate) fn text_of(event: &Event) -> String {
 }
 
 fn ending(task: &Task) -> String {
-    let exit = task.exit();
-    let how = match (
-        exit.and_then(|exit| exit.signal.as_ref()),
-        exit.and_then(|exit| exit.code),
-    ) {
-        (Some(signal), _) => format!("was killed by {signal}"),
-        (None, Some(code)) => format!("exited with code {code}"),
-        (None, None) => "exited with unknown code".to_owned(),
-    };
+    let how = task.run_end().words();
     match after_end(task) {
         None => how,
         Some(AfterEnd::Restart(restart)) => format!("{how}; {}", restart.words(restart.after)),

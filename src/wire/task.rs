@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, Screen, Signal, Task, TaskRestarts,
-    WindowId, text,
+    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal, Task,
+    TaskRestarts, WindowId, text,
 };
 
 /// The maximum number of rows of a preview; a full-screen program's screen may have
@@ -228,6 +228,12 @@ fn bounded_screen(screen: &Screen) -> Screen {
 }
 
 impl TaskFields {
+    /// Returns how the run ended, for words; unknown also while it continues.
+    #[must_use]
+    pub fn run_end(&self) -> RunEnd<'_> {
+        RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
+    }
+
     /// Returns the task with every text sanitised; an error names the field that cannot be read.
     pub fn to_task(&self) -> Result<Task, String> {
         let window: WindowId = self

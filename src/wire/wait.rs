@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PromptKindName;
-use crate::model::{AnswerBy, PromptKind};
+use crate::model::{AnswerBy, PromptKind, RunEnd};
 
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +159,12 @@ impl WaitResult {
             prompt_kind: None,
             secret: None,
         }
+    }
+
+    /// Returns how the run ended, where the outcome is its end.
+    #[must_use]
+    pub fn run_end(&self) -> RunEnd<'_> {
+        RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
     }
 
     /// Returns how the prompt of an outcome `input` is answered.

@@ -1,0 +1,62 @@
+//! How a run ended, and the words for it that texts for users and agents share.
+
+/// How a run ended, as far as it is known. A signal counts before a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd<'a> {
+    /// A signal ended it: its name, `SIGKILL`.
+    Signal(&'a str),
+    /// It ended by itself with this code.
+    Code(i32),
+    /// Neither tmux nor the kernel knows.
+    Unknown,
+}
+
+impl<'a> RunEnd<'a> {
+    /// Returns the end of a run with this signal and this code, where they are known.
+    #[must_use]
+    pub fn of(signal: Option<&'a str>, code: Option<i32>) -> Self {
+        match (signal, code) {
+            (Some(signal), _) => Self::Signal(signal),
+            (None, Some(code)) => Self::Code(code),
+            (None, None) => Self::Unknown,
+        }
+    }
+
+    /// Returns what the run did, in words that follow the task's name.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::Signal(signal) => format!("was killed by {signal}"),
+            Self::Code(_) | Self::Unknown => format!("exited with {}", self.cause()),
+        }
+    }
+
+    /// Returns what it ended with: the signal's name or the code.
+    #[must_use]
+    pub fn cause(self) -> String {
+        match self {
+            Self::Signal(signal) => signal.to_owned(),
+            Self::Code(code) => format!("code {code}"),
+            Self::Unknown => "unknown code".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_counts_before_a_code_and_both_may_be_unknown() {
+        let check = |signal, code, words, cause| {
+            let end = RunEnd::of(signal, code);
+            assert_eq!((end.words().as_str(), end.cause().as_str()), (words, cause));
+        };
+        let killed = "was killed by SIGKILL";
+        check(Some("SIGKILL"), None, killed, "SIGKILL");
+        check(Some("SIGKILL"), Some(9), killed, "SIGKILL");
+        check(None, Some(0), "exited with code 0", "code 0");
+        check(None, Some(3), "exited with code 3", "code 3");
+        check(None, None, "exited with unknown code", "unknown code");
+    }
+}
