@@ -16,7 +16,7 @@ use crate::model::SessionLife;
 use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
 use crate::process::{is_our_program, parent};
 use crate::tmux::{self, Connection, Mark, MarkedSession, Probe, Server, TmuxError};
-use crate::wire::{SavedLife, SavedSession};
+use crate::wire::SavedSession;
 
 /// How far the clock may have been set back since a session was created. State that was saved
 /// longer ago does not belong to this session and need not be read.
@@ -151,7 +151,7 @@ pub(super) async fn occupant(
 }
 
 fn saved_life(paths: &Paths) -> Option<SessionLife> {
-    life_of(&load(&paths.saved())?)
+    load(&paths.saved())?.to_life().ok()?
 }
 
 /// Returns the snapshot saved in this file; `None` where there is none or it cannot be used.
@@ -162,10 +162,6 @@ fn load(file: &Path) -> Option<SavedSession> {
     })
 }
 
-fn life_of(saved: &SavedSession) -> Option<SessionLife> {
-    saved.life.as_ref().map(SavedLife::to_life)?.ok()
-}
-
 /// Searches the states of all task sessions, of which `paths` is one, for this life of a session.
 /// Returns how it is asked for; of several, the one saved last.
 pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Option<String> {
@@ -174,8 +170,12 @@ pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Opt
     let files = paths.all_saved().into_iter();
     let recent = files.filter(|file| changed_at(file).is_some_and(|at| at >= earliest));
     let found = recent.filter_map(|file| {
-        let saved = load(&file).filter(|saved| life_of(saved).as_ref() == Some(life))?;
-        let asked = saved.asked.unwrap_or(saved.snapshot.session_name);
+        let saved = load(&file).filter(|saved| {
+            saved
+                .to_life()
+                .is_ok_and(|saved| saved.as_ref() == Some(life))
+        })?;
+        let asked = saved.asked_for().to_owned();
         // Neither a copy of another folder nor one created by an earlier version for another name.
         let is_at_home = paths_of(server, &asked).is_ok_and(|paths| paths.saved() == file);
         is_at_home.then_some((saved.snapshot.captured_at, asked))

@@ -20,7 +20,7 @@ use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use crate::client::{Client, ClientError};
 use crate::clock::now;
-use crate::feed::{Holdings, LastRead, has_files, holdings, last_read, load_consumers};
+use crate::feed::{LastRead, ReadProgress, has_files};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
@@ -28,7 +28,7 @@ use crate::process;
 use crate::tmux::{
     self, Connection, ListedSession, LookExtent, LookMemory, Target, TmuxError, Unless,
 };
-use crate::wire::{Request, Response, SavedConsumer};
+use crate::wire::{Request, Response};
 
 /// How long the daemons of other sessions may take to report their readers. They are asked all at
 /// once and nothing waits for them, so that also a daemon on a busy machine has the time. A session
@@ -296,12 +296,8 @@ async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<T
 /// The remaining uses of a session in which nothing runs.
 #[derive(Debug, Clone)]
 struct UseOf {
-    /// How far its feed was read, and when.
-    read: Option<LastRead>,
-    /// The contents of its feed.
-    feed: Holdings,
-    /// The consumers of its feed.
-    consumers: Vec<SavedConsumer>,
+    /// The contents of its feed, and how far it was read.
+    progress: ReadProgress,
     /// When the last of its runs known to tmux ended.
     last_end: Option<Millis>,
 }
@@ -313,16 +309,21 @@ impl UseOf {
             u64::try_from(wall - at).is_ok_and(|ago| Duration::from_millis(ago) >= after)
         };
         // A time in the future is not in the past.
-        let read_lately = self.read.as_ref().is_some_and(|read| {
+        let is_lately = |read: &LastRead| {
             !now.duration_since(read.at)
                 .is_ok_and(|since| since >= after)
-        });
-        !read_lately
-            && !self.feed.has_unread(self.read.as_ref(), &self.consumers)
-            && [self.feed.last_run, self.last_end]
+        };
+        let ReadProgress {
+            feed,
+            read,
+            consumers,
+        } = &self.progress;
+        !read.as_ref().is_some_and(is_lately)
+            && !self.progress.has_unread()
+            && [feed.last_run, self.last_end]
                 .into_iter()
                 .flatten()
-                .chain(self.consumers.iter().map(|consumer| consumer.used_at))
+                .chain(consumers.iter().map(|consumer| consumer.used_at))
                 .all(is_past)
     }
 }
@@ -333,25 +334,14 @@ fn use_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<UseOf
     if session.has_record && !has_files(&paths.feed()) {
         return None;
     }
-    let feed = match holdings(&paths.feed()) {
-        Ok(feed) => feed,
-        Err(error) => {
-            tracing::warn!(%error, session = session.name, "the session stays, because its feed cannot be read");
-            return None;
-        }
-    };
-    let consumers = load_consumers(&paths.consumers()).ok()?;
-    let Ok(consumers) = consumers.into_iter().collect::<Result<Vec<_>, _>>() else {
-        tracing::warn!(
-            session = session.name,
-            "a consumer cannot be read: it stays"
-        );
-        return None;
-    };
+    let progress = ReadProgress::load(&paths.feed(), &paths.consumers(), &paths.last_reader());
+    let progress = progress
+        .inspect_err(|error| {
+            tracing::warn!(%error, session = session.name, "the session stays, because what is unread is not known");
+        })
+        .ok()?;
     Some(UseOf {
-        read: last_read(&paths.last_reader()),
-        feed,
-        consumers,
+        progress,
         last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
     })
 }
@@ -379,15 +369,14 @@ async fn readers_of(paths: &Paths) -> Result<usize, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::SavedConsumer;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const WALL: Millis = 100 * 3_600_000;
 
     fn unused() -> UseOf {
         UseOf {
-            read: None,
-            feed: Holdings::default(),
-            consumers: Vec::new(),
+            progress: ReadProgress::default(),
             last_end: Some(0),
         }
     }
@@ -411,30 +400,32 @@ mod tests {
     #[test]
     fn a_session_is_over_when_it_is_of_no_use_to_anybody() {
         check(true, |_, _| {});
-        check(false, |used, now| used.read = read(0, now));
+        check(false, |used, now| used.progress.read = read(0, now));
         check(false, |used, now| {
-            used.read = read(0, now - HOUR + Duration::from_secs(1));
+            used.progress.read = read(0, now - HOUR + Duration::from_secs(1));
         });
-        check(true, |used, now| used.read = read(0, now - HOUR));
+        check(true, |used, now| used.progress.read = read(0, now - HOUR));
         // The clock was set back.
-        check(false, |used, now| used.read = read(0, now + HOUR));
+        check(false, |used, now| used.progress.read = read(0, now + HOUR));
         let follow_up = |used: &mut UseOf| {
-            used.feed.epoch = "e".to_owned();
-            used.feed.last_follow_up = Some(7);
+            used.progress.feed.epoch = "e".to_owned();
+            used.progress.feed.last_follow_up = Some(7);
         };
         let mut used = unused();
         follow_up(&mut used);
         let now = SystemTime::now();
         assert!(!used.is_over(HOUR, now, WALL), "it was not read");
-        used.read = read(6, now - HOUR);
+        used.progress.read = read(6, now - HOUR);
         assert!(!used.is_over(HOUR, now, WALL), "it was not read that far");
-        used.read = read(7, now - HOUR);
+        used.progress.read = read(7, now - HOUR);
         assert!(used.is_over(HOUR, now, WALL));
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
         check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
         check(false, |used, _| used.last_end = Some(WALL + 1));
         // A run whose window is closed is only in the feed.
-        check(false, |used, _| used.feed.last_run = Some(WALL - 1000));
+        check(false, |used, _| {
+            used.progress.feed.last_run = Some(WALL - 1000)
+        });
     }
 
     #[test]
@@ -450,15 +441,15 @@ mod tests {
             used_at,
         };
         let mut used = unused();
-        used.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
+        used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
         assert!(!used.is_over(HOUR, now, WALL), "one read lately");
-        used.consumers.pop();
+        used.progress.consumers.pop();
         assert!(used.is_over(HOUR, now, WALL));
-        used.feed.epoch = "e".to_owned();
-        used.feed.last_follow_up = Some(7);
-        used.read = read(7, now - HOUR);
+        used.progress.feed.epoch = "e".to_owned();
+        used.progress.feed.last_follow_up = Some(7);
+        used.progress.read = read(7, now - HOUR);
         assert!(!used.is_over(HOUR, now, WALL), "one has not acknowledged 7");
-        used.consumers[0].cursor = 7;
+        used.progress.consumers[0].cursor = 7;
         assert!(used.is_over(HOUR, now, WALL));
     }
 }

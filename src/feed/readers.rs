@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::FeedError;
 use super::backwards::LinesBackwards;
+use super::consumer_files::{DamagedConsumer, load_consumers};
 use super::inventory::files_backwards;
 use super::read::Line;
 use crate::files;
@@ -40,7 +41,7 @@ pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
 
 /// Returns what was stored last; `None` when the feed was never read.
 #[must_use]
-pub(crate) fn last_read(path: &Path) -> Option<LastRead> {
+fn last_read(path: &Path) -> Option<LastRead> {
     let at = fs::symlink_metadata(path).ok()?.modified().ok()?;
     // If the file cannot be parsed, its time is still known.
     let text = files::read(path).unwrap_or_default();
@@ -71,7 +72,7 @@ pub(crate) struct Holdings {
 /// # Errors
 ///
 /// When the feed cannot be read.
-pub(crate) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
+pub(super) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
     read_holdings(path).map_err(FeedError::reading(path))
 }
 
@@ -119,7 +120,7 @@ impl Holdings {
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
     #[must_use]
-    pub(crate) fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
+    fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
         let Some(last) = self.last_follow_up else {
             return false;
         };
@@ -133,6 +134,57 @@ impl Holdings {
             .iter()
             .all(|consumer| consumer.cursor_in(&self.epoch, last) >= last);
         !is_read || !is_acknowledged
+    }
+}
+
+/// What a feed contains, and how far it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ReadProgress {
+    pub feed: Holdings,
+    /// How far it was read by any reader; `None` if it never was.
+    pub read: Option<LastRead>,
+    pub consumers: Vec<SavedConsumer>,
+}
+
+/// Why it is not known how far a feed was read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProgressError {
+    /// The feed cannot be read.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// The folder of its consumers cannot be read.
+    #[error(transparent)]
+    Consumers(#[from] io::Error),
+    /// The file of one of its consumers cannot be read.
+    #[error(transparent)]
+    Consumer(#[from] DamagedConsumer),
+}
+
+impl ReadProgress {
+    /// Returns the progress in the feed at `feed`, whose consumers are in a folder, and whose readers
+    /// note in a file how far they are. What is missing is empty.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be read: what is unread is not known then.
+    pub(crate) fn load(
+        feed: &Path,
+        consumers: &Path,
+        last_reader: &Path,
+    ) -> Result<Self, ProgressError> {
+        let feed = holdings(feed)?;
+        let consumers = load_consumers(consumers)?;
+        Ok(Self {
+            feed,
+            consumers: consumers.into_iter().collect::<Result<_, _>>()?,
+            read: last_read(last_reader),
+        })
+    }
+
+    /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
+    #[must_use]
+    pub(crate) fn has_unread(&self) -> bool {
+        self.feed.has_unread(self.read.as_ref(), &self.consumers)
     }
 }
 
@@ -191,6 +243,22 @@ mod tests {
         // The acknowledgement says that it was read, unless it was for another owner.
         assert!(!feed.has_unread(None, &[acknowledged]));
         assert!(feed.has_unread(None, &[consumer("e", 4, Some(2))]));
+    }
+
+    #[test]
+    fn progress_is_not_known_if_a_consumer_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let [feed, consumers, last_reader] =
+            ["feed.jsonl", "consumers", "last-reader"].map(|name| dir.path().join(name));
+        let load = || ReadProgress::load(&feed, &consumers, &last_reader);
+        assert_eq!(load().unwrap(), ReadProgress::default());
+        note_read(&last_reader, "e", 7).unwrap();
+        assert_eq!(load().unwrap().read.unwrap().seq, 7);
+        fs::create_dir(&consumers).unwrap();
+        assert!(load().is_ok());
+        fs::write(consumers.join("pi"), b"{").unwrap();
+        let error = load().unwrap_err();
+        assert!(matches!(error, ProgressError::Consumer(_)), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::readers::{Holdings, holdings};
 use super::*;
 use crate::diff::{apply, diff};
 use crate::engine::{Effect, Engine, RestoredState, Settings};

@@ -12,11 +12,10 @@ use super::lookup;
 use super::session::Session;
 use crate::config;
 use crate::daemon::is_held;
-use crate::feed::{Retention, holdings, last_read, load_consumers, load_saved};
+use crate::feed::{ReadProgress, Retention, load_saved};
 use crate::model::{Millis, SessionLife};
 use crate::paths::{Paths, name_in};
 use crate::tmux::{self, MarkedSession};
-use crate::wire::{SavedLife, SavedSession};
 use crate::{clock, files, process};
 
 /// By how much the two times at which a process started may differ, in milliseconds: tmux's clock
@@ -91,7 +90,8 @@ fn examine(
 ) -> StateFolder {
     let paths = session.paths.of_folder(&path);
     let saved = load_saved(&paths.saved());
-    let asked = saved.as_ref().ok().and_then(Option::as_ref).map(asked_for);
+    let last = saved.as_ref().ok().and_then(Option::as_ref);
+    let session_name = last.map(|saved| name_in(saved.asked_for()).to_owned());
     let files = [paths.feed(), paths.saved(), paths.log()];
     let used_at = files.iter().filter_map(|file| written_at(file)).max();
     let used_at = used_at.or_else(|| written_at(&path));
@@ -102,13 +102,13 @@ fn examine(
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
             let is_named = |name: &str| {
-                let same = Paths::locate(session.server.socket(), &asked_for(&saved), &lookup);
+                let same = Paths::locate(session.server.socket(), saved.asked_for(), &lookup);
                 same.is_ok_and(|same| same.state == path)
                     && present.iter().any(|present| present.name == name)
             };
-            match life_of(&saved) {
+            match saved.to_life() {
                 Err(why) => FolderUse::Unknown(why),
-                _ if is_named(name_in(&asked_for(&saved))) => FolderUse::Session,
+                _ if is_named(name_in(saved.asked_for())) => FolderUse::Session,
                 Ok(life) => {
                     use_of_life(life.as_ref(), present).unwrap_or_else(|| unread(&paths, retention))
                 }
@@ -116,21 +116,12 @@ fn examine(
         }
     };
     StateFolder {
-        session: asked.map(|asked| name_in(&asked).to_owned()),
+        session: session_name,
         bytes: size(&path).unwrap_or_default(),
         used_at: used_at.unwrap_or_default(),
         use_of_it,
         path,
     }
-}
-
-fn asked_for(saved: &SavedSession) -> String {
-    let asked = saved.asked.as_ref();
-    asked.unwrap_or(&saved.snapshot.session_name).clone()
-}
-
-fn life_of(saved: &SavedSession) -> Result<Option<SessionLife>, String> {
-    saved.life.as_ref().map(SavedLife::to_life).transpose()
 }
 
 /// Returns the use of a session whose last known life is this one; `None` when that is over.
@@ -162,28 +153,17 @@ fn is_running(life: &SessionLife) -> bool {
 /// Returns whether a folder without a session has something unread. What is older than a consumer's
 /// keep time does not count.
 fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
-    let holdings = match holdings(&paths.feed()) {
-        Ok(holdings) => holdings,
+    let progress = ReadProgress::load(&paths.feed(), &paths.consumers(), &paths.last_reader());
+    let mut progress = match progress {
+        Ok(progress) => progress,
         Err(error) => return FolderUse::Unknown(error.to_string()),
     };
     let now = clock::now().wall;
     let is_recent = |at: Millis| now - at <= retention.consumer_age;
-    let mut consumers = Vec::new();
-    match load_consumers(&paths.consumers()) {
-        Err(error) => return FolderUse::Unknown(error.to_string()),
-        Ok(loaded) => {
-            for consumer in loaded {
-                match consumer {
-                    Err(damaged) => return FolderUse::Unknown(damaged.to_string()),
-                    Ok(consumer) if is_recent(consumer.used_at) => consumers.push(consumer),
-                    Ok(_) => {}
-                }
-            }
-        }
-    }
-    let read = last_read(&paths.last_reader());
-    let is_unread = holdings.has_unread(read.as_ref(), &consumers)
-        && holdings.last_follow_up_at.is_some_and(is_recent);
+    progress
+        .consumers
+        .retain(|consumer| is_recent(consumer.used_at));
+    let is_unread = progress.has_unread() && progress.feed.last_follow_up_at.is_some_and(is_recent);
     if is_unread {
         FolderUse::Unread
     } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{EventFields, SavedLife, SnapshotLine};
-use crate::model::{Bookmark, Millis, Ordered as _, Seq, Snapshot};
+use crate::model::{Bookmark, Millis, Ordered as _, Seq, SessionLife, Snapshot};
 
 /// The last look, and the last record that it includes: later ones are applied at the next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,10 +93,22 @@ impl SavedSession {
         }
     }
 
+    /// Returns how the session is asked for: as its daemon was, in files of earlier versions by its name.
+    #[must_use]
+    pub fn asked_for(&self) -> &str {
+        self.asked.as_ref().unwrap_or(&self.snapshot.session_name)
+    }
+
+    /// Returns the life of the session; `None` if there was none at the last look. An error names what
+    /// cannot be read.
+    pub fn to_life(&self) -> Result<Option<SessionLife>, String> {
+        self.life.as_ref().map(SavedLife::to_life).transpose()
+    }
+
     /// Returns the look that was saved; an error names what cannot be read.
     pub fn to_snapshot(&self) -> Result<Snapshot, String> {
         let mut snapshot = self.snapshot.to_snapshot()?;
-        snapshot.life = self.life.as_ref().map(SavedLife::to_life).transpose()?;
+        snapshot.life = self.to_life()?;
         Ok(snapshot)
     }
 

@@ -1,11 +1,12 @@
 use super::super::find::{Part, find_tail};
+use super::super::readers::holdings;
 use super::super::segments::segment_path;
 use super::super::tests::{
     Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of,
 };
 use super::super::{
     FeedEnd, Journal, Line, PendingEvents, Reader, Sequence, WholeLines, finish_removal,
-    first_kept, holdings, remove_before,
+    first_kept, remove_before,
 };
 use super::*;
 use crate::model::Record;
