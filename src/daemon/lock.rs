@@ -5,9 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, test_kill_process};
-
-use crate::files;
+use crate::{files, process};
 
 /// The lock, held as long as this lives.
 #[derive(Debug)]
@@ -76,12 +74,9 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
 /// Whether the daemon with this pid holds the lock at `path`. The lock itself is tried last: for
 /// that moment it looks taken to a daemon that starts.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let said = files::read(path).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
-    process.is_some_and(|process| test_kill_process(process).is_ok())
-        && said.trim().parse() == Ok(pid)
-        && is_held(path)
+    process::exists(pid) && said.trim().parse() == Ok(pid) && is_held(path)
 }
 
 /// Whether a daemon holds the lock at `path`.

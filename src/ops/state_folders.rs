@@ -4,9 +4,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
-
 use super::error::OpsError;
 use super::lookup;
 use super::session::Session;
@@ -143,10 +140,9 @@ fn use_of_life(life: Option<&SessionLife>, present: &[MarkedSession]) -> Option<
 
 /// Whether the tmux server of this life still runs. If another process may have its pid, it does.
 fn is_running(life: &SessionLife) -> bool {
-    let pid = i32::try_from(life.server_pid).ok().and_then(Pid::from_raw);
-    let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
     let is_it = |started_at: Millis| (started_at - life.server_started * 1000).abs() <= SAME_START;
-    let exists = exists && process::exit_of_zombie(life.server_pid).is_none();
+    let exists =
+        process::exists(life.server_pid) && process::exit_of_zombie(life.server_pid).is_none();
     exists && process::started_at(life.server_pid).is_none_or(is_it)
 }
 

@@ -35,7 +35,7 @@ pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};
-pub(crate) use running::Process;
+pub(crate) use running::{Process, exists};
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};
 

@@ -1,4 +1,15 @@
-//! Whether a process still runs, without waiting, and safe against reuse of its pid.
+//! Whether a process exists, and, safe against reuse of its pid, whether it still runs.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+/// Whether a process has this pid, also one that has ended and was not reaped. One that may not be
+/// signalled, such as a process of another user, exists.
+#[must_use]
+pub(crate) fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
 
 /// A process that can be queried: the one that had the pid when this was created.
 #[derive(Debug)]
@@ -58,22 +69,16 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use rustix::process::{Pid, test_kill_process};
-
     #[derive(Debug)]
-    pub(super) struct Handle(Pid);
+    pub(super) struct Handle(u32);
 
     impl Handle {
         pub(super) fn open(pid: u32) -> Option<Self> {
-            let handle = Self(Pid::from_raw(i32::try_from(pid).ok()?)?);
-            handle.is_running().then_some(handle)
+            super::exists(pid).then_some(Self(pid))
         }
 
         pub(super) fn is_running(&self) -> bool {
-            match test_kill_process(self.0) {
-                Ok(()) => true,
-                Err(error) => error != rustix::io::Errno::SRCH,
-            }
+            super::exists(self.0)
         }
     }
 }
@@ -83,6 +88,19 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_process_exists_until_it_is_reaped_and_also_if_it_is_another_users() {
+        assert!(exists(std::process::id()));
+        assert!(exists(1));
+        for no_pid in [0, 0x7fff_fff0, u32::MAX] {
+            assert!(!exists(no_pid), "{no_pid}");
+        }
+        let mut child = Command::new("true").spawn().unwrap();
+        assert!(exists(child.id()));
+        child.wait().unwrap();
+        assert!(!exists(child.id()));
+    }
 
     #[test]
     fn a_process_runs_until_it_has_ended() {

@@ -272,6 +272,8 @@ async fn each<const N: usize>(
     Ok(())
 }
 
+/// Whether a process has this pid. The edge to the kernel's process information has this too; edges
+/// do not import each other.
 pub(super) fn is_alive(pid: u32) -> bool {
     match process(pid).map(test_kill_process) {
         None => false,
