@@ -8,13 +8,10 @@ use futures_util::stream::FuturesUnordered;
 use super::answer::{Answer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
-use crate::client::{Client, ClientError};
+use crate::client::Client;
 use crate::model::AnswerBy;
 use crate::ops::{self, OpsError, Session, SessionChoice};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
-
-/// How often a wait begins again because the daemon has ended.
-const MOST_DAEMONS: usize = 5;
 
 /// How many of the last lines a result has.
 const TAIL: usize = 10;
@@ -205,7 +202,8 @@ async fn wait_for_tasks(
     let waits = waits.into_iter().enumerate();
     let mut waits: FuturesUnordered<_> = waits
         .map(|(index, wait)| async move {
-            let result = across_daemons(choice, *wait.daemon, *wait.request, wait.begun).await;
+            let result =
+                ops::wait_across_daemons(choice, *wait.daemon, *wait.request, wait.begun).await;
             (index, answer(&wait.name, limit, result))
         })
         .collect();
@@ -236,52 +234,6 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> Ans
         Ok(result) => Answer::new(describe(name, limit, &result)),
         Err(error) => error.into(),
     }
-}
-
-/// Waits for a task, also while its daemon ends and another one takes over.
-async fn across_daemons(
-    choice: &SessionChoice,
-    mut daemon: Client,
-    request: WaitRequest,
-    begun: Box<dyn FnOnce()>,
-) -> Result<WaitResult, OpsError> {
-    let mut begun = Some(begun);
-    for _ in 0..MOST_DAEMONS {
-        let begun = move_out(&mut begun);
-        match ops::wait(&mut daemon, request.clone(), begun).await {
-            Err(OpsError::Client(ClientError::Left)) if can_begin_again(&request) => {
-                let mut session = Session::named(choice)?;
-                session.settle().await?;
-                let next = session.daemon_or_start().await?;
-                daemon = next.ok_or_else(|| session.no_daemon())?;
-            }
-            result => return result,
-        }
-    }
-    Err(ClientError::Left.into())
-}
-
-/// Returns what is to be done when the first wait has begun.
-fn move_out(begun: &mut Option<Box<dyn FnOnce()>>) -> impl FnOnce() + use<> {
-    let begun = begun.take();
-    move || {
-        if let Some(begun) = begun {
-            begun();
-        }
-    }
-}
-
-/// Whether a wait that begins again misses nothing that was written meanwhile.
-fn can_begin_again(request: &WaitRequest) -> bool {
-    let needs_no_output = |condition: &ConditionFields| match condition {
-        ConditionFields::Exit | ConditionFields::Input => true,
-        ConditionFields::Text(_)
-        | ConditionFields::Change
-        | ConditionFields::Bell
-        | ConditionFields::Idle { .. } => false,
-    };
-    let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
-    request.since.is_some() || !needs_output
 }
 
 fn conditions(arguments: &WaitFor) -> Vec<ConditionFields> {

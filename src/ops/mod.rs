@@ -3,6 +3,8 @@
 //!
 //! Each uses the daemon if one runs, otherwise tmux directly.
 
+#[cfg(feature = "mcp")]
+mod across_daemons;
 mod after;
 mod again;
 mod attach;
@@ -41,6 +43,8 @@ mod task_stream;
 mod up;
 mod wait;
 
+#[cfg(feature = "mcp")]
+pub(crate) use across_daemons::wait_across_daemons;
 pub(crate) use after::{Success, wait_for_success};
 pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment};

@@ -5,15 +5,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::error::OpsError;
-use super::wait::wait;
-use crate::client::{Client, ClientError};
+use super::wait::{LostDaemons, wait};
+use crate::client::Client;
 use crate::wire::{ConditionFields, NextRestart, OutcomeName, WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);
-
-/// How many daemons may end during a wait before it fails.
-const DAEMONS: usize = 3;
 
 /// What is reported while a task is waited for.
 #[derive(Debug)]
@@ -32,7 +29,7 @@ pub(super) struct PatientWait<'a> {
     reported: Option<String>,
     /// The question that the task waits at.
     pub(super) asks: Option<String>,
-    daemons_lost: usize,
+    lost: LostDaemons,
 }
 
 impl<'a> PatientWait<'a> {
@@ -42,7 +39,7 @@ impl<'a> PatientWait<'a> {
             report,
             reported: None,
             asks: None,
-            daemons_lost: 0,
+            lost: LostDaemons::default(),
         }
     }
 
@@ -118,11 +115,9 @@ impl<'a> PatientWait<'a> {
 
     /// Whether the wait goes on after this error: the daemon has ended, and there will be another one.
     pub(super) fn goes_on_after(&mut self, error: &OpsError) -> bool {
-        let has_ended = matches!(error, OpsError::Client(ClientError::Left));
-        if !has_ended || self.daemons_lost >= DAEMONS {
+        if !self.lost.goes_on_after(error) {
             return false;
         }
-        self.daemons_lost += 1;
         self.asks = None;
         (self.report)(WaitNews::DaemonEnded);
         true
