@@ -601,9 +601,9 @@ look() {
 # asked for by this one. Fails when there is none.
 follow_rename() {
     local id pid name
-    ask list-sessions -F '#{session_id} #{@tmux_task_daemon} #{@tmux_task_name}' || return 1
+    ask list-sessions -F '#{session_id} #{@tmux_task_daemon} +#{@tmux_task_name}+' || return 1
     while read -r id pid name; do
-        if [ "$name" = "$session" ] && kill -0 "$pid" 2>/dev/null; then
+        if [ "$name" = "+$session+" ] && kill -0 "$pid" 2>/dev/null; then
             ask display-message -p -t "$id:" '#{session_name}' || return 1
             session=$reply
             task_script "${command[@]}"
@@ -624,7 +624,7 @@ list_windows() {
     session_id='' windows='' primary='' dead='' named='' has_daemon=''
     # `list-commands` would start a server, which -N forbids.
     if ! ask_in_time -N list-panes -s -t "=$session:" -F \
-        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{||:#{==:#{@tmux_task_pane},},#{==:#{@tmux_task_pane},#{window_id}}},#{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}},0} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED #{session_name}" \; \
+        "#{session_id} #{window_id} #{pane_id} $IS_NAMED #{?#{||:#{==:#{@tmux_task_pane},},#{==:#{@tmux_task_pane},#{window_id}}},#{?#{||:#{@tmux_task_command},#{@pi_task_command}},1,#{?$bare,0,1}},0} #{?$(is_stand_in ''),new,#{pane_dead}} #{?@tmux_task_daemon,1,0} +$NAMED +#{session_name}+" \; \
         list-commands -F "$INHERITED" list-commands \; \
         show-options -q -t "=$session:" @tmux_task_command \; \
         show-options -q -t "=$session:" @pi_task_command; then
@@ -633,8 +633,9 @@ list_windows() {
     fi
     refuse_inherited
     while read -r id window pane same is_task is_dead daemon seen name; do
-        # Where no session has the name, tmux takes the client of that name.
-        [ "$name" = "$session" ] || continue
+        # Where no session has the name, tmux takes the client of that name. Between two marks, blanks
+        # at its ends are kept.
+        [ "$name" = "+$session+" ] || continue
         session_id=$id
         has_daemon=$daemon
         named=${seen#+}

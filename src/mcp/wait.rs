@@ -90,6 +90,10 @@ impl Wait {
     ) -> Result<Self, Answer> {
         let channel = arguments.channel.as_ref();
         if let Some(channel) = channel.filter(|name| !name.is_empty()) {
+            if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
+                let why = "`channel` is waited for alone: leave out `task` and the conditions";
+                return Err(Answer::refused(why, None));
+            }
             return Ok(Self {
                 name: format!("channel {}", short(channel, NAME_CHARS)),
                 choice,
@@ -336,6 +340,7 @@ fn ending(result: &WaitResult) -> String {
 fn next_step(name: &str, result: &WaitResult) -> Option<String> {
     let step = match result.outcome {
         OutcomeName::Input => how_to_answer(name, result),
+        OutcomeName::Timeout if result.cursor.is_none() => "call wait_for again".to_owned(),
         OutcomeName::Timeout => "call wait_for again, for a text with this cursor".to_owned(),
         OutcomeName::Respawned => "wait_for waits for the new run".to_owned(),
         OutcomeName::AnchorLost => "read_output has what is left".to_owned(),
@@ -397,6 +402,7 @@ mod tests {
             shown(OutcomeName::Timeout, |result| {
                 result.matched_at_entry = true
             }),
+            shown(OutcomeName::Timeout, |result| result.cursor = None),
             shown(OutcomeName::Respawned, |_| {}),
         ];
         assert_eq!(
@@ -454,6 +460,14 @@ mod tests {
                 "  four",
                 "next: call wait_for again, for a text with this cursor",
                 "cursor: CURSOR",
+                "--",
+                "the wait for build timed out (the default; timeout_seconds may be up to 600) [timeout, 1.2 s]",
+                "recent output:",
+                "  one",
+                "  two",
+                "  three",
+                "  four",
+                "next: call wait_for again",
                 "--",
                 "build was replaced by another run [respawned, 1.2 s]",
                 "next: wait_for waits for the new run",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::with_causes;
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
 use crate::wait::{Anchor, AnchorPosition, Condition, Spec, Wait, locate};
 use crate::wire::{ConditionFields, Refusal, RefusalKind, WaitRequest};
@@ -125,7 +126,7 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
             )));
         }
         Pattern::parse(text, request.regex, request.ignore_case)
-            .map_err(|error| usage(error.to_string()))
+            .map_err(|error| usage(with_causes(&error)))
     };
     let condition = |fields: &ConditionFields| {
         Ok(match fields {

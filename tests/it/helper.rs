@@ -89,6 +89,19 @@ fn it_never_guesses_a_session() {
 }
 
 #[test]
+fn blanks_at_the_ends_of_a_session_name_belong_to_it() {
+    for mut world in [with_program(), World::new()] {
+        world.set("TMUX_TASK_SESSION", " two words ");
+        let first = help(&world, &["api", "--", "exec sleep 1000"]);
+        let window = window_of(first.ok());
+        let again = help(&world, &["api", "--", "exec sleep 1001"]);
+        assert_eq!(window_of(again.ok()), window);
+        let other = help(&world, &["web", "--", "exec sleep 1000"]);
+        assert_ne!(window_of(other.ok()), window);
+    }
+}
+
+#[test]
 fn it_refuses_names_before_it_touches_tmux() {
     for world in [with_program(), World::new()] {
         let long = "x".repeat(41);

@@ -431,6 +431,9 @@ fn several_tasks_are_waited_for_at_once() {
         "{text}"
     );
     let with_cursor = json!({"task": ["one", "other"], "cursor": "x"});
+    let both = json!({"channel": "ready", "task": "one"});
+    let refused = client.fails("wait_for", both);
+    assert!(refused.contains("waited for alone"), "{refused}");
     let refused = client.fails("wait_for", with_cursor);
     check(&refused, "a cursor belongs to one task");
 }

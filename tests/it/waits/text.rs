@@ -306,6 +306,9 @@ fn a_pattern_that_no_line_can_match_is_refused() {
         let why = "an empty text matches everything";
         assert!(output.err.contains(why), "{args:?}: {output}");
     }
+    let output = world.task(["wait", "api", "--text", "(", "--regex"]);
+    assert_eq!(output.code, 2, "{output}");
+    assert!(output.err.contains("unclosed group"), "{output}");
     // What makes no sense starts nothing.
     assert_eq!(world.look()["tasks"][0]["run"], 1);
 }
