@@ -35,6 +35,9 @@ pub(crate) enum TypingError {
     /// The prompt disappeared before the answer was typed.
     #[error("task {0} no longer asks that; nothing was typed")]
     Changed(String),
+    /// tmux drops what is typed.
+    #[error("input to the pane of task {task} is switched off in tmux; nothing was typed")]
+    InputOff { task: String, pane: PaneId },
     /// A secret would be visible.
     #[error("task {0} shows what is typed; nothing was typed")]
     Echoed(String),
@@ -56,6 +59,9 @@ impl TypingError {
             }
             Self::AsksForSecret { task, .. } => Some(format!(
                 "ask the user to type it: `tmux-task send {task} --secret`, or in tmux"
+            )),
+            Self::InputOff { pane, .. } => Some(format!(
+                "`tmux select-pane -e -t {pane}` switches it on again"
             )),
             Self::Ended(_)
             | Self::AsksNothing(_)
@@ -169,6 +175,10 @@ pub(crate) async fn type_into_task(
     match sent {
         TypingResult::Typed => Ok(()),
         TypingResult::Changed => Err(TypingError::Changed(label())),
+        TypingResult::InputOff => Err(TypingError::InputOff {
+            task: label(),
+            pane,
+        }),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Typing into a pane.
 
-use super::client::Connection;
+use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;
-use super::shown::{ShownPrompt, is_changed, leave_mode};
+use super::shown::{ShownPrompt, is_changed, leave_modes};
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 
@@ -24,10 +24,15 @@ pub(crate) enum TypingResult {
     Typed,
     /// The pane does not show the expected prompt any more: nothing was typed.
     Changed,
+    /// Input to the pane is switched off in tmux: nothing was typed.
+    InputOff,
 }
 
-/// Types into the pane; with `only_if`, only while the pane shows that prompt. A mode of tmux that
-/// takes the keys, such as copy mode, is left first.
+/// No option of tmux has this name, so a command that shows it fails, and with it the line.
+const INPUT_OFF: &str = "input-off";
+
+/// Types into the pane; with `only_if`, only while the pane shows that prompt. The modes of tmux that
+/// take the keys, such as copy mode, are left first.
 ///
 /// # Errors
 ///
@@ -48,8 +53,13 @@ pub(crate) async fn type_into(
     if then_enter {
         typing.push(send(pane).arg("Enter"));
     }
-    let commands = guarded(pane, &typing, &[], only_if);
-    Ok(what_became(&connection.run(&commands).await?))
+    let mut commands = vec![stop_if_off(pane)];
+    commands.extend(guarded(pane, &typing, &[], only_if));
+    let frames = connection.frames(&commands).await?;
+    if is_off(&frames) {
+        return Ok(TypingResult::InputOff);
+    }
+    Ok(what_became(&all_ok(&commands, frames)?))
 }
 
 /// Types a secret text: it is on no command line and in none of tmux's logs.
@@ -67,7 +77,8 @@ pub(crate) async fn type_secret(
     let buffer = format!("tmux-task-{}", nonce());
     let target = pane.to_string();
     let forget = Command::new("delete-buffer").args(["-b", &buffer]);
-    let (mut commands, mut typing, mut instead) = (Vec::new(), Vec::new(), Vec::new());
+    let mut commands = vec![stop_if_off(pane)];
+    let (mut typing, mut instead) = (Vec::new(), Vec::new());
     if !text.is_empty() {
         commands.push(Command::new("load-buffer").args(["-b", &buffer, "-"]));
         typing.push(Command::new("paste-buffer").args(["-d", "-b", &buffer, "-t", &target]));
@@ -78,6 +89,9 @@ pub(crate) async fn type_secret(
     }
     commands.extend(guarded(pane, &typing, &instead, only_if));
     let frames = server.one_shot_with(&commands, text).await?;
+    if is_off(&frames) {
+        return Ok(TypingResult::InputOff);
+    }
     let Some(failed) = frames.iter().position(|frame| !frame.ok) else {
         return Ok(what_became(&frames));
     };
@@ -95,8 +109,23 @@ fn guarded(
 ) -> Vec<Command> {
     match only_if {
         Some(shown) => shown.guard(typing, instead),
-        None => [&[leave_mode(pane)], typing].concat(),
+        None => [&[leave_modes(pane)], typing].concat(),
     }
+}
+
+/// Fails if input to the pane is switched off, and the rest of the line does not run then: tmux
+/// itself accepts keys for such a pane, and drops them. Inside `if-shell` the text would stay in
+/// tmux's memory.
+fn stop_if_off(pane: PaneId) -> Command {
+    Command::new("show-options")
+        .args(["-gv", "-t", &pane.to_string()])
+        .arg(format!("#{{?pane_input_off,{INPUT_OFF},status}}"))
+}
+
+fn is_off(frames: &[Frame]) -> bool {
+    frames
+        .first()
+        .is_some_and(|frame| !frame.ok && frame.text().contains(INPUT_OFF))
 }
 
 fn what_became(frames: &[Frame]) -> TypingResult {

@@ -108,9 +108,9 @@ impl ShownPrompt {
         let set =
             |value: &str| Command::new("set-option").args(["-p", "-t", &target, LOOKED_FOR, value]);
         let unset = Command::new("set-option").args(["-puq", "-t", &target, LOOKED_FOR]);
-        let leave = leave_mode(self.pane);
+        let leave = leave_modes(self.pane);
         let say = Command::new("display-message").args(["-p", CHANGED]);
-        // Otherwise copy mode would get the keys.
+        // Otherwise a mode of tmux would get the keys.
         let typing = [&[unset.clone(), leave.clone()], typing].concat();
         let instead = [&[unset], instead, &[say]].concat();
         let either = |condition: &str, instead: &[Command]| {
@@ -167,11 +167,10 @@ fn pattern(row: &str) -> String {
     pattern
 }
 
-/// Leaves a mode of tmux, such as copy mode, in which keys do not reach the program.
-pub(super) fn leave_mode(pane: PaneId) -> Command {
-    Command::new("if-shell")
-        .args(["-F", "-t", &pane.to_string(), "#{pane_in_mode}"])
-        .arg(format!("send-keys -t {pane} -X cancel"))
+/// Leaves all modes of tmux in which keys do not reach the program: copy mode, the clock, lists of
+/// windows. They can be stacked.
+pub(super) fn leave_modes(pane: PaneId) -> Command {
+    Command::new("copy-mode").args(["-q", "-t", &pane.to_string()])
 }
 
 #[cfg(test)]

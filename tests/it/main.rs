@@ -80,6 +80,7 @@ mod stopping;
 #[cfg(target_os = "linux")]
 mod storms;
 mod support;
+mod typing;
 mod up;
 mod upgrades;
 mod waits;
