@@ -6,7 +6,8 @@ use super::session_link::SessionLink;
 use crate::model::{AnswerBy, PaneId, PromptKind, Task, TtyEvidence, is_same_but_for_signs};
 use crate::process;
 use crate::tmux::{
-    self, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError, TypingResult,
+    self, AskingRow, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError,
+    TypingResult,
 };
 use crate::wire::{Explanation, Refusal, RefusalKind, Response, SendRequest, TypedInput};
 
@@ -20,10 +21,10 @@ pub(crate) enum TypingError {
     #[error("task {0} is not asking for input")]
     AsksNothing(String),
     /// The task shows another prompt than the one to be answered.
-    #[error("task {task} asks something else: {prompt}")]
+    #[error("task {task} asks something else{}", colon(prompt))]
     AsksElse { task: String, prompt: String },
     /// The input does not name the prompt that it answers.
-    #[error("{task} asks: {prompt}")]
+    #[error("{task} asks{}", question(prompt))]
     AsksMeanwhile { task: String, prompt: String },
     /// The text would be a secret.
     #[error("{task} asks for a secret{}; nothing was typed", colon(prompt))]
@@ -54,6 +55,9 @@ impl TypingError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Echoed(_) => Some("without --secret it is typed all the same".to_owned()),
+            Self::AsksMeanwhile { prompt, .. } if prompt.is_empty() => {
+                Some("nothing was typed; to answer, give the empty text as the prompt".to_owned())
+            }
             Self::AsksMeanwhile { .. } => {
                 Some("nothing was typed; to answer, name this as the prompt".to_owned())
             }
@@ -70,6 +74,13 @@ impl TypingError {
             | Self::NoKey(_)
             | Self::Tmux(_) => None,
         }
+    }
+}
+
+fn question(prompt: &str) -> String {
+    match prompt {
+        "" => " for input and shows no question".to_owned(),
+        prompt => colon(prompt),
     }
 }
 
@@ -236,18 +247,17 @@ async fn see(
     pane: PaneId,
     explanation: &Explanation,
 ) -> Result<Option<ShownPrompt>, TmuxError> {
-    let (Some(line), Some(line_y), Some(cursor_x), Some(cursor_y)) = (
-        explanation.line.as_deref(),
-        explanation.line_y,
-        explanation.cursor_x,
-        explanation.cursor_y,
-    ) else {
+    let (Some(cursor_x), Some(cursor_y)) = (explanation.cursor_x, explanation.cursor_y) else {
         return Ok(None);
     };
+    let asking = explanation.line.as_deref().zip(explanation.line_y);
     let place = PromptPlace {
-        line,
-        below_cursor: i64::from(line_y) - i64::from(cursor_y),
+        asking: asking.map(|(line, line_y)| AskingRow {
+            line,
+            below_cursor: i64::from(line_y) - i64::from(cursor_y),
+        }),
         cursor_x,
+        cursor_y,
     };
     ShownPrompt::see(connection, pane, place).await
 }
@@ -290,6 +300,20 @@ mod tests {
 
     use super::*;
     use crate::model::test_notation::snapshot;
+
+    #[test]
+    fn an_empty_prompt_is_said_and_named() {
+        let meanwhile = TypingError::AsksMeanwhile {
+            task: "a".to_owned(),
+            prompt: String::new(),
+        };
+        assert_eq!(
+            meanwhile.to_string(),
+            "a asks for input and shows no question"
+        );
+        let hint = meanwhile.hint().unwrap();
+        assert!(hint.contains("the empty text as the prompt"), "{hint}");
+    }
 
     fn explanation(asks: bool, secret: bool, hidden: bool) -> Explanation {
         let value = json!({

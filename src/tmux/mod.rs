@@ -76,6 +76,6 @@ pub(crate) use recorded::{LaunchRecord, RecordedCommand, read_record};
 pub(crate) use restart::{RestartResult, TaskRestart, restart};
 pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
-pub(crate) use shown::{PromptPlace, ShownPrompt};
+pub(crate) use shown::{AskingRow, PromptPlace, ShownPrompt};
 pub(crate) use task_environment::{TaskEnvironment, take_beyond_shells};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

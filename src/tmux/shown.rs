@@ -38,12 +38,21 @@ pub(crate) struct ShownPrompt {
 /// The position of a prompt that was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PromptPlace<'a> {
-    /// The text of the row that asks.
+    /// The row that asks; `None` where no row does, and the cursor's row stands for it.
+    pub asking: Option<AskingRow<'a>>,
+    /// The cursor's column.
+    pub cursor_x: u32,
+    /// The cursor's row.
+    pub cursor_y: u32,
+}
+
+/// The row that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AskingRow<'a> {
+    /// Its text.
     pub line: &'a str,
     /// How many rows it is below the cursor's row; negative above it.
     pub below_cursor: i64,
-    /// The cursor's column.
-    pub cursor_x: u32,
 }
 
 impl ShownPrompt {
@@ -74,7 +83,8 @@ impl ShownPrompt {
         let mut numbers = shape.split(' ').skip(1);
         let cursor_x: u32 = numbers.next()?.parse().ok()?;
         let cursor_y: i64 = numbers.next()?.parse().ok()?;
-        let at = usize::try_from(cursor_y + place.below_cursor).ok()?;
+        let below_cursor = place.asking.map_or(0, |asking| asking.below_cursor);
+        let at = usize::try_from(cursor_y + below_cursor).ok()?;
         let rows: Vec<&str> = screen.split('\n').map(str::trim_end).collect();
         let row = *rows.get(at)?;
         // Tabs are blanks in one of the two.
@@ -82,21 +92,25 @@ impl ShownPrompt {
             let row = text::row(row.as_bytes());
             row.split_whitespace().map(ToOwned::to_owned).collect()
         };
-        let is_same = cursor_x == place.cursor_x && words(row) == words(place.line);
         // The next frame may be wider, and the cursor behind it.
         let behind = |cursor_x: u32, row: &str| {
             let cursor_x = usize::try_from(cursor_x).unwrap_or(usize::MAX);
             cursor_x.checked_sub(row.trim_end().width())
         };
-        let is_shown = is_same
-            || (is_same_but_for_signs(row, place.line)
-                && behind(cursor_x, row) == behind(place.cursor_x, place.line));
+        let is_shown = match place.asking {
+            None => (cursor_x, cursor_y) == (place.cursor_x, i64::from(place.cursor_y)),
+            Some(AskingRow { line, .. }) => {
+                (cursor_x == place.cursor_x && words(row) == words(line))
+                    || (is_same_but_for_signs(row, line)
+                        && behind(cursor_x, row) == behind(place.cursor_x, line))
+            }
+        };
         is_shown.then(|| Self {
             pane,
             shape: shape.to_owned(),
             row: row.to_owned(),
             at,
-            below_cursor: place.below_cursor,
+            below_cursor,
             first: rows.iter().position(|other| *other == row).unwrap_or(at),
         })
     }
@@ -181,9 +195,9 @@ mod tests {
 
     fn find(shape: &str, line: &str, below_cursor: i64) -> Option<(usize, usize, String)> {
         let place = PromptPlace {
-            line,
-            below_cursor,
+            asking: Some(AskingRow { line, below_cursor }),
             cursor_x: 10,
+            cursor_y: 2,
         };
         let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
         Some((found.at, found.first, found.row))
@@ -202,10 +216,11 @@ mod tests {
         // Only signs that turn and dots that grow have changed.
         let screen = "Go.. [y/N] /";
         let find_animated = |line, cursor_x| {
+            let below_cursor = 0;
             let place = PromptPlace {
-                line,
-                below_cursor: 0,
+                asking: Some(AskingRow { line, below_cursor }),
                 cursor_x,
+                cursor_y: 0,
             };
             ShownPrompt::find(PaneId(1), "7 12 0 0 0", screen, place).map(|found| found.row)
         };
@@ -218,6 +233,22 @@ mod tests {
         assert_eq!(find("7 10 0 0 0", "Password:", -1), None);
         assert_eq!(find("7 10 9 0 0", "Password:", 0), None);
         assert_eq!(find("", "Password:", 0), None);
+    }
+
+    #[test]
+    fn where_no_row_asks_the_cursor_is_where_it_was_judged_to_be() {
+        let find = |shape: &str| {
+            let place = PromptPlace {
+                asking: None,
+                cursor_x: 0,
+                cursor_y: 4,
+            };
+            let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
+            Some((found.at, found.row))
+        };
+        assert_eq!(find("7 0 4 0 0"), Some((4, String::new())));
+        assert_eq!(find("7 2 4 0 0"), None);
+        assert_eq!(find("7 0 3 0 0"), None);
     }
 
     #[test]

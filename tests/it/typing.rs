@@ -66,3 +66,24 @@ fn input_that_tmux_would_drop_is_refused() {
     send(&world, "ask", &[], "yes").ok();
     world.until_shows(&window, "got <yes>");
 }
+
+#[test]
+fn a_task_that_shows_no_question_is_answered_by_the_empty_prompt() {
+    let world = World::new();
+    for (name, above) in [
+        ("silent", ""),
+        ("below", "seq 9; printf '\\n\\n\\n\\n\\n\\n\\n\\n\\n'; "),
+    ] {
+        let line = format!("clear; {above}read -r x; echo \"got <$x>\"; exec sleep 1000");
+        let window = world.run(name, &line);
+        world.task(["wait", name, "--input"]).ok();
+        let explained = world.task(["explain", name, "--json"]);
+        assert!(explained.ok().contains("\"prompt\":\"\""), "{explained}");
+        let other = send(&world, name, &["--if-prompt", "Name:"], "Ada");
+        assert_eq!(other.code, 1, "{other}");
+        send(&world, name, &["--if-prompt", ""], "Ada").ok();
+        world.until_shows(&window, "got <Ada>");
+        let again = send(&world, name, &["--if-prompt", ""], "Ada");
+        assert_eq!(again.code, 1, "{again}");
+    }
+}
