@@ -80,6 +80,20 @@ pub fn command_reader(name: &str) -> Option<CommandReader> {
         .map(|(reader, _)| *reader)
 }
 
+/// Whether a program that reads commands may show this word in its prompt: its name, or the first
+/// part of it (`sqlite>`, `redis>`).
+#[must_use]
+pub fn is_prompt_of_command_reader(word: &str) -> bool {
+    let word = word.to_lowercase();
+    ALL.iter().any(|(_, names)| {
+        let mut names = names.iter();
+        names.any(|name| {
+            let part = name.trim_end_matches("-cli");
+            [*name, part, without_version(part)].contains(&word.as_str())
+        })
+    })
+}
+
 /// Returns a program's name without a version at its end: `python` for `python3.12`.
 #[must_use]
 pub fn without_version(name: &str) -> &str {

@@ -80,6 +80,9 @@ const ASK_BY_AGENT: &[&str] = &["gpg", "gpg2", "gpgsm"];
 /// A field below its question begins within this many cells.
 const FIELD_INDENT: u32 = 8;
 
+/// How many rows below the last text the cursor may be where a program is known to read a line.
+const FAR_ABOVE: usize = 6;
+
 /// How many rows above a prompt are searched for the kind of answer it expects.
 const CONTEXT: usize = 12;
 
@@ -256,7 +259,7 @@ impl Evaluation<'_> {
         } else {
             shell_prompts::has_hints_besides_end(self.screen)
         };
-        let Some(row) = self.context.row() else {
+        let Some(row) = self.context.row().or_else(|| self.text_far_above()) else {
             if has_hints {
                 return self.settled("hints of a program at work");
             }
@@ -268,7 +271,10 @@ impl Evaluation<'_> {
         if is_below && has_hints {
             return self.settled("hints of a program at work");
         }
-        if !is_below && self.is_for_commands(row, &terminal.programs) {
+        if !is_below
+            && self.is_for_commands(row, &terminal.programs)
+            && !self.is_of_script(row, terminal)
+        {
             return self.settled("an interpreter's prompt for commands");
         }
         if is_bare_mark(cursor_context::unframed(line))
@@ -288,6 +294,23 @@ impl Evaluation<'_> {
                 found.still_for = still_for;
             }
         })
+    }
+
+    /// Returns the text some blank rows above the cursor. It shows what a line is read for only where
+    /// a program is known to read one.
+    fn text_far_above(&self) -> Option<usize> {
+        let cursor_y = usize::try_from(self.screen.cursor?.y).ok()?;
+        let above = self.screen.rows.get(..cursor_y)?;
+        let row = above.iter().rposition(|row| !is_blank(row))?;
+        (row + FAR_ABOVE >= cursor_y).then_some(row)
+    }
+
+    /// Whether an interpreter that was given something to run is blocked reading a line behind a
+    /// mark that is not its own: then it is the script that asks.
+    fn is_of_script(&self, row: usize, terminal: &TtyEvidence) -> bool {
+        terminal.foreground == Foreground::Command
+            && shell_prompts::are_of_scripts(&terminal.programs)
+            && shell_prompts::may_be_of_script(&self.screen.rows[row], &terminal.programs)
     }
 
     /// Whether the cursor is behind the name of a foreground program, as a prompt for commands.

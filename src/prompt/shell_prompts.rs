@@ -10,7 +10,9 @@ use super::cursor_context::is_blank;
 use super::line;
 use super::pattern::{plain, plain_pattern};
 use crate::model::Screen;
-use crate::model::programs::{CommandReader, command_reader, without_version};
+use crate::model::programs::{
+    CommandReader, command_reader, is_prompt_of_command_reader, without_version,
+};
 
 /// How many of the last rows with text are searched for hints.
 const HINT_ROWS: usize = 10;
@@ -52,6 +54,29 @@ pub(super) fn is_of_interpreter(line: &str, programs: &[String]) -> bool {
                 bare.len() >= 2 && line.starts_with(&bare.to_lowercase())
             }
         })
+}
+
+/// Whether none of these programs has a console of its own besides what it is given to run: Perl has
+/// none, and the other interpreters only without a script.
+pub(super) fn are_of_scripts(programs: &[String]) -> bool {
+    programs.iter().all(|program| {
+        let reader = command_reader(program);
+        reader != Some(CommandReader::Client) || without_version(program) == "perl"
+    })
+}
+
+/// Whether the line is `>`, alone or behind one word that neither names one of these programs nor
+/// another program with such a prompt: a script may run a database's console (`sqlite>`).
+pub(super) fn may_be_of_script(line: &str, programs: &[String]) -> bool {
+    let Some(word) = line.trim().strip_suffix('>').map(str::trim_end) else {
+        return false;
+    };
+    let mut chars = word.chars();
+    chars.all(|c| c.is_alphanumeric() || "_-.".contains(c))
+        && !is_prompt_of_command_reader(word)
+        && !programs
+            .iter()
+            .any(|program| word.starts_with(without_version(program)))
 }
 
 /// Whether the line is the name of one of these programs and a colon, which a program that edits

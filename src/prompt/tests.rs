@@ -527,7 +527,9 @@ fn what_ends_the_input_of_a_single_thread_is_no_hint_of_a_program_at_work() {
 
 #[test]
 fn a_mark_below_a_frame_is_no_interpreters_prompt() {
+    // Whether it was given a script is not known.
     let python = TtyEvidence {
+        foreground: Foreground::Unknown,
         programs: vec!["python".to_owned()],
         ..command()
     };
@@ -539,6 +541,87 @@ fn a_mark_below_a_frame_is_no_interpreters_prompt() {
             assert!(judged(&text, false, &python).is_none(), "{text}");
         }
     }
+}
+
+#[test]
+fn a_script_that_reads_a_line_asks_behind_a_mark() {
+    let asked = |text: &str, programs: &[&str], foreground: Foreground| {
+        let terminal = TtyEvidence {
+            foreground,
+            programs: programs.iter().copied().map(str::to_owned).collect(),
+            ..command()
+        };
+        judged(text, false, &terminal).map(|found| found.prompt.text)
+    };
+    let scripted = |text: &str, programs: &[&str]| asked(text, programs, Foreground::Command);
+    for programs in [
+        &["python3"][..],
+        &["bash", "python3.12"],
+        &["perl"],
+        &["node"],
+    ] {
+        for mark in [">", "Name >", "cmd>", "my-app>"] {
+            let text = format!("Describe the change\n{mark} ▮");
+            let is = |foreground| asked(&text, programs, foreground);
+            assert_eq!(
+                is(Foreground::Command).as_deref(),
+                Some(mark),
+                "{programs:?}"
+            );
+            assert_eq!(is(Foreground::Idle), None, "{text}");
+            assert_eq!(is(Foreground::Unknown), None, "{text}");
+        }
+        let below = scripted("Which colour?\n> ▮", programs);
+        assert_eq!(below.as_deref(), Some("Which colour?"));
+        // Consoles that were given something to run first.
+        for mark in [
+            ">>>",
+            "...",
+            "irb(main):001>",
+            "sqlite>",
+            "mysql>",
+            "redis>",
+            "app=#",
+            "127.0.0.1:6379>",
+            "ghci>",
+            "python>",
+        ] {
+            assert_eq!(scripted(&format!("{mark} ▮"), programs), None, "{mark}");
+        }
+    }
+    for programs in [&["mysql"][..], &["sqlite3"], &["python3", "psql"]] {
+        assert_eq!(scripted("> ▮", programs), None, "{programs:?}");
+    }
+    // Keys may also be read by a console.
+    let keys = TtyEvidence {
+        canonical: Some(false),
+        programs: vec!["python3".to_owned()],
+        ..command()
+    };
+    assert_eq!(judged("> ▮", false, &keys), None);
+}
+
+#[test]
+fn a_line_is_read_for_the_last_text_above() {
+    let asked = |n_blank: usize, terminal: &TtyEvidence| {
+        let text = format!("Answer below:\n{}▮", "\n".repeat(n_blank));
+        judged(&text, false, terminal).map(|found| (found.prompt.kind, found.prompt.text))
+    };
+    let text = |text: &str| Some((PromptKind::Text, text.to_owned()));
+    for n_blank in 0..6 {
+        assert_eq!(
+            asked(n_blank, &command()),
+            text("Answer below:"),
+            "{n_blank}"
+        );
+    }
+    assert_eq!(asked(6, &command()), text(""));
+    // Only what certainly reads is above text that is so far away.
+    let polls = TtyEvidence {
+        reader: TtyUse::Polling,
+        ..command()
+    };
+    assert_eq!(asked(3, &polls), None);
 }
 
 /// A program that polls the terminal for keys.

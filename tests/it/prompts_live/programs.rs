@@ -7,6 +7,24 @@ const ASKING: &[(&str, &str, &str, &str)] = &[
     ("read", "bash", "read -p 'Go on now? ' x", "text"),
     ("word", "bash", "read -p 'guess> ' x", "text"),
     (
+        "script-mark",
+        "python3",
+        "python3 -c 'print(\"Describe the change\"); input(\"> \")'",
+        "text",
+    ),
+    (
+        "script-word",
+        "python3",
+        "python3 -c 'input(\"cmd> \")'",
+        "text",
+    ),
+    (
+        "perl-mark",
+        "perl",
+        "perl -e '$|=1; print \"Name\\n> \"; <STDIN>'",
+        "text",
+    ),
+    (
         "noecho",
         "bash",
         "stty -echo; printf 'Kennung '; read x",
