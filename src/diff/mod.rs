@@ -69,6 +69,39 @@ struct RunInSnapshot<'a> {
     ended: bool,
 }
 
+/// The last launch in a window that has replaced a live run.
+#[derive(Clone, Copy)]
+struct Launch<'a> {
+    /// The process of that run.
+    replaced: u32,
+    /// For whom it was: the owner of the window's present run.
+    owner: Option<&'a str>,
+}
+
+impl Launch<'_> {
+    /// Whether it has ended this run.
+    fn has_replaced(&self, run: &Task) -> bool {
+        run.pid == Some(self.replaced)
+    }
+
+    /// Returns who has ended this run, as its owner is told.
+    fn by(&self, run: &Task) -> ReplacedBy {
+        match (run.owner.as_deref(), self.owner) {
+            (None, _) => ReplacedBy::Launcher,
+            (Some(theirs), Some(owner)) if theirs == owner => ReplacedBy::Launcher,
+            (Some(_), Some(_)) => ReplacedBy::OtherAgent,
+            (Some(_), None) => ReplacedBy::User,
+        }
+    }
+}
+
+/// Returns the last launch in this window, if it has replaced a live run.
+fn launcher_replaced(look: &Snapshot, window: WindowId) -> Option<Launch<'_>> {
+    let replaced = *look.launcher_replaced.get(&window)?;
+    let owner = look.tasks.get(&window)?.owner.as_deref();
+    Some(Launch { replaced, owner })
+}
+
 fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     let ended = after
         .ended
@@ -86,7 +119,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     }
     let mut events = Vec::new();
     for (window, runs) in &runs {
-        let replaced = after.launcher_replaced.get(window).copied();
+        let replaced = launcher_replaced(after, *window);
         let mut last = before
             .tasks
             .get(window)
@@ -144,7 +177,7 @@ fn is_new_run(last: RunInSnapshot<'_>, run: RunInSnapshot<'_>) -> bool {
 }
 
 /// Adds the events of a window that the previous look did not have.
-fn newcomer(run: RunInSnapshot<'_>, launcher_replaced: Option<u32>, events: &mut Vec<Event>) {
+fn newcomer(run: RunInSnapshot<'_>, launch: Option<Launch<'_>>, events: &mut Vec<Event>) {
     let task = run.task;
     if task.is_alive() {
         events.push(event(EventKind::Started { rerun: false }, task));
@@ -153,7 +186,7 @@ fn newcomer(run: RunInSnapshot<'_>, launcher_replaced: Option<u32>, events: &mut
     let bells = task.bell_count.unwrap_or(0).max(u64::from(task.bell));
     rang(bells, task, events);
     if !task.is_alive() {
-        events.push(exited(run, launcher_replaced));
+        events.push(exited(run, launch));
     }
 }
 
@@ -161,38 +194,34 @@ fn newcomer(run: RunInSnapshot<'_>, launcher_replaced: Option<u32>, events: &mut
 fn successor(
     last: RunInSnapshot<'_>,
     run: RunInSnapshot<'_>,
-    launcher_replaced: Option<u32>,
+    launch: Option<Launch<'_>>,
     events: &mut Vec<Event>,
 ) {
     let (before, task) = (last.task, run.task);
     let new_run = is_new_run(last, run);
     if new_run && before.is_alive() {
-        events.push(replaced(before, task, launcher_replaced));
+        events.push(replaced(before, task, launch));
     }
     if new_run && task.is_alive() {
         events.push(event(EventKind::Started { rerun: true }, task));
     }
     rang(bells_between(before, task), task, events);
     if !task.is_alive() && (new_run || before.is_alive()) {
-        events.push(exited(run, launcher_replaced));
+        events.push(exited(run, launch));
     }
 }
 
 /// The event for a run whose exit is known. If the launcher ended it, it was replaced.
-fn exited(run: RunInSnapshot<'_>, launcher_replaced: Option<u32>) -> Event {
-    let by_launcher = run.ended && run.task.pid.is_some() && run.task.pid == launcher_replaced;
-    let replaced = by_launcher.then_some(ReplacedBy::Launcher);
+fn exited(run: RunInSnapshot<'_>, launch: Option<Launch<'_>>) -> Event {
+    let launch = launch.filter(|launch| run.ended && launch.has_replaced(run.task));
+    let replaced = launch.map(|launch| launch.by(run.task));
     event(EventKind::Exited { replaced }, run.task)
 }
 
 /// The event for a live run of which only its successor is known.
-fn replaced(last: &Task, task: &Task, launcher_replaced: Option<u32>) -> Event {
-    let by_launcher = last.pid.is_some() && last.pid == launcher_replaced;
-    let by = if by_launcher {
-        ReplacedBy::Launcher
-    } else {
-        ReplacedBy::Other
-    };
+fn replaced(last: &Task, task: &Task, launch: Option<Launch<'_>>) -> Event {
+    let launch = launch.filter(|launch| launch.has_replaced(last));
+    let by = launch.map_or(ReplacedBy::Other, |launch| launch.by(last));
     let mut ended = last.clone();
     ended.life = Life::Dead(Exit::default());
     ended.ended_at = task.started_at.or(last.ended_at);

@@ -170,6 +170,33 @@ fn a_live_run_that_was_respawned_is_replaced() {
         "@1#2 api dead 0 pid=8; launcher @1 7",
         &["exited @1#1 ? replaced by launcher", "exited @1#2 0"],
     );
+    for (launched, by) in [
+        ("owner=pi:1", "launcher"),
+        ("owner=pi:2", "other agent"),
+        ("", "user"),
+    ] {
+        let exited = format!("exited @1#1 ? replaced by {by}");
+        check(
+            "@1#1 api running pid=7 owner=pi:1",
+            &format!("@1#2 api running pid=8 {launched}; launcher @1 7"),
+            &[&exited, "rerun @1#2"],
+        );
+        let exited = format!("exited @1#1 SIGHUP replaced by {by}");
+        check(
+            "@1#1 api running pid=7 owner=pi:1",
+            &format!(
+                "ended @1#1 api dead SIGHUP pid=7 owner=pi:1; \
+                 @1#2 api running pid=8 {launched}; launcher @1 7"
+            ),
+            &[&exited, "rerun @1#2"],
+        );
+    }
+    // A task without an owner is everybody's.
+    check(
+        "@1#1 api running pid=7",
+        "@1#2 api running pid=8 owner=pi:2; launcher @1 7",
+        &["exited @1#1 ? replaced by launcher", "rerun @1#2"],
+    );
     // The launcher's run was replaced by something else.
     check(
         "@1#2 api running pid=8",

@@ -147,8 +147,12 @@ impl AnswerBy {
 /// Who ended a live run by starting the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplacedBy {
-    /// Our launcher. Whoever asked for the rerun knows.
+    /// Our launcher, for the task's owner, who knows. A task without an owner is everybody's.
     Launcher,
+    /// Our launcher, for a user: the agent that owns the task does not know.
+    User,
+    /// Our launcher, for another agent than the one that owns the task.
+    OtherAgent,
     /// Anything else, for example `respawn-window -k`.
     Other,
 }
@@ -158,8 +162,10 @@ pub enum ReplacedBy {
 pub enum GoneReason {
     /// A user ended it with our commands.
     UserKilled,
-    /// The agent ended it with our tools.
+    /// The agent that owns it ended it with our tools, or any agent if nobody owns it.
     AgentKilled,
+    /// Another agent than its owner ended it with our tools.
+    OtherAgentKilled,
     /// Its window was moved to another session.
     Moved,
 }

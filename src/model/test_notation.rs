@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! @1 api running                 a task; also `unknown`, `dead 2`, `dead SIGKILL`, `dead ?`
-//! @1#2 api running pid=7 bells=3 bell nopane alt cursor=0,1 : row|row
+//! @1#2 api running pid=7 pane=9 bells=3 bell nopane alt cursor=0,1 : row|row
 //! @1 api running owner=pi:7 shell
 //! @1 api dead 1 ended=5000 restarts=5,1000,0   run again 5 times, after 1000 ms, 0 used
 //! ended @1#2 api dead 0          a run that ended and is not the window's present one
@@ -39,6 +39,7 @@ pub(crate) fn snapshot(notation: &str) -> Snapshot {
                 let reason = match reason {
                     "userKilled" => GoneReason::UserKilled,
                     "agentKilled" => GoneReason::AgentKilled,
+                    "otherAgentKilled" => GoneReason::OtherAgentKilled,
                     "moved" => GoneReason::Moved,
                     other => panic!("no reason `{other}`"),
                 };
@@ -118,6 +119,7 @@ pub(crate) fn task(notation: &str) -> Task {
             Some(("owner", owner)) => task.owner = Some(owner.to_owned()),
             Some(("ended", ms)) => task.ended_at = Some(ms.parse().unwrap()),
             Some(("restarts", numbers)) => task.restarts = Some(restarts(numbers)),
+            Some(("pane", pane)) => task.pane = Some(PaneId(pane.parse().unwrap())),
             Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
             Some(("bells", count)) => task.bell_count = Some(count.parse().unwrap()),
             Some(("cursor", at)) => {
@@ -180,6 +182,8 @@ pub(crate) fn describe(event: &Event) -> String {
             let by = match replaced {
                 None => "",
                 Some(ReplacedBy::Launcher) => " replaced by launcher",
+                Some(ReplacedBy::User) => " replaced by user",
+                Some(ReplacedBy::OtherAgent) => " replaced by other agent",
                 Some(ReplacedBy::Other) => " replaced",
             };
             format!("exited {window} {how}{by}")
@@ -191,6 +195,7 @@ pub(crate) fn describe(event: &Event) -> String {
                 None => "",
                 Some(GoneReason::UserKilled) => " userKilled",
                 Some(GoneReason::AgentKilled) => " agentKilled",
+                Some(GoneReason::OtherAgentKilled) => " otherAgentKilled",
                 Some(GoneReason::Moved) => " moved",
             };
             format!("disappeared {window}{why}")

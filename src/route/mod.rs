@@ -41,12 +41,13 @@ pub(crate) fn reach(event: &Event) -> Reach {
         // A task that crashes again and again wakes the agent once, when it gives up.
         EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
         EventKind::Exited {
-            replaced: None | Some(ReplacedBy::Other),
+            replaced: None | Some(ReplacedBy::User | ReplacedBy::OtherAgent | ReplacedBy::Other),
         }
         | EventKind::Notify { .. }
         | EventKind::Input { .. }
         | EventKind::Disappeared {
-            reason: None | Some(GoneReason::UserKilled | GoneReason::Moved),
+            reason:
+                None | Some(GoneReason::UserKilled | GoneReason::OtherAgentKilled | GoneReason::Moved),
         } => Reach::FollowUp,
     }
 }
@@ -137,8 +138,11 @@ pub(crate) fn text_of(event: &Event) -> String {
         EventKind::Started { .. } => line(task, "started"),
         EventKind::Exited { replaced: None } => with_output(&ending(task), task),
         EventKind::Exited {
-            replaced: Some(ReplacedBy::Launcher | ReplacedBy::Other),
+            replaced: Some(ReplacedBy::Launcher | ReplacedBy::User | ReplacedBy::Other),
         } => with_output("was replaced by a new run", task),
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::OtherAgent),
+        } => with_output("was replaced by a new run of another agent", task),
         EventKind::Notify { .. } => with_output("sent a terminal notification", task),
         EventKind::Input { prompt } if prompt.text.is_empty() => line(task, "is waiting for input"),
         EventKind::Input { prompt } => {
@@ -158,6 +162,12 @@ pub(crate) fn text_of(event: &Event) -> String {
         EventKind::Disappeared {
             reason: Some(GoneReason::AgentKilled),
         } => line(task, "disappeared from session after the agent killed it"),
+        EventKind::Disappeared {
+            reason: Some(GoneReason::OtherAgentKilled),
+        } => line(
+            task,
+            "disappeared from session after another agent killed it",
+        ),
     }
 }
 

@@ -134,6 +134,19 @@ fn who_knows_already_is_not_woken() {
         &["@1#1 a running pid=7", "@1#2 a running pid=8"],
         "followUp! tmux task @1 (a) was replaced by a new run",
     );
+    let theirs = "@1#1 a running pid=7 owner=pi:1";
+    check(
+        &[theirs, "@1#2 a running pid=8 owner=pi:2; launcher @1 7"],
+        "followUp! tmux task @1 (a) was replaced by a new run of another agent",
+    );
+    check(
+        &[theirs, "@1#2 a running pid=8; launcher @1 7"],
+        "followUp! tmux task @1 (a) was replaced by a new run",
+    );
+    check(
+        &[theirs, "gone @1 otherAgentKilled"],
+        "followUp! tmux task @1 (a) disappeared from session after another agent killed it",
+    );
     check_events(&[resolved()], "nothing");
     check_events(&[], "nothing");
 }

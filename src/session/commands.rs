@@ -1,16 +1,17 @@
 //! Commands: how each is carried out, and what follows it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
 use super::input::{AskId, JobOutcome};
+use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{GoneReason, Level, Life, Now, Ordered as _, Screen, Task, WindowId};
+use crate::model::{Level, Life, Now, Screen, Task};
 use crate::terminal::Pattern;
 use crate::wire::{
     DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch,
@@ -53,7 +54,7 @@ impl Session {
     }
 
     /// Ends tasks; none of them if one of the names is not a task's.
-    pub(super) fn kill(&mut self, ask: AskId, names: &[String], reason: GoneReason) {
+    pub(super) fn kill(&mut self, ask: AskId, names: &[String], killer: Killer) {
         let found: Result<Vec<Arc<Task>>, Refusal> = names
             .iter()
             .map(|name| self.find_task_to_end(name))
@@ -68,7 +69,7 @@ impl Session {
         tasks.retain(|task| windows.insert(task.window));
         let is_killed = |window| tasks.iter().any(|task| task.window == window);
         self.jobs.archive_first(is_killed);
-        self.jobs.push_command(Command::Kill(ask, tasks, reason));
+        self.jobs.push_command(Command::Kill(ask, tasks, killer));
     }
 
     /// Handles the first look of a command that is about to launch a task of this name.
@@ -119,19 +120,18 @@ impl Session {
         match (command, outcome) {
             (Command::Archive(_) | Command::Answer(..) | Command::ForgetEnvironments(..), _) => {}
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
-            (Command::Kill(ask, tasks, reason), Ok(JobOutcome::Killed(killed, done))) => {
+            (Command::Kill(ask, tasks, killer), Ok(JobOutcome::Killed(killed, done))) => {
+                let ended = tasks.iter().filter(|task| killed.contains(&task.window));
                 let order = LookOrder {
-                    killed: killed.iter().map(|window| (*window, reason)).into_map(),
+                    killed: killer.reasons(ended),
                     ..LookOrder::of(killed)
                 };
                 self.order_then(order, AfterLook::Killed(ask, tasks, done));
             }
-            (Command::KillSession(ask, reason), Ok(_)) => {
+            (Command::KillSession(ask, killer), Ok(_)) => {
                 let tasks = self.tasks();
-                let killed: BTreeMap<WindowId, GoneReason> =
-                    tasks.iter().map(|task| (task.window, reason)).into_map();
                 let order = LookOrder {
-                    killed,
+                    killed: killer.reasons(&tasks),
                     ..LookOrder::new(Scope::Whole)
                 };
                 self.order_then(order, AfterLook::SessionKilled(ask, tasks));

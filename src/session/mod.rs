@@ -18,6 +18,7 @@ mod ended_runs;
 mod held_answers;
 mod input;
 mod job_queue;
+mod killer;
 mod listeners;
 mod log_entry;
 mod look_plan;

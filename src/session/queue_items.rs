@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
 use super::input::AskId;
+use super::killer::Killer;
 use super::listeners::EndedWait;
 use super::restart_job::DueRestart;
 use super::wait_entry::Entry;
-use crate::model::{GoneReason, PaneId, Task, WindowId};
+use crate::model::{PaneId, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     Explanation, LogRequest, Request, Response, RunRequest, SearchMatch, SendRequest,
@@ -63,8 +64,8 @@ pub(super) enum AfterLook {
 pub(super) enum Command {
     Launch(AskId, Box<RunRequest>),
     Type(AskId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
-    Kill(AskId, Vec<Arc<Task>>, GoneReason),
-    KillSession(AskId, GoneReason),
+    Kill(AskId, Vec<Arc<Task>>, Killer),
+    KillSession(AskId, Killer),
     Prune(AskId, Vec<Arc<Task>>),
     Cleanup(AskId),
     Whereabouts(AskId),

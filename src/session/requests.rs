@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
 use super::input::AskId;
+use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
-use crate::model::{GoneReason, NameError, Now, Snapshot, Task, WindowId};
+use crate::model::{NameError, Now, Snapshot, Task, WindowId};
 use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
 
 /// Up to this many windows, a list includes also changes that are never reported: an option was
@@ -181,7 +182,10 @@ impl Session {
                 tasks,
                 owner,
                 by_agent,
-            } => self.kill(ask, &tasks, reason(by_agent || owner.is_some())),
+            } => {
+                let is_agent = by_agent;
+                self.kill(ask, &tasks, Killer { owner, is_agent });
+            }
             Request::KillAll { owner } => {
                 if self.link.life.is_none() {
                     let missing = self.missing();
@@ -189,8 +193,9 @@ impl Session {
                     return;
                 }
                 self.jobs.archive_first(|_| true);
-                let reason = reason(owner.is_some());
-                self.jobs.push_command(Command::KillSession(ask, reason));
+                let is_agent = owner.is_some();
+                let killer = Killer { owner, is_agent };
+                self.jobs.push_command(Command::KillSession(ask, killer));
             }
             Request::Prune => {
                 let mut dead = self.tasks();
@@ -304,15 +309,6 @@ fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
     LookOrder {
         is_barrier: true,
         ..LookOrder::of(windows)
-    }
-}
-
-/// Returns the reason for the disappearance of a task that a command ends.
-fn reason(is_by_agent: bool) -> GoneReason {
-    if is_by_agent {
-        GoneReason::AgentKilled
-    } else {
-        GoneReason::UserKilled
     }
 }
 

@@ -223,6 +223,10 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ReplacedByName")]
     pub replaced_by: Option<ReplacedByName>,
+    /// `agentKilled`, and `replaced` by the launcher: who did it, where that is not the task's owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EndedByName")]
+    pub ended_by: Option<EndedByName>,
     /// `started`: whether the window had a run before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
@@ -307,6 +311,16 @@ pub enum ReplacedByName {
     Launcher,
     /// Anything else.
     Other,
+}
+
+/// Who ended the task of an agent, other than that agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EndedByName {
+    /// A user.
+    User,
+    /// Another agent.
+    OtherAgent,
 }
 
 /// A message for an agent.
@@ -586,6 +600,7 @@ impl From<&Event> for EventFields {
             bells: None,
             reason: None,
             replaced_by: None,
+            ended_by: None,
             rerun: None,
         };
         match &event.kind {
@@ -594,8 +609,15 @@ impl From<&Event> for EventFields {
                 fields.event_type = EventType::Exited;
                 fields.reason = replaced.map(|_| Reason::Replaced);
                 fields.replaced_by = replaced.map(|by| match by {
-                    ReplacedBy::Launcher => ReplacedByName::Launcher,
+                    ReplacedBy::Launcher | ReplacedBy::User | ReplacedBy::OtherAgent => {
+                        ReplacedByName::Launcher
+                    }
                     ReplacedBy::Other => ReplacedByName::Other,
+                });
+                fields.ended_by = replaced.and_then(|by| match by {
+                    ReplacedBy::Launcher | ReplacedBy::Other => None,
+                    ReplacedBy::User => Some(EndedByName::User),
+                    ReplacedBy::OtherAgent => Some(EndedByName::OtherAgent),
                 });
             }
             EventKind::Notify { bells } => {
@@ -616,9 +638,11 @@ impl From<&Event> for EventFields {
                 fields.event_type = EventType::Disappeared;
                 fields.reason = reason.map(|reason| match reason {
                     GoneReason::UserKilled => Reason::UserKilled,
-                    GoneReason::AgentKilled => Reason::AgentKilled,
+                    GoneReason::AgentKilled | GoneReason::OtherAgentKilled => Reason::AgentKilled,
                     GoneReason::Moved => Reason::Moved,
                 });
+                let by_other = *reason == Some(GoneReason::OtherAgentKilled);
+                fields.ended_by = by_other.then_some(EndedByName::OtherAgent);
             }
         }
         fields
@@ -643,10 +667,18 @@ impl EventFields {
                 rerun: self.rerun.unwrap_or(false),
             },
             EventType::Exited => EventKind::Exited {
-                replaced: self.reason.map(|_| match self.replaced_by {
-                    Some(ReplacedByName::Launcher) => ReplacedBy::Launcher,
-                    Some(ReplacedByName::Other) | None => ReplacedBy::Other,
-                }),
+                replaced: self
+                    .reason
+                    .map(|_| match (self.replaced_by, self.ended_by) {
+                        (Some(ReplacedByName::Launcher), None) => ReplacedBy::Launcher,
+                        (Some(ReplacedByName::Launcher), Some(EndedByName::User)) => {
+                            ReplacedBy::User
+                        }
+                        (Some(ReplacedByName::Launcher), Some(EndedByName::OtherAgent)) => {
+                            ReplacedBy::OtherAgent
+                        }
+                        (Some(ReplacedByName::Other) | None, _) => ReplacedBy::Other,
+                    }),
             },
             EventType::Notify => EventKind::Notify {
                 bells: self.bells.unwrap_or(1),
@@ -656,7 +688,10 @@ impl EventFields {
             EventType::Disappeared => EventKind::Disappeared {
                 reason: self.reason.and_then(|reason| match reason {
                     Reason::UserKilled => Some(GoneReason::UserKilled),
-                    Reason::AgentKilled => Some(GoneReason::AgentKilled),
+                    Reason::AgentKilled => Some(match self.ended_by {
+                        Some(EndedByName::OtherAgent) => GoneReason::OtherAgentKilled,
+                        Some(EndedByName::User) | None => GoneReason::AgentKilled,
+                    }),
                     Reason::Moved => Some(GoneReason::Moved),
                     Reason::Replaced => None,
                 }),

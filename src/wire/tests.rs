@@ -81,6 +81,29 @@ fn each_event_has_the_fields_of_its_type() {
         "@1 a dead ?",
         json!({"type": "exited", "level": "warning", "reason": "replaced", "replacedBy": "other"}),
     );
+    for (by, name) in [
+        (ReplacedBy::User, "user"),
+        (ReplacedBy::OtherAgent, "otherAgent"),
+    ] {
+        check_event(
+            EventKind::Exited { replaced: Some(by) },
+            "@1 a dead ?",
+            json!({
+                "type": "exited", "level": "warning",
+                "reason": "replaced", "replacedBy": "launcher", "endedBy": name,
+            }),
+        );
+    }
+    check_event(
+        EventKind::Disappeared {
+            reason: Some(GoneReason::OtherAgentKilled),
+        },
+        "@1 a running",
+        json!({
+            "type": "disappeared", "level": "warning",
+            "reason": "agentKilled", "endedBy": "otherAgent",
+        }),
+    );
     check_event(
         EventKind::Input { prompt: prompt() },
         "@1 a running",
@@ -516,6 +539,12 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(EventKind::Exited {
             replaced: Some(ReplacedBy::Other)
         }),
+        Just(EventKind::Exited {
+            replaced: Some(ReplacedBy::User)
+        }),
+        Just(EventKind::Exited {
+            replaced: Some(ReplacedBy::OtherAgent)
+        }),
         prompt().prop_map(|prompt| EventKind::Input { prompt }),
         prompt().prop_map(|prompt| EventKind::InputResolved { prompt }),
         Just(EventKind::Disappeared { reason: None }),
@@ -527,6 +556,9 @@ fn any_event() -> impl Strategy<Value = Event> {
         }),
         Just(EventKind::Disappeared {
             reason: Some(GoneReason::AgentKilled)
+        }),
+        Just(EventKind::Disappeared {
+            reason: Some(GoneReason::OtherAgentKilled)
         }),
     ];
     (kind, hostile_fields()).prop_map(|(kind, fields)| Event {

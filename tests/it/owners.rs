@@ -100,6 +100,34 @@ fn what_an_agent_ends_itself_is_a_notice() {
 }
 
 #[test]
+fn what_another_agent_ends_is_a_message_also_after_a_crash() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_OWNER", "pi:2");
+    world.run("killed", "exec sleep 1000");
+    world.run("replaced", "exec sleep 1000");
+    world.set("TMUX_TASK_OWNER", "pi:1");
+    world.task(["kill", "killed"]).ok();
+    world.kill_daemon();
+    world.daemon();
+    world.run("replaced", "exec sleep 1000");
+    for (kind, name, end) in [
+        ("disappeared", "killed", "after another agent killed it"),
+        (
+            "exited",
+            "replaced",
+            "was replaced by a new run of another agent",
+        ),
+    ] {
+        let told = delivered(&world, kind, name);
+        assert_eq!(
+            (&told["kind"], &told["owner"]),
+            (&"followUp".into(), &"pi:2".into())
+        );
+        assert!(content(&told).ends_with(end), "{told}");
+    }
+}
+
+#[test]
 fn what_a_wait_has_returned_is_no_second_turn() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");

@@ -1,0 +1,69 @@
+//! Who ends tasks with a command, and what their owners are told of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{GoneReason, Ordered as _, Task, WindowId};
+
+/// Who gives a command that ends tasks.
+#[derive(Debug, Clone)]
+pub(super) struct Killer {
+    /// The conversation; `None` for a user, and for an agent whose conversation is not known.
+    pub(super) owner: Option<String>,
+    /// Whether it is an agent. A caller with an owner always is one.
+    pub(super) is_agent: bool,
+}
+
+impl Killer {
+    /// Returns why each of these tasks disappears.
+    pub(super) fn reasons<'a>(
+        &self,
+        tasks: impl IntoIterator<Item = &'a Arc<Task>>,
+    ) -> BTreeMap<WindowId, GoneReason> {
+        let tasks = tasks.into_iter();
+        tasks
+            .map(|task| (task.window, self.reason(task)))
+            .into_map()
+    }
+
+    /// An agent knows of its own commands only: the owner of the task may be another one. An agent
+    /// whose conversation is not known counts as another one, so that no owner misses an end.
+    fn reason(&self, task: &Task) -> GoneReason {
+        if !self.is_agent && self.owner.is_none() {
+            GoneReason::UserKilled
+        } else if task.owner.is_none() || task.owner == self.owner {
+            GoneReason::AgentKilled
+        } else {
+            GoneReason::OtherAgentKilled
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::test_notation::task;
+
+    #[test]
+    fn only_the_agent_that_owns_the_task_knows_of_its_end() {
+        use GoneReason::{AgentKilled, OtherAgentKilled, UserKilled};
+        for (owner, is_agent, of_nobody, of_pi_1) in [
+            (None, false, UserKilled, UserKilled),
+            (None, true, AgentKilled, OtherAgentKilled),
+            (Some("pi:1"), false, AgentKilled, AgentKilled),
+            (Some("pi:1"), true, AgentKilled, AgentKilled),
+            (Some("pi:2"), false, AgentKilled, OtherAgentKilled),
+        ] {
+            let killer = Killer {
+                owner: owner.map(str::to_owned),
+                is_agent,
+            };
+            let tasks = [
+                Arc::new(task("@1 a running")),
+                Arc::new(task("@2 b running owner=pi:1")),
+            ];
+            let expected = BTreeMap::from([(WindowId(1), of_nobody), (WindowId(2), of_pi_1)]);
+            assert_eq!(killer.reasons(&tasks), expected, "{owner:?} {is_agent}");
+        }
+    }
+}
