@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 
 pub(super) use self::look::LinkLook;
 
-use self::last_look::{alive, primary};
+use self::last_look::{followed, primary};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
@@ -60,8 +60,8 @@ pub(super) struct SessionLink {
     server_process: Option<Process>,
     /// Whether the last look found that the server runs but cannot be reached.
     is_unreachable: bool,
-    /// Windows that were alive in the last look, with their pids.
-    alive: Vec<(WindowId, Option<u32>)>,
+    /// Windows of the last look whose tasks were alive, with their pids, or may be restarted.
+    followed: Vec<(WindowId, Option<u32>)>,
     /// The primary panes of the windows in the last look.
     primary: BTreeMap<WindowId, PaneId>,
     /// Windows that looks have found to be gone, the newest only: tmux reports later that they were
@@ -132,7 +132,7 @@ impl SessionLink {
             all_asked: None,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
-            alive: before.map(alive).unwrap_or_default(),
+            followed: before.map(followed).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
             gone: BTreeSet::new(),
             processes: Processes::new(),

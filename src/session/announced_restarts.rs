@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Body, DeliveredEvent, EventKind, Ordered as _, Record, SessionLife, Snapshot, Task, WindowId,
+    Body, DeliveredEvent, EventKind, GoneReason, Ordered as _, Record, SessionLife, Snapshot, Task,
+    WindowId,
 };
 use crate::restarts::restart_of;
 
@@ -14,6 +15,25 @@ pub(super) struct AnnouncedRestarts {
     /// The life of the session that the windows belong to.
     life: Option<SessionLife>,
     ends: BTreeMap<WindowId, DeliveredEvent>,
+}
+
+/// The end of a run whose restart was announced, and will not happen.
+#[derive(Debug)]
+pub(super) struct PreventedRestart {
+    pub(super) end: DeliveredEvent,
+    /// Why, where the user cannot know; `None` where the policy was removed.
+    pub(super) why: Option<&'static str>,
+}
+
+/// What follows an end whose restart was announced, given a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterLook {
+    /// The restart, as announced.
+    Restart,
+    /// Nothing that its owner has to be told.
+    Nothing,
+    /// No restart; its owner does not know. Holds why, unless the policy was removed.
+    Prevented(Option<&'static str>),
 }
 
 impl AnnouncedRestarts {
@@ -30,11 +50,12 @@ impl AnnouncedRestarts {
         }
     }
 
-    /// Processes a look and its records. Returns the ends that no restart will follow although their
-    /// windows are as they were: the policy was removed. A window that is gone, or that shows another
-    /// run, owes nothing: whoever ended it or ran it again has seen it.
-    pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<DeliveredEvent> {
-        if self.life != look.life {
+    /// Processes a look and its records. Returns the ends that no restart will follow although nobody
+    /// has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that is
+    /// closed, or that shows another run, owes nothing: whoever ended it or ran it again has seen it.
+    pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
+        // A session that is missing may have lost its last window to another one.
+        if self.life != look.life && look.life.is_some() {
             self.life.clone_from(&look.life);
             self.ends.clear();
         }
@@ -50,15 +71,12 @@ impl AnnouncedRestarts {
         }
         let mut prevented = Vec::new();
         self.ends.retain(|window, end| {
-            let shown = look.tasks.get(window);
-            let Some(task) = shown.filter(|task| is_same_end(task, &end.event.task)) else {
-                return false;
-            };
-            let follows = restart_of(task).is_some();
-            if !follows {
-                prevented.push(end.clone());
+            let after = what_follows(*window, &end.event.task, look);
+            if let AfterLook::Prevented(why) = after {
+                let end = end.clone();
+                prevented.push(PreventedRestart { end, why });
             }
-            follows
+            after == AfterLook::Restart
         });
         prevented
     }
@@ -69,6 +87,31 @@ impl AnnouncedRestarts {
     }
 }
 
-fn is_same_end(task: &Task, ended: &Task) -> bool {
-    !task.is_alive() && task.run == ended.run
+/// Returns what a look says of the restart that was announced at this end.
+fn what_follows(window: WindowId, ended: &Task, look: &Snapshot) -> AfterLook {
+    let Some(task) = look.tasks.get(&window) else {
+        return match look.gone.get(&window) {
+            Some(GoneReason::Moved) => {
+                AfterLook::Prevented(Some("its window was moved to another session"))
+            }
+            Some(
+                GoneReason::UserKilled | GoneReason::AgentKilled | GoneReason::OtherAgentKilled,
+            )
+            | None => AfterLook::Nothing,
+        };
+    };
+    if task.run != ended.run {
+        AfterLook::Nothing
+    } else if task.is_alive() {
+        // Another pane of the window is its primary one now, and counts as the same run.
+        if task.run.is_some() && task.pane != ended.pane {
+            AfterLook::Prevented(Some("its pane was moved out of its window"))
+        } else {
+            AfterLook::Nothing
+        }
+    } else if restart_of(task).is_some() {
+        AfterLook::Restart
+    } else {
+        AfterLook::Prevented(None)
+    }
 }

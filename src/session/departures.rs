@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{GoneReason, PaneId, WindowId};
 
-/// The windows with live runs that are gone since the last look.
+/// The windows that are gone since the last look and whose tasks were alive, or may be restarted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departures {
     /// Those that a command of ours has ended, with its reason.
@@ -14,18 +14,18 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Compares the windows that were alive in the last look, with their pids, with those that are
-    /// present now. `killed` has the windows that a command of ours has ended, `ended` the processes
+    /// Compares the windows that were followed in the last look, with the pids of their live runs, with
+    /// those that are present now. `killed` has the windows that a command of ours has ended, `ended` the processes
     /// that have ended.
     #[must_use]
     pub(crate) fn new(
-        alive: &[(WindowId, Option<u32>)],
+        followed: &[(WindowId, Option<u32>)],
         present: &BTreeSet<WindowId>,
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> Self {
         let mut departures = Self::default();
-        for (window, pid) in alive {
+        for (window, pid) in followed {
             if present.contains(window) {
                 continue;
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::announced_restarts::PreventedRestart;
 use super::effect::LookOrder;
 use super::input::JobOutcome;
 use super::log_entry::LogEntry;
@@ -26,7 +27,10 @@ impl Session {
             self.jobs
                 .push_command(Command::ForgetEnvironments(present, gone));
         }
-        for end in prevented {
+        for PreventedRestart { end, why } in prevented {
+            if let Some(why) = why {
+                self.report_impossible(&end.event.task, why, now);
+            }
             self.owe_end(end, now);
         }
         self.restart_due(now);
@@ -55,6 +59,13 @@ impl Session {
         self.engine.queue_delivery(seq, event, now);
     }
 
+    /// Says why a task is not run again.
+    fn report_impossible(&mut self, task: &Task, why: &str, now: Now) {
+        let Task { window, name, .. } = task;
+        let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
+        self.notice(Level::Warning, text, now);
+    }
+
     /// Processes the result of a restart.
     pub(super) fn restarted(
         &mut self,
@@ -71,9 +82,7 @@ impl Session {
                 self.order_then(LookOrder::of([window]), AfterLook::Superseded(window));
             }
             Ok(JobOutcome::Restarted(RestartEnd::Impossible(why))) => {
-                let name = &task.name;
-                let text = format!("tmux task {window} ({name}) cannot be restarted: {why}");
-                self.notice(Level::Warning, text, now);
+                self.report_impossible(task, &why, now);
                 self.restarts.give_up(window, why);
                 self.publish_tasks(now);
                 if let Some(end) = self.announced.take(window) {

@@ -399,6 +399,41 @@ fn a_restart_that_is_impossible_wakes_the_agent() {
     }
 }
 
+#[test]
+fn an_end_whose_window_or_pane_is_moved_during_the_pause_wakes_the_agent() {
+    for (moves, where_to) in [
+        (
+            &[&["move-window", "-d", "-s", "=work:api", "-t", "=other:"][..]][..],
+            "its window was moved to another session",
+        ),
+        (
+            &[
+                &["split-window", "-d", "-t", "=work:api", "exec sleep 1000"],
+                &["break-pane", "-d", "-s", "=work:api.0", "-t", "=other:"],
+            ],
+            "its pane was moved out of its window",
+        ),
+    ] {
+        let world = World::new();
+        world.run("stays", "exec sleep 1000");
+        world.tmux(["new-session", "-d", "-s", "other", "exec sleep 1000"]);
+        let window = start(&world, "on-failure", "1h", "exit 7");
+        let records = world.until("the end", |records| {
+            codes(records, "api").len() == 1 && all_told(records)
+        });
+        assert!(follow_ups(&records).is_empty(), "{}", show(&records));
+        for moves in moves {
+            world.tmux(*moves);
+        }
+        let records = world.until("a message", |records| !follow_ups(records).is_empty());
+        let told = content(follow_ups(&records)[0]);
+        assert_eq!(told, format!("tmux task {window} (api) exited with code 7"));
+        let why = format!("tmux task {window} (api) cannot be restarted: {where_to}");
+        let mut told = deliveries(&records).into_iter();
+        assert!(told.any(|told| content(told) == why), "{}", show(&records));
+    }
+}
+
 /// A task fails and is to be restarted later. Its daemon is killed, `meanwhile` happens, and the next
 /// daemon delivers the end as a failure, once.
 #[track_caller]

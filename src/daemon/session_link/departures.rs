@@ -53,7 +53,7 @@ impl SessionLink {
         let Departures {
             killed: mut reasons,
             unexplained,
-        } = Departures::new(&self.alive, &present, killed, ended);
+        } = Departures::new(&self.followed, &present, killed, ended);
         if !unexplained.is_empty() && self.server_listens() {
             match tmux::where_is(&mut self.connection(), &unexplained).await {
                 Ok(found) => {

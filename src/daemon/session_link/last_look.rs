@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::model::{Ordered as _, PaneId, Snapshot, WindowId};
 
-/// Returns the windows whose tasks are alive, with their pids.
-pub(super) fn alive(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
+/// Returns the windows whose departure has to be explained, with the pids of their runs: those of tasks
+/// that are alive, or that may be restarted.
+pub(super) fn followed(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
     look.tasks
         .values()
-        .filter(|task| task.is_alive())
-        .map(|task| (task.window, task.pid))
+        .filter(|task| task.is_alive() || task.restarts.is_some())
+        .map(|task| (task.window, task.pid.filter(|_| task.is_alive())))
         .collect()
 }
 

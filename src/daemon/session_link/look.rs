@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
-use super::last_look::{alive, primary};
+use super::last_look::{followed, primary};
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::WindowId;
@@ -116,7 +116,7 @@ impl SessionLink {
         let waits = |window| order.waiting.contains(&window);
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
-        self.alive = alive(&snapshot);
+        self.followed = followed(&snapshot);
         self.note_primary(primary(&snapshot));
         self.processes.watch(&snapshot);
         self.options.note_look(&snapshot, observed.write_runs);

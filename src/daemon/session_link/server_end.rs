@@ -43,7 +43,7 @@ impl SessionLink {
     fn server_runs(&self) -> bool {
         let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
         let mut tasks = self
-            .alive
+            .followed
             .iter()
             .filter_map(|(_, pid)| pid.as_ref())
             .peekable();

@@ -127,6 +127,12 @@ fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
         ("life 1", 0),
         ("life 1; @1#2 a running", 0),
         ("missing", 0),
+        ("life 1; gone @1 userKilled", 0),
+        // It is as dead elsewhere, and nobody has seen to it.
+        ("life 1; @2#1 b running; gone @1 moved", 1),
+        ("missing; gone @1 moved", 1),
+        // Its pane was broken out; another one is left, and counts as the same run.
+        ("life 1; @1#1 a running pane=9", 1),
         // The same ids on another server.
         ("life 2; @1#1 a running", 0),
     ] {
