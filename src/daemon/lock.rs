@@ -74,9 +74,14 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
 /// Whether the daemon with this pid holds the lock at `path`. The lock itself is tried last: for
 /// that moment it looks taken to a daemon that starts.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
-    let said = files::read(path).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    process::exists(pid) && said.trim().parse() == Ok(pid) && is_held(path)
+    process::exists(pid) && written_pid(path) == Some(pid) && is_held(path)
+}
+
+/// Returns the pid of the daemon that holds the lock at `path`, or held it last.
+#[must_use]
+pub(crate) fn written_pid(path: &Path) -> Option<u32> {
+    let said = files::read(path).ok()?;
+    String::from_utf8_lossy(&said).trim().parse().ok()
 }
 
 /// Whether a daemon holds the lock at `path`.

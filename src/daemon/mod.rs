@@ -50,7 +50,7 @@ mod typing;
 
 pub(crate) use error::DaemonError;
 pub(crate) use launches::{launched_run, task_record};
-pub(crate) use lock::{LockError, is_held};
+pub(crate) use lock::{LockError, is_held, written_pid};
 pub(crate) use options::Options;
 pub(crate) use ownership::resolve_name;
 pub(crate) use run::run;

@@ -1,5 +1,6 @@
 //! The daemon itself: its status, and stopping it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -7,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::daemon::is_held;
+use crate::daemon::{is_held, written_pid};
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
@@ -44,8 +45,13 @@ async fn ask_for_status(session: &Session) -> Result<DaemonStatus, OpsError> {
 /// in it is active, even if no daemon runs.
 pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<(), OpsError> {
     if let Some(mut daemon) = session.daemon().await? {
+        let asked = written_pid(&session.paths.lock());
         daemon.ask(&Request::Stop { cleanup }).await?;
-        return until_left(session).await;
+        return if has_left(&session.paths.lock(), asked).await {
+            Ok(())
+        } else {
+            Err(OpsError::StillStopping(session.paths.log()))
+        };
     }
     let look = session.look().await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
@@ -59,14 +65,35 @@ pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<(), 
     Ok(())
 }
 
-/// Waits until a daemon that was asked to stop has left: it holds its lock until then.
-async fn until_left(session: &Session) -> Result<(), OpsError> {
+/// Waits until the daemon with this pid, which was asked to stop, has left: it holds the lock at `path`
+/// until then. A command may have started the next one by then, which takes the lock over. Returns
+/// whether it has left in time.
+async fn has_left(path: &Path, asked: Option<u32>) -> bool {
     let deadline = Instant::now() + STOPPED_WITHIN;
-    while is_held(&session.paths.lock()) {
+    while written_pid(path) == asked && is_held(path) {
         if Instant::now() >= deadline {
-            return Err(OpsError::StillStopping(session.paths.log()));
+            return false;
         }
         sleep(LOCK_POLL).await;
     }
-    Ok(())
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_has_left_when_another_one_has_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, "7\n").unwrap();
+        let lock = File::open(&path).unwrap();
+        lock.lock().unwrap();
+        assert!(!has_left(&path, Some(7)).await);
+        assert!(has_left(&path, Some(6)).await);
+        lock.unlock().unwrap();
+        assert!(has_left(&path, Some(7)).await);
+    }
 }
