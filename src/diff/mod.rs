@@ -87,10 +87,8 @@ impl Launch<'_> {
     /// Returns who has ended this run, as its owner is told.
     fn by(&self, run: &Task) -> ReplacedBy {
         match (run.owner.as_deref(), self.owner) {
-            (None, _) => ReplacedBy::Launcher,
-            (Some(theirs), Some(owner)) if theirs == owner => ReplacedBy::Launcher,
-            (Some(_), Some(_)) => ReplacedBy::OtherAgent,
-            (Some(_), None) => ReplacedBy::User,
+            (Some(theirs), Some(owner)) if theirs != owner => ReplacedBy::OtherAgent,
+            (Some(_) | None, Some(_) | None) => ReplacedBy::Launcher,
         }
     }
 }

@@ -147,10 +147,9 @@ impl AnswerBy {
 /// Who ended a live run by starting the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplacedBy {
-    /// Our launcher, for the task's owner, who knows. A task without an owner is everybody's.
+    /// Our launcher, for the task's owner, who knows, or for a user, whose run is everybody's. A task
+    /// without an owner is everybody's, too.
     Launcher,
-    /// Our launcher, for a user: the agent that owns the task does not know.
-    User,
     /// Our launcher, for another agent than the one that owns the task.
     OtherAgent,
     /// Anything else, for example `respawn-window -k`.

@@ -182,7 +182,6 @@ pub(crate) fn describe(event: &Event) -> String {
             let by = match replaced {
                 None => "",
                 Some(ReplacedBy::Launcher) => " replaced by launcher",
-                Some(ReplacedBy::User) => " replaced by user",
                 Some(ReplacedBy::OtherAgent) => " replaced by other agent",
                 Some(ReplacedBy::Other) => " replaced",
             };

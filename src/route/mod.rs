@@ -41,7 +41,7 @@ pub(crate) fn reach(event: &Event) -> Reach {
         // A task that crashes again and again wakes the agent once, when it gives up.
         EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => Reach::Notice,
         EventKind::Exited {
-            replaced: None | Some(ReplacedBy::User | ReplacedBy::OtherAgent | ReplacedBy::Other),
+            replaced: None | Some(ReplacedBy::OtherAgent | ReplacedBy::Other),
         }
         | EventKind::Notify { .. }
         | EventKind::Input { .. }
@@ -138,7 +138,7 @@ pub(crate) fn text_of(event: &Event) -> String {
         EventKind::Started { .. } => line(task, "started"),
         EventKind::Exited { replaced: None } => with_output(&ending(task), task),
         EventKind::Exited {
-            replaced: Some(ReplacedBy::Launcher | ReplacedBy::User | ReplacedBy::Other),
+            replaced: Some(ReplacedBy::Launcher | ReplacedBy::Other),
         } => with_output("was replaced by a new run", task),
         EventKind::Exited {
             replaced: Some(ReplacedBy::OtherAgent),

@@ -140,10 +140,6 @@ fn who_knows_already_is_not_woken() {
         "followUp! tmux task @1 (a) was replaced by a new run of another agent",
     );
     check(
-        &[theirs, "@1#2 a running pid=8; launcher @1 7"],
-        "followUp! tmux task @1 (a) was replaced by a new run",
-    );
-    check(
         &[theirs, "gone @1 otherAgentKilled"],
         "followUp! tmux task @1 (a) disappeared from session after another agent killed it",
     );

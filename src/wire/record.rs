@@ -317,8 +317,6 @@ pub enum ReplacedByName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum EndedByName {
-    /// A user.
-    User,
     /// Another agent.
     OtherAgent,
 }
@@ -609,14 +607,11 @@ impl From<&Event> for EventFields {
                 fields.event_type = EventType::Exited;
                 fields.reason = replaced.map(|_| Reason::Replaced);
                 fields.replaced_by = replaced.map(|by| match by {
-                    ReplacedBy::Launcher | ReplacedBy::User | ReplacedBy::OtherAgent => {
-                        ReplacedByName::Launcher
-                    }
+                    ReplacedBy::Launcher | ReplacedBy::OtherAgent => ReplacedByName::Launcher,
                     ReplacedBy::Other => ReplacedByName::Other,
                 });
                 fields.ended_by = replaced.and_then(|by| match by {
                     ReplacedBy::Launcher | ReplacedBy::Other => None,
-                    ReplacedBy::User => Some(EndedByName::User),
                     ReplacedBy::OtherAgent => Some(EndedByName::OtherAgent),
                 });
             }
@@ -671,9 +666,6 @@ impl EventFields {
                     .reason
                     .map(|_| match (self.replaced_by, self.ended_by) {
                         (Some(ReplacedByName::Launcher), None) => ReplacedBy::Launcher,
-                        (Some(ReplacedByName::Launcher), Some(EndedByName::User)) => {
-                            ReplacedBy::User
-                        }
                         (Some(ReplacedByName::Launcher), Some(EndedByName::OtherAgent)) => {
                             ReplacedBy::OtherAgent
                         }
@@ -690,7 +682,7 @@ impl EventFields {
                     Reason::UserKilled => Some(GoneReason::UserKilled),
                     Reason::AgentKilled => Some(match self.ended_by {
                         Some(EndedByName::OtherAgent) => GoneReason::OtherAgentKilled,
-                        Some(EndedByName::User) | None => GoneReason::AgentKilled,
+                        None => GoneReason::AgentKilled,
                     }),
                     Reason::Moved => Some(GoneReason::Moved),
                     Reason::Replaced => None,

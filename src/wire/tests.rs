@@ -81,19 +81,16 @@ fn each_event_has_the_fields_of_its_type() {
         "@1 a dead ?",
         json!({"type": "exited", "level": "warning", "reason": "replaced", "replacedBy": "other"}),
     );
-    for (by, name) in [
-        (ReplacedBy::User, "user"),
-        (ReplacedBy::OtherAgent, "otherAgent"),
-    ] {
-        check_event(
-            EventKind::Exited { replaced: Some(by) },
-            "@1 a dead ?",
-            json!({
-                "type": "exited", "level": "warning",
-                "reason": "replaced", "replacedBy": "launcher", "endedBy": name,
-            }),
-        );
-    }
+    check_event(
+        EventKind::Exited {
+            replaced: Some(ReplacedBy::OtherAgent),
+        },
+        "@1 a dead ?",
+        json!({
+            "type": "exited", "level": "warning",
+            "reason": "replaced", "replacedBy": "launcher", "endedBy": "otherAgent",
+        }),
+    );
     check_event(
         EventKind::Disappeared {
             reason: Some(GoneReason::OtherAgentKilled),
@@ -538,9 +535,6 @@ fn any_event() -> impl Strategy<Value = Event> {
         }),
         Just(EventKind::Exited {
             replaced: Some(ReplacedBy::Other)
-        }),
-        Just(EventKind::Exited {
-            replaced: Some(ReplacedBy::User)
         }),
         Just(EventKind::Exited {
             replaced: Some(ReplacedBy::OtherAgent)
