@@ -9,7 +9,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::{after, kill, output};
 use crate::ops::{
     self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, FileTaskRun,
-    Readiness, TaskRun,
+    OpsError, Readiness, TaskRun, WindowsDown,
 };
 
 /// The result for one task, in JSON.
@@ -135,13 +135,21 @@ fn print_news(
 
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
     let mut session = context.session("down").await?;
-    let windows = ops::windows_down(&mut session, args.file).await;
-    let windows = windows.or_fail("down")?;
+    let down = ops::windows_down(&mut session, args.file).await;
+    let WindowsDown { windows, ambiguous } = down.or_fail("down")?;
     let ended = if windows.is_empty() {
         Vec::new()
     } else {
         let ended = ops::kill(&mut session, Caller::of_environment(), windows).await;
         ended.or_fail("down")?
     };
-    kill::report("killed", &ended, args.json)
+    kill::report("killed", &ended, args.json)?;
+    let mut ambiguous = ambiguous.into_iter().map(OpsError::Launch);
+    let Some(first) = ambiguous.next() else {
+        return Ok(());
+    };
+    for error in ambiguous {
+        output::note(&format!("tmux-task: down: {error}"));
+    }
+    Err(first).or_fail("down")
 }

@@ -548,6 +548,7 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         owner: None,
         shell: false,
         is_named_by_tmux: false,
+        is_linked: false,
         started_at: None,
         ended_at: None,
         restarts: None,

@@ -37,6 +37,13 @@ pub enum NameError {
         /// Its window.
         window: WindowId,
     },
+    /// It is a window of another session, which a user has linked into this one.
+    Linked {
+        /// The name.
+        name: String,
+        /// Its window.
+        window: WindowId,
+    },
 }
 
 impl NameError {
@@ -46,7 +53,9 @@ impl NameError {
         Cow::Borrowed(match self {
             Self::Missing { .. } => "`tmux-task ls` lists them",
             Self::Ambiguous { .. } => "name one by its id",
-            Self::Shell { window, .. } | Self::NamedByTmux { window, .. } => {
+            Self::Shell { window, .. }
+            | Self::NamedByTmux { window, .. }
+            | Self::Linked { window, .. } => {
                 return Cow::Owned(format!("`tmux-task kill {window}` ends it by its id"));
             }
         })
@@ -68,6 +77,12 @@ impl fmt::Display for NameError {
             Self::NamedByTmux { name, window } => {
                 write!(f, "`{name}` ({window}) was named by tmux and is not a task")
             }
+            Self::Linked { name, window } => {
+                write!(
+                    f,
+                    "`{name}` ({window}) is a window of another session, not a task"
+                )
+            }
         }
     }
 }
@@ -87,8 +102,9 @@ impl Snapshot {
             return Ok(task);
         }
         let named = || self.tasks.values().filter(|task| task.name == name);
-        // A name means a task: tmux names a user's window after what runs in it.
-        let rank = |task: &Task| (task.shell, task.is_named_by_tmux);
+        // A name means a task: tmux names a user's window after what runs in it, and a user can link
+        // one of another session.
+        let rank = |task: &Task| (task.shell, task.is_named_by_tmux, task.is_linked);
         let first = named().map(|task| rank(task)).min();
         let is_meant = |task: &&Arc<Task>| Some(rank(task)) == first;
         let meant: Vec<&Arc<Task>> = named().filter(is_meant).collect();
@@ -106,7 +122,7 @@ impl Snapshot {
     }
 
     /// Returns the one task of this name or window id, to end it: a name does not mean a shell, or a
-    /// window that tmux has named, which are a person's. The task of that name may be gone, and such a
+    /// window that tmux has named or that is another session's, which are a person's. The task of that name may be gone, and such a
     /// window remain.
     ///
     /// # Errors
@@ -119,10 +135,11 @@ impl Snapshot {
         if name.parse() == Ok(window) {
             return Ok(task);
         }
-        match (task.shell, task.is_named_by_tmux) {
-            (true, _) => Err(NameError::Shell { name, window }),
-            (false, true) => Err(NameError::NamedByTmux { name, window }),
-            (false, false) => Ok(task),
+        match (task.shell, task.is_named_by_tmux, task.is_linked) {
+            (true, _, _) => Err(NameError::Shell { name, window }),
+            (false, true, _) => Err(NameError::NamedByTmux { name, window }),
+            (false, false, true) => Err(NameError::Linked { name, window }),
+            (false, false, false) => Ok(task),
         }
     }
 }
@@ -214,10 +231,22 @@ mod tests {
             is_named_by_tmux: true,
             ..task("@5 top running")
         };
+        let linked = Task {
+            is_linked: true,
+            ..task("@6 tests running")
+        };
         let look = Snapshot {
-            tasks: [(named.window, Arc::new(named))].into(),
+            tasks: [named, linked]
+                .map(|task| (task.window, Arc::new(task)))
+                .into(),
             ..Snapshot::missing("S", 1)
         };
+        let tests = look.find_task_to_end("tests");
+        assert_eq!(
+            tests.map_err(|error| error.to_string()),
+            Err("`tests` (@6) is a window of another session, not a task".to_owned())
+        );
+        assert!(look.find_task_to_end("@6").is_ok());
         let refused = look
             .find_task_to_end("top")
             .map_err(|error| error.to_string());

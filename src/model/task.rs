@@ -7,6 +7,10 @@ use super::{Difference, Millis, PaneId, RunEnd, TaskRestarts, WindowId};
 
 /// What was observed of one task at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a separate fact of a window"
+)]
 pub struct Task {
     /// The identity. The name may change, the id does not.
     pub window: WindowId,
@@ -35,6 +39,9 @@ pub struct Task {
     pub shell: bool,
     /// Whether tmux has given the window its name, after the program that runs in it.
     pub is_named_by_tmux: bool,
+    /// Whether the window is also one of another session, and no launcher has marked it: it belongs
+    /// there.
+    pub is_linked: bool,
     /// When the run began.
     pub started_at: Option<Millis>,
     /// When the run ended.
@@ -63,6 +70,7 @@ impl Task {
             owner,
             shell,
             is_named_by_tmux,
+            is_linked,
             started_at,
             ended_at,
             restarts,
@@ -80,7 +88,7 @@ impl Task {
             )
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
             && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
-            && *is_named_by_tmux == other.is_named_by_tmux;
+            && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
         if !is_same {
             Difference::Otherwise
         } else if (bell, bell_count) == (&other.bell, &other.bell_count) {
@@ -99,11 +107,11 @@ impl Task {
         }
     }
 
-    /// Whether `prune` may remove its window: its run has ended, and it is not a shell, whose last
-    /// output its user may want to keep.
+    /// Whether `prune` may remove its window: its run has ended, and it is neither a shell nor a window
+    /// of another session, whose last output its user may want to keep.
     #[must_use]
     pub fn is_prunable(&self) -> bool {
-        !self.is_alive() && !self.shell
+        !self.is_alive() && !self.shell && !self.is_linked
     }
 
     /// Returns how the run ended; `None` while it continues.

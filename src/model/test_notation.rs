@@ -102,6 +102,7 @@ pub(crate) fn task(notation: &str) -> Task {
         owner: None,
         shell: false,
         is_named_by_tmux: false,
+        is_linked: false,
         started_at: None,
         ended_at: None,
         restarts: None,

@@ -492,6 +492,7 @@ impl<'a> WindowLook<'a> {
             // What a launcher has marked is a task, whatever runs in it.
             shell: self.row.is_bare && self.row.command.is_none(),
             is_named_by_tmux: self.row.is_named_by_tmux && self.row.command.is_none(),
+            is_linked: self.row.is_linked && self.row.command.is_none(),
             started_at,
             ended_at,
             restarts: self.row.restarts.clone(),
@@ -646,6 +647,7 @@ fn ends_of_unknown(
             owner: death.owner.clone(),
             shell: death.is_shell,
             is_named_by_tmux: false,
+            is_linked: false,
             started_at: None,
             ended_at: None,
             restarts: None,

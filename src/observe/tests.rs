@@ -156,6 +156,7 @@ fn row(text: &str) -> WindowRow {
         restarts: None,
         is_bare: false,
         is_named_by_tmux: false,
+        is_linked: false,
         is_stand_in: false,
         command: None,
         cwd: None,

@@ -182,7 +182,8 @@ impl OpsError {
             Self::Name(
                 NameError::Ambiguous { .. }
                 | NameError::Shell { .. }
-                | NameError::NamedByTmux { .. },
+                | NameError::NamedByTmux { .. }
+                | NameError::Linked { .. },
             )
             | Self::StillStopping(_)
             | Self::Feed(_)

@@ -78,20 +78,57 @@ pub(crate) async fn plan_tasks(
     Ok(plans)
 }
 
-/// Returns the windows of the file's tasks that exist, those of the last ones first. What a launch
-/// would not take for a task is none: ending it would end a user's program.
+/// The windows of a file's tasks.
+#[derive(Debug)]
+pub(crate) struct WindowsDown {
+    /// Those of the last tasks first.
+    pub(crate) windows: Vec<String>,
+    /// The names that several windows have: which of them is meant is not known.
+    pub(crate) ambiguous: Vec<LaunchError>,
+}
+
+/// Returns the windows of the file's tasks that exist. What a launch would not take for a task is
+/// none: ending it would end a user's program.
 pub(crate) async fn windows_down(
     session: &mut Session,
     file: Option<PathBuf>,
-) -> Result<Vec<String>, OpsError> {
+) -> Result<WindowsDown, OpsError> {
     let tasks = config::read_tasks(&locate(session, file)?).map_err(OpsError::Config)?;
     let view = list(session).await?;
-    let windows = tasks.into_iter().rev().filter_map(|file_task| {
-        let mut present = view.tasks.iter();
-        let listed = present.find(|listed| listed.is_task_named(&file_task.name))?;
-        Some(listed.task.window_id.clone())
+    let mut down = WindowsDown {
+        windows: Vec::new(),
+        ambiguous: Vec::new(),
+    };
+    for file_task in tasks.into_iter().rev() {
+        match find(&view, &file_task.name) {
+            Ok(found) => down
+                .windows
+                .extend(found.map(|task| task.window_id.clone())),
+            Err(error) => down.ambiguous.push(error),
+        }
+    }
+    Ok(down)
+}
+
+/// Returns the task of this name, as a launch finds it.
+fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, LaunchError> {
+    let named = view.tasks.iter();
+    let mut named = named.filter(|listed| listed.is_task_named(name));
+    let first = named.next().map(|listed| &listed.task);
+    let ids = first.zip(named.next()).and_then(|(first, second)| {
+        Some((
+            first.window_id.parse().ok()?,
+            second.task.window_id.parse().ok()?,
+        ))
     });
-    Ok(windows.collect())
+    match ids {
+        Some((first, second)) => Err(LaunchError::Ambiguous {
+            name: name.to_owned(),
+            first,
+            second,
+        }),
+        None => Ok(first),
+    }
 }
 
 fn locate(session: &Session, file: Option<PathBuf>) -> Result<PathBuf, OpsError> {
@@ -104,34 +141,33 @@ fn locate(session: &Session, file: Option<PathBuf>) -> Result<PathBuf, OpsError>
 
 impl TaskPlan {
     /// Returns what is to be done, given the tasks that there are.
-    pub(crate) fn start(&self, view: &LsView) -> Start {
+    ///
+    /// # Errors
+    ///
+    /// When several windows have its name.
+    pub(crate) fn start(&self, view: &LsView) -> Result<Start, LaunchError> {
         let command = CommandWords::from_words(self.options.command.clone()).shown_bounded();
         let cwd = self.options.cwd.as_ref().and_then(|cwd| cwd.to_str());
-        let named = view.tasks.iter();
-        let named = named.filter(|listed| listed.is_task_named(&self.name));
-        let live = named.map(|listed| &listed.task).filter(|task| !task.dead);
-        let live: Vec<&TaskFields> = live.collect();
-        let is_same = |task: &&&TaskFields| {
-            let shown = task.current_command.as_deref();
-            let has_command = shown.is_some_and(|shown| {
-                // A long one is shown in part.
-                shown == command
-                    || shown
-                        .strip_suffix('…')
-                        .is_some_and(|part| command.starts_with(part))
-            });
-            has_command && task.task_cwd.as_deref() == cwd
+        let Some(task) = find(view, &self.name)?.filter(|task| !task.dead) else {
+            return Ok(Start::Needed(Replaces::Ended));
         };
-        match (live.iter().find(is_same), live.first()) {
-            (Some(task), _) => Start::Runs {
+        let shown = task.current_command.as_deref();
+        let has_command = shown.is_some_and(|shown| {
+            // A long one is shown in part.
+            shown == command
+                || shown
+                    .strip_suffix('…')
+                    .is_some_and(|part| command.starts_with(part))
+        });
+        if has_command && task.task_cwd.as_deref() == cwd {
+            return Ok(Start::Runs {
                 window: task.window_id.clone(),
                 run: task.run,
-            },
-            (None, Some(task)) => {
-                Start::Needed(task.pane_pid.map_or(Replaces::Ended, Replaces::EndedOr))
-            }
-            (None, None) => Start::Needed(Replaces::Ended),
+            });
         }
+        Ok(Start::Needed(
+            task.pane_pid.map_or(Replaces::Ended, Replaces::EndedOr),
+        ))
     }
 }
 
@@ -190,12 +226,12 @@ pub(crate) async fn start_one(
     seen: Option<&LsView>,
     will_wait: bool,
 ) -> Result<FileTaskRun, OpsError> {
-    let mut seen = seen.map(|seen| plan.start(seen));
+    let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
     let mut failed = None;
     for _ in 0..LOOKS {
         let start = match seen.take() {
             Some(start) => start,
-            None => plan.start(&list(session).await?),
+            None => plan.start(&list(session).await?)?,
         };
         let replaces = match start {
             Start::Runs { window, run } => return Ok(FileTaskRun::Before { window, run }),
@@ -223,4 +259,46 @@ pub(crate) async fn start_one(
     }
     let error = failed.map(|(_, error)| error);
     Err(error.unwrap_or(OpsError::Launch(LaunchError::Contended)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Task;
+    use crate::model::test_notation::task;
+    use crate::wire::LsTask;
+
+    fn view(tasks: impl IntoIterator<Item = Task>) -> LsView {
+        let listed = |task: Task| LsTask::new((&task).into(), None, None).with_name_of(&task);
+        LsView {
+            session_name: "S".to_owned(),
+            exists: true,
+            supervised: true,
+            captured_at: 1,
+            tasks: tasks.into_iter().map(listed).collect(),
+        }
+    }
+
+    #[track_caller]
+    fn check(tasks: impl IntoIterator<Item = Task>, expected: Result<Option<&str>, &str>) {
+        let view = view(tasks);
+        let found = find(&view, "db").map(|task| task.map(|task| task.window_id.as_str()));
+        let found = found.map_err(|error| error.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_files_task_is_the_one_that_a_launch_would_find() {
+        let linked = || Task {
+            is_linked: true,
+            ..task("@1 db running")
+        };
+        check([task("@2 web running")], Ok(None));
+        check([linked()], Ok(None));
+        check([linked(), task("@2 db running")], Ok(Some("@2")));
+        check(
+            [task("@1 db running"), task("@4 db running")],
+            Err("two windows are named `db`: @1 and @4"),
+        );
+    }
 }

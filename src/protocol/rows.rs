@@ -89,6 +89,8 @@ pub struct WindowRow {
     pub is_bare: bool,
     /// Whether tmux names the window after what runs in it: nobody has named it.
     pub is_named_by_tmux: bool,
+    /// Whether it is linked into a session outside the group of this one.
+    pub is_linked: bool,
     /// Whether a launch is still in progress in it, so that it is not a task yet.
     pub is_stand_in: bool,
     /// The recorded command, sanitised text.

@@ -379,6 +379,7 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         owner: launch.owner,
         shell: false,
         is_named_by_tmux: false,
+        is_linked: false,
         started_at: Some(launch.started),
         ended_at: None,
         restarts: None,

@@ -319,7 +319,8 @@ fn refuse(found: Result<&Arc<Task>, NameError>) -> Result<Arc<Task>, Refusal> {
             NameError::Missing { .. } => RefusalKind::Missing,
             NameError::Ambiguous { .. }
             | NameError::Shell { .. }
-            | NameError::NamedByTmux { .. } => RefusalKind::Failed,
+            | NameError::NamedByTmux { .. }
+            | NameError::Linked { .. } => RefusalKind::Failed,
         };
         Refusal::new(kind, error.to_string()).with_hint(error.hint())
     })

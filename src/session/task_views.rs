@@ -48,6 +48,7 @@ impl Session {
         let task_now = window.and_then(|window| self.engine.before()?.tasks.get(&window));
         LsTask {
             named_by_tmux: task_now.is_some_and(|task| task.is_named_by_tmux),
+            linked: task_now.is_some_and(|task| task.is_linked),
             next_restart,
             cannot_restart: window.and_then(|window| self.restarts.why_impossible(window)),
             usual_ms: task_now.and_then(|task| self.usual.of(task)),

@@ -4,6 +4,7 @@
 use super::client::Connection;
 use super::error::TmuxError;
 use super::launch_lines::{go_on_if, is_contended};
+use super::rows::{IS_LINKED, IS_MARKED};
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line};
 
@@ -82,7 +83,8 @@ pub(crate) async fn end_idle_session(
 }
 
 /// Ends those windows in which nothing runs any more; each is given with its primary pane. A task
-/// that was rerun just before stays, and so does a window in which the user has a pane.
+/// that was rerun just before stays, and so does a window in which the user has a pane, or that the
+/// user has linked from another session.
 ///
 /// # Errors
 ///
@@ -91,10 +93,12 @@ pub(crate) async fn prune_windows(
     connection: &mut Connection<'_>,
     windows: &[(WindowId, PaneId)],
 ) -> Result<(), TmuxError> {
+    let is_users = format!("#{{?{IS_MARKED},0,{IS_LINKED}}}");
+    let condition = format!("#{{&&:{WINDOW_IS_DEAD},#{{?{is_users},0,1}}}}");
     for (window, pane) in windows {
         let kill = Command::new("kill-window").args(["-t", &window.to_string()]);
         // The windows keep dead panes anyway.
-        let line = [go_on_if(&pane.to_string(), WINDOW_IS_DEAD), kill];
+        let line = [go_on_if(&pane.to_string(), &condition), kill];
         match connection.run(&line).await {
             Ok(_) | Err(TmuxError::Closed) => {}
             Err(error) if is_gone(&error) => {}

@@ -87,6 +87,7 @@ mod tests {
             restarts: None,
             is_bare: false,
             is_named_by_tmux: false,
+            is_linked: false,
             is_stand_in: false,
             command: Some(command.to_owned()),
             cwd: None,

@@ -12,7 +12,9 @@ use super::respawn::{
     read_control_clients,
 };
 use super::restart_option::set_restarts;
-use super::rows::{IS_BARE, IS_NAMED_BY_TMUX, IS_OWN_PANE, NOT_THE_TASK, STAND_IN, TASK_PANE};
+use super::rows::{
+    IS_BARE, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, NOT_THE_TASK, STAND_IN, TASK_PANE,
+};
 use super::server::Server;
 use super::task_environment::PREFIX;
 use crate::model::{PaneId, Replaces, SessionLife, WindowId};
@@ -187,9 +189,8 @@ impl<'a> LaunchLines<'a> {
     fn row_format(named: &str) -> String {
         // A task was marked by a launcher, or opened with a command and named by a user. Of windows
         // that are linked into further sessions only marked ones: the others belong there.
-        let is_marked = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
-        let is_users = format!("#{{||:#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},#{{window_linked}}}}");
-        let is_task = format!("#{{?{is_marked},1,#{{?{is_users},0,1}}}}");
+        let is_users = format!("#{{||:#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
+        let is_task = format!("#{{?{IS_MARKED},1,#{{?{is_users},0,1}}}}");
         let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
         format!(
             "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \

@@ -224,7 +224,7 @@ static SIGN: LazyLock<String> = LazyLock::new(|| {
     let (bells, of_pi) = (counter(BELLS), counter(BELLS_OF_PI));
     format!(
         "#{{pane_pid}} #{{pane_dead}} #{{window_activity}} #{{window_bell_flag}} {bells}{of_pi}\
-         #{{pane_in_mode}}"
+         #{{pane_in_mode}} {IS_LINKED}"
     )
 });
 
@@ -271,6 +271,12 @@ pub(super) static IS_OWN_PANE: LazyLock<String> = LazyLock::new(|| {
 
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
+
+/// Whether the window is linked into a session outside the group of this one.
+pub(super) const IS_LINKED: &str = "#{window_linked}";
+
+/// Whether a launcher has started a task in the window.
+pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
 
 /// The word that marks the stand-in process, which a launch puts into a new window until the task
 /// replaces it.
@@ -363,6 +369,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &OPTION_FIELDS,
         &format!("#{{?{},{OTHER_PANE},{IS_BARE}}}", *IS_OTHER_PANE),
         IS_NAMED_BY_TMUX,
+        IS_LINKED,
         &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
         &quoted("window_name"),
         "#{pane_pid}",
@@ -421,6 +428,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         restarts,
         is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
+        is_linked: fields.flag()?,
         is_stand_in: fields.flag()?,
         name: fields.text()?,
         command: options.command,
@@ -506,7 +514,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "1", "0", "0", name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "1", "0", "0", "0", name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

@@ -25,6 +25,7 @@ fn task(life: Life, run: u32) -> Task {
         owner: None,
         shell: false,
         is_named_by_tmux: false,
+        is_linked: false,
         started_at: None,
         ended_at: None,
         restarts: None,

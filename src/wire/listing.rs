@@ -20,6 +20,11 @@ pub struct LsTask {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(with = "bool")]
     pub named_by_tmux: bool,
+    /// Whether a user has linked the window from another session, which it belongs to. Absent: it is of
+    /// this session only, or a launcher has started a task in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(with = "bool")]
+    pub linked: bool,
     /// The prompt that it waits at, once reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
@@ -69,6 +74,7 @@ impl LsTask {
             task,
             state,
             named_by_tmux: false,
+            linked: false,
             waiting_for,
             stalled_ms,
             next_restart: None,
@@ -77,20 +83,21 @@ impl LsTask {
         }
     }
 
-    /// Returns the task with whether tmux has given it its name.
+    /// Returns the task with what its name means.
     #[must_use]
     pub fn with_name_of(self, task: &Task) -> Self {
         Self {
             named_by_tmux: task.is_named_by_tmux,
+            linked: task.is_linked,
             ..self
         }
     }
 
     /// Whether this is what a launch of a task of this name finds: not a shell, and not a window that
-    /// a user opened and tmux named.
+    /// a user opened and tmux named, or that belongs to another session.
     #[must_use]
     pub fn is_task_named(&self, name: &str) -> bool {
-        self.task.window_name == name && !self.task.shell && !self.named_by_tmux
+        self.task.window_name == name && !self.task.shell && !self.named_by_tmux && !self.linked
     }
 
     /// Returns the task with how long its run usually takes.

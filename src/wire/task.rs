@@ -291,6 +291,7 @@ impl TaskFields {
             shell: self.shell,
             // Names are looked up where tmux is.
             is_named_by_tmux: false,
+            is_linked: false,
             started_at: self.started_at,
             ended_at: self.ended_at,
             restarts: self.restarts.as_ref().map(TaskRestarts::from),

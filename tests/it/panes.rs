@@ -1,11 +1,11 @@
 //! Panes that users join, break out, swap and close: their runs continue, or have ended.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::environment::BOTH;
 use crate::runs::codes;
-use crate::support::{Gate, Output, World, all_told, events, story, window_of};
+use crate::support::{Gate, Output, World, all_told, events, pid, story, window_of};
 
 /// A world with two tasks that wait at gates, and their records.
 fn with_two() -> (World, [(String, Gate); 2], Vec<Value>) {
@@ -215,5 +215,46 @@ fn a_run_leaves_a_window_alone_that_is_linked_from_another_session() {
             .filter(|line| line.starts_with("api "))
             .collect();
         assert_eq!(named, [format!("api {window}")], "{launcher:?}");
+    }
+}
+
+#[test]
+fn prune_leaves_a_window_alone_that_is_linked_from_another_session() {
+    let world = World::new();
+    world.run("api", "exit 3");
+    world.tmux(["new-session", "-d", "-s", "other", "exec sleep 900"]);
+    let new_window = [
+        "new-window",
+        "-d",
+        "-P",
+        "-F",
+        "#{window_id}",
+        "-t",
+        "other:",
+    ];
+    let theirs = world.tmux(
+        new_window
+            .into_iter()
+            .chain(["-n", "theirs", "exec sleep 900"]),
+    );
+    world.tmux(["set-option", "-w", "-t", &theirs, "remain-on-exit", "on"]);
+    world.tmux(["link-window", "-d", "-s", &theirs, "-t", "work:"]);
+    let format = "#{pane_pid}";
+    let process = world.tmux(["display-message", "-p", "-t", &theirs, format]);
+    kill_process(pid(process.parse().unwrap()), Signal::TERM).unwrap();
+    let ended = || world.tmux(["list-panes", "-s", "-t", "work", "-F", "#{pane_dead}"]);
+    world.until_true("both have ended", || ended() == "1\n1");
+    let pruned = world.task(["prune"]);
+    assert!(
+        pruned.ok().contains("(api)") && !pruned.out.contains("theirs"),
+        "{pruned}"
+    );
+    world.run("api", "exec sleep 1000");
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(world.task(["prune"]).ok(), "");
+    let windows = world.tmux(["list-windows", "-a", "-F", "#{session_name} #{window_id}"]);
+    for session in ["other", "work"] {
+        let line = format!("{session} {theirs}");
+        assert!(windows.lines().any(|window| window == line), "{windows}");
     }
 }

@@ -608,3 +608,73 @@ fn a_wrong_file_starts_nothing() {
     }
     assert_eq!(world.task(["ls"]).code, 3);
 }
+
+#[test]
+fn a_name_means_the_same_window_as_for_a_launch() {
+    let world = World::new();
+    write(
+        &world,
+        "[tasks.tool]\ncommand = 'exec sleep 1000'\n[tasks.db]\ncommand = 'exec sleep 1000'\n\
+         [tasks.api]\ncommand = 'exec sleep 1000'\n",
+    );
+    world.run("api", "exec sleep 999");
+    let new_session = ["new-session", "-d", "-s", "other", "-n", "tool"];
+    world.tmux(new_session.into_iter().chain(["exec sleep 900"]));
+    world.tmux(["link-window", "-d", "-s", "other:tool", "-t", "work:"]);
+    let twins: Vec<String> = (0..2)
+        .map(|_| {
+            let new_window = [
+                "new-window",
+                "-d",
+                "-P",
+                "-F",
+                "#{window_id}",
+                "-t",
+                "work:",
+            ];
+            world.tmux(new_window.into_iter().chain(["-n", "db", "exec sleep 900"]))
+        })
+        .collect();
+    let format = "#{window_name} #{pane_pid}";
+    let show = || world.tmux(["list-panes", "-s", "-t", "other", "-F", format]);
+    let before = show();
+    let why = format!("two windows are named `db`: {} and {}", twins[0], twins[1]);
+    for has_daemon in [true, false] {
+        if !has_daemon {
+            world.task(["daemon", "stop"]).ok();
+        }
+        let down = world.task(["down"]);
+        assert_eq!(without_ids(&down.out), ["killed (api)"], "{down}");
+        assert_eq!(down.code, 1, "{down}");
+        assert!(
+            down.err.starts_with(&format!("tmux-task: down: {why}\n")),
+            "{down}"
+        );
+        let kill = world.task(["kill", "tool"]);
+        assert_eq!(kill.code, 1, "{kill}");
+        assert!(
+            kill.err
+                .contains("is a window of another session, not a task"),
+            "{kill}"
+        );
+        world.run("api", "exec sleep 1000");
+    }
+    let up = world.task(["up"]);
+    assert_eq!(up.code, 5, "{up}");
+    assert!(
+        up.err.contains(&format!("db could not be started: {why}")),
+        "{up}"
+    );
+    assert!(
+        up.out.contains("started @") && up.out.contains("(tool)"),
+        "{up}"
+    );
+    let down = world.task(["down"]);
+    assert_eq!(
+        without_ids(&down.out),
+        ["killed (api)", "killed (tool)"],
+        "{down}"
+    );
+    assert_eq!(show(), before);
+    world.finish();
+}
