@@ -35,7 +35,22 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
         )?;
         ops::kill_all(&mut session, Some(target)).await
     };
-    report("killed", &ended.or_fail("kill-all")?, args.json)
+    let ops::KilledSession { ended, moved } = ended.or_fail("kill-all")?;
+    if args.json.json {
+        return output::json(&json!({ "killed": ended, "moved": moved }));
+    }
+    report("killed", &ended, args.json)?;
+    let lines: Vec<String> = moved
+        .iter()
+        .map(|task| {
+            let EndedTask {
+                window_id,
+                window_name,
+            } = task;
+            format!("not killed {window_id} ({window_name}): it lives on in another session")
+        })
+        .collect();
+    output::lines(lines.iter().map(String::as_str))
 }
 
 pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {

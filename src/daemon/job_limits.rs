@@ -52,7 +52,7 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         Job::Read { .. }
         | Job::Launch(_)
         | Job::Restart(_)
-        | Job::KillSession
+        | Job::KillSession(_)
         | Job::Cleanup => LOCKED,
     }
 }

@@ -19,7 +19,7 @@ use super::{launches, stale_sessions, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::session::{Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, judge_entries};
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, TmuxError, Unless};
+use crate::tmux::{self, Connection, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
@@ -93,7 +93,7 @@ impl LinkJobs {
             Job::Search(..) => "search",
             Job::Drain => "drain",
             Job::Kill(_) => "kill",
-            Job::KillSession => "kill-session",
+            Job::KillSession(_) => "kill-session",
             Job::Prune(_) => "prune",
             Job::Cleanup => "cleanup",
             Job::Whereabouts => "whereabouts",
@@ -164,8 +164,10 @@ impl LinkJobs {
             Job::Kill(windows) => {
                 boxed(move || async move { Done::of(Ok(self.kill(&windows).await)) })
             }
-            Job::KillSession => {
-                boxed(move || async move { Done::of(self.kill_session().await.map_err(text)) })
+            Job::KillSession(windows) => {
+                boxed(
+                    move || async move { Done::of(self.kill_session(&windows).await.map_err(text)) },
+                )
             }
             Job::Prune(panes) => boxed(move || async move {
                 let pruned = tmux::prune_windows(&mut self.link.connection(), &panes).await;
@@ -357,12 +359,16 @@ impl LinkJobs {
         JobOutcome::Killed(killed, Ok(()))
     }
 
-    async fn kill_session(&mut self) -> Result<JobOutcome, TmuxError> {
+    /// Ends the session. A window that is linked into another one, or into one of its group, lives on.
+    async fn kill_session(&mut self, windows: &[WindowId]) -> Result<JobOutcome, TmuxError> {
         if let Some(id) = self.link.life().map(|life| life.id) {
             let _lock = self.options.paths.lock_server().await;
             tmux::kill_session(&mut self.link.connection(), id).await?;
         }
-        Ok(JobOutcome::Finished)
+        // Our clients may have ended with the session.
+        let mut connection = Connection::OneShot(&self.options.server);
+        let moved = tmux::where_is(&mut connection, windows).await?;
+        Ok(JobOutcome::SessionKilled(moved.into_keys().collect()))
     }
 
     /// Ends the session when no task in it is active.

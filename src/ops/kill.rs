@@ -18,6 +18,14 @@ pub(crate) struct SessionToKill {
     pub(crate) tasks: Vec<Arc<Task>>,
 }
 
+/// What became of the tasks of a command.
+#[derive(Debug)]
+pub(crate) struct KilledSession {
+    pub(crate) ended: Vec<EndedTask>,
+    /// Those that live on in another session, to which their windows belong as well.
+    pub(crate) moved: Vec<EndedTask>,
+}
+
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
     session: &mut Session,
@@ -31,7 +39,7 @@ pub(crate) async fn kill(
         by_agent: caller.is_agent,
     };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
-        return Ok(ended);
+        return Ok(ended.ended);
     }
     let look = session.look().await?;
     if !look.exists {
@@ -66,7 +74,7 @@ pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, 
 pub(crate) async fn kill_all(
     session: &mut Session,
     target: Option<SessionToKill>,
-) -> Result<Vec<EndedTask>, OpsError> {
+) -> Result<KilledSession, OpsError> {
     let owner = Caller::of_environment().owner;
     let is_by_agent = owner.is_some();
     let request = Request::KillAll { owner };
@@ -79,13 +87,23 @@ pub(crate) async fn kill_all(
     };
     let _lock = session.lock_server().await?;
     tmux::kill_session(&mut session.connection(), target.id).await?;
-    Ok(target.tasks.iter().map(|task| ended(task)).collect())
+    let windows: Vec<WindowId> = target.tasks.iter().map(|task| task.window).collect();
+    let left = tmux::where_is(&mut session.connection(), &windows).await?;
+    let (moved, gone): (Vec<_>, Vec<_>) = target
+        .tasks
+        .iter()
+        .partition(|task| left.contains_key(&task.window));
+    let fields = |tasks: Vec<&Arc<Task>>| tasks.into_iter().map(|task| ended(task)).collect();
+    Ok(KilledSession {
+        ended: fields(gone),
+        moved: fields(moved),
+    })
 }
 
 /// Removes ended tasks.
 pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsError> {
     if let Some(pruned) = ask(session, &Request::Prune).await? {
-        return Ok(pruned);
+        return Ok(pruned.ended);
     }
     let before = session.look().await?;
     let dead: BTreeMap<WindowId, (PaneId, EndedTask)> = before
@@ -114,7 +132,7 @@ async fn ask_to_end(
     session: &mut Session,
     request: &Request,
     is_by_agent: bool,
-) -> Result<Option<Vec<EndedTask>>, OpsError> {
+) -> Result<Option<KilledSession>, OpsError> {
     if let Some(ended) = ask(session, request).await? {
         return Ok(Some(ended));
     }
@@ -128,10 +146,13 @@ async fn ask_to_end(
 }
 
 /// Sends a request to the daemon; `None` when none runs.
-async fn ask(session: &mut Session, request: &Request) -> Result<Option<Vec<EndedTask>>, OpsError> {
+async fn ask(session: &mut Session, request: &Request) -> Result<Option<KilledSession>, OpsError> {
     match session.ask_by_name(request).await? {
         None => Ok(None),
-        Some(Response::Ended { tasks }) => Ok(Some(tasks)),
+        Some(Response::Ended { tasks, moved }) => Ok(Some(KilledSession {
+            ended: tasks,
+            moved,
+        })),
         Some(_) => Err(ClientError::Unexpected.into()),
     }
 }

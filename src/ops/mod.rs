@@ -64,7 +64,7 @@ pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::explain;
 pub(crate) use explain_text::{cannot_restart_words, explanation_lines, restart_words};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
-pub(crate) use kill::{kill, kill_all, prune, session_to_kill};
+pub(crate) use kill::{KilledSession, kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
 pub(crate) use patient_wait::WaitNews;

@@ -128,13 +128,15 @@ impl Session {
                 };
                 self.order_then(order, AfterLook::Killed(ask, tasks, done));
             }
-            (Command::KillSession(ask, killer), Ok(_)) => {
+            (Command::KillSession(ask, killer, _), Ok(JobOutcome::SessionKilled(moved))) => {
                 let tasks = self.tasks();
+                let mut killed = killer.reasons(&tasks);
+                killed.retain(|window, _| !moved.contains(window));
                 let order = LookOrder {
-                    killed: killer.reasons(&tasks),
+                    killed,
                     ..LookOrder::new(Scope::Whole)
                 };
-                self.order_then(order, AfterLook::SessionKilled(ask, tasks));
+                self.order_then(order, AfterLook::SessionKilled(ask, tasks, moved));
             }
             (Command::Prune(ask, dead), Ok(_)) => {
                 self.order_then(LookOrder::new(Scope::Whole), AfterLook::Pruned(ask, dead));
@@ -185,7 +187,7 @@ impl Session {
                 Command::Launch(ask, _)
                 | Command::Type(ask, ..)
                 | Command::Kill(ask, ..)
-                | Command::KillSession(ask, _)
+                | Command::KillSession(ask, ..)
                 | Command::Prune(ask, _)
                 | Command::ReadLog(ask, ..)
                 | Command::ReadRecord(ask, _)
@@ -320,11 +322,18 @@ impl Session {
                 self.answer_when_stored(ask, ended(&tasks));
             }
             AfterLook::Killed(ask, _, Err(error)) => self.refuse(ask, RefusalKind::Failed, error),
-            AfterLook::SessionKilled(ask, tasks) => {
+            AfterLook::SessionKilled(ask, tasks, moved) => {
+                let (moved, tasks): (Vec<_>, Vec<_>) = tasks
+                    .into_iter()
+                    .partition(|task| moved.contains(&task.window));
                 let n = tasks.len();
                 let text = format!("ended the session with {n} task{}", plural(n));
                 self.notice(Level::Info, text, now);
-                self.answer_when_stored(ask, ended(&tasks));
+                let response = Response::Ended {
+                    tasks: fields_of(&tasks),
+                    moved: fields_of(&moved),
+                };
+                self.answer_when_stored(ask, response);
             }
             AfterLook::Pruned(ask, dead) => {
                 // A task that was run again meanwhile still exists.
@@ -400,11 +409,16 @@ fn plural(n: usize) -> &'static str {
 }
 
 fn ended(tasks: &[Arc<Task>]) -> Response {
+    Response::Ended {
+        tasks: fields_of(tasks),
+        moved: Vec::new(),
+    }
+}
+
+fn fields_of(tasks: &[Arc<Task>]) -> Vec<EndedTask> {
     let of = |task: &Arc<Task>| EndedTask {
         window_id: task.window.to_string(),
         window_name: task.name.clone(),
     };
-    Response::Ended {
-        tasks: tasks.iter().map(of).collect(),
-    }
+    tasks.iter().map(of).collect()
 }

@@ -100,7 +100,7 @@ pub(crate) enum Job {
     /// End these windows.
     Kill(Vec<WindowId>),
     /// End the session.
-    KillSession,
+    KillSession(Vec<WindowId>),
     /// Remove these windows if their panes are still dead.
     Prune(Vec<(WindowId, PaneId)>),
     /// End the session when no task in it is active.

@@ -105,6 +105,8 @@ pub(crate) enum JobOutcome {
     Drained,
     /// These windows were ended; the error is about the next one.
     Killed(BTreeSet<WindowId>, Result<(), String>),
+    /// The session was ended. These of its windows live on in another one.
+    SessionKilled(BTreeSet<WindowId>),
     /// The session's whereabouts.
     Whereabouts(Whereabouts),
     /// The answer to a command, and the window that it has changed.

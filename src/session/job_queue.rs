@@ -323,7 +323,7 @@ fn next_command(command: Command) -> Next {
             Job::Type(Arc::clone(task), explanation.clone(), request.clone())
         }
         Command::Kill(_, tasks, _) => Job::Kill(tasks.iter().map(|task| task.window).collect()),
-        Command::KillSession(..) => Job::KillSession,
+        Command::KillSession(_, _, windows) => Job::KillSession(windows.clone()),
         Command::Prune(_, dead) => {
             let panes = dead.iter();
             Job::Prune(

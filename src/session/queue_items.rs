@@ -45,8 +45,9 @@ pub(super) enum AfterLook {
     Answer(AskId, Request),
     /// A command of ours has ended these tasks.
     Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
-    /// A command of ours has ended the session with these tasks.
-    SessionKilled(AskId, Vec<Arc<Task>>),
+    /// A command of ours has ended the session with these tasks. The windows are those that live on in
+    /// another session.
+    SessionKilled(AskId, Vec<Arc<Task>>, BTreeSet<WindowId>),
     /// Send the answer of a launch, and report its run as gone if no look has contained its window.
     Launched(AskId, Box<RunRequest>, Response),
     /// Windows of ended tasks were removed.
@@ -65,7 +66,8 @@ pub(super) enum Command {
     Launch(AskId, Box<RunRequest>),
     Type(AskId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
     Kill(AskId, Vec<Arc<Task>>, Killer),
-    KillSession(AskId, Killer),
+    /// End the session, which has these windows.
+    KillSession(AskId, Killer, Vec<WindowId>),
     Prune(AskId, Vec<Arc<Task>>),
     Cleanup(AskId),
     Whereabouts(AskId),
@@ -93,7 +95,7 @@ impl Command {
             Self::Launch(ask, _)
             | Self::Type(ask, ..)
             | Self::Kill(ask, ..)
-            | Self::KillSession(ask, _)
+            | Self::KillSession(ask, ..)
             | Self::Prune(ask, _)
             | Self::Whereabouts(ask)
             | Self::Resolve(ask, ..)

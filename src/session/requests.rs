@@ -195,7 +195,9 @@ impl Session {
                 self.jobs.archive_first(|_| true);
                 let is_agent = owner.is_some();
                 let killer = Killer { owner, is_agent };
-                self.jobs.push_command(Command::KillSession(ask, killer));
+                let windows = self.tasks().iter().map(|task| task.window).collect();
+                self.jobs
+                    .push_command(Command::KillSession(ask, killer, windows));
             }
             Request::Prune => {
                 let mut dead = self.tasks();

@@ -348,7 +348,7 @@ fn describe(job: &Job) -> String {
         Job::ReadRecord(task) => format!("read record of {}", task.window),
         Job::ReadLog(task, _) => format!("read log of {}", task.window),
         Job::Search(task, _) => format!("search {}", task.window),
-        Job::KillSession
+        Job::KillSession(_)
         | Job::Prune(_)
         | Job::Cleanup
         | Job::Whereabouts

@@ -304,6 +304,9 @@ pub enum Response {
     Ended {
         /// The tasks, by window.
         tasks: Vec<EndedTask>,
+        /// Those of an ended session that live on in another one. Absent: none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        moved: Vec<EndedTask>,
     },
     /// Why a task is or is not judged to wait for input.
     Explained(Box<Explanation>),

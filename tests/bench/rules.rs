@@ -154,6 +154,7 @@ fn look(windows: u32, turn: u32) -> Look {
             restarts: None,
             is_bare: false,
             is_named_by_tmux: false,
+            is_linked: false,
             is_stand_in: false,
             command: Some("cargo test --workspace".to_owned()),
             cwd: Some("/home/somebody/src/something".to_owned()),

@@ -300,3 +300,31 @@ fn a_split_neither_speaks_nor_ends_the_task() {
     assert!(panes.contains(&format!("{pane} 1")), "{panes}");
     assert_eq!(panes.lines().count(), 2);
 }
+
+#[test]
+fn kill_all_says_what_lives_on_in_another_session() {
+    for has_daemon in [true, false] {
+        let (world, windows) = with_tasks(&["api"]);
+        world.tmux(["new-session", "-d", "-t", "work", "-s", "view"]);
+        if !has_daemon {
+            world.task(["daemon", "stop"]).ok();
+        }
+        assert_eq!(
+            world.task(["kill-all", "--yes"]).ok(),
+            format!(
+                "not killed {} (api): it lives on in another session\n",
+                windows[0]
+            )
+        );
+        let left = world.tmux(["list-windows", "-t", "view", "-F", "#{window_id}"]);
+        assert_eq!(left, windows[0]);
+        if has_daemon {
+            let records = world.until("what became of it", |records| {
+                events(records)
+                    .iter()
+                    .any(|event| event["type"] == "disappeared")
+            });
+            assert_eq!(event(&records, "disappeared", "api")["reason"], "moved");
+        }
+    }
+}
