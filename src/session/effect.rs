@@ -99,7 +99,7 @@ pub(crate) enum Job {
     Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
     /// End these windows.
     Kill(Vec<WindowId>),
-    /// End the session.
+    /// End the session, and find out which of these windows live on in another one.
     KillSession(Vec<WindowId>),
     /// Remove these windows if their panes are still dead.
     Prune(Vec<(WindowId, PaneId)>),
