@@ -39,6 +39,9 @@ pub(crate) enum OpsError {
     /// The session does not exist.
     #[error("no session `{0}`")]
     NoSession(String),
+    /// No session has the given name any more; the one that was started by it is called differently.
+    #[error("no session `{given}`: the one that had this name is called `{name}` now")]
+    Renamed { given: String, name: String },
     /// The session has no feed: it never had a daemon.
     #[error("no feed of session `{0}`")]
     NoFeed(String),
@@ -164,6 +167,7 @@ impl OpsError {
         match self {
             Self::Usage(_) => ErrorKind::Usage,
             Self::NoSession(_)
+            | Self::Renamed { .. }
             | Self::NoFeed(_)
             | Self::NoConsumer(_)
             | Self::NoDaemon(_)
@@ -221,6 +225,7 @@ impl OpsError {
             Self::NoSession(_) => {
                 "`tmux-task run NAME -- COMMAND` starts a task and with it the session"
             }
+            Self::Renamed { name, .. } => return Some(how_to_end(name)),
             Self::NoFeed(_) => "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
             Self::NoConsumer(_) => "`tmux-task consumer ls` shows which there are",
             Self::OldDaemonToRestart(_) => STOP_OLDER_DAEMON,
@@ -286,6 +291,11 @@ fn kind_of(kind: RefusalKind) -> ErrorKind {
         RefusalKind::Missing => ErrorKind::Missing,
         RefusalKind::Impossible => ErrorKind::Impossible,
     }
+}
+
+/// Returns how to end a session by its present name.
+fn how_to_end(name: &str) -> String {
+    format!("`tmux-task -s '{name}' kill-all` ends it")
 }
 
 /// Whether the daemon's version differs, or seems to differ, from this command's.

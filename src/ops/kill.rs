@@ -70,20 +70,30 @@ pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, 
     })
 }
 
-/// Ends the session: `target`, where the caller has looked at it before.
+/// Ends the session: `target`, where the caller has looked at it before; otherwise the one that has
+/// the given name now. A name that a session had before is not enough: another session may have had it
+/// since.
 pub(crate) async fn kill_all(
     session: &mut Session,
     target: Option<SessionToKill>,
 ) -> Result<KilledSession, OpsError> {
     let owner = Caller::of_environment().owner;
     let is_by_agent = owner.is_some();
+    let given = session.name.clone();
     let request = Request::KillAll { owner };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended);
     }
     let target = match target {
         Some(target) => target,
-        None => session_to_kill(session).await?,
+        None => {
+            session.settle().await?;
+            if session.name != given {
+                let name = session.name.clone();
+                return Err(OpsError::Renamed { given, name });
+            }
+            session_to_kill(session).await?
+        }
     };
     let _lock = session.lock_server().await?;
     tmux::kill_session(&mut session.connection(), target.id).await?;

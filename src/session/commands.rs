@@ -169,6 +169,20 @@ impl Session {
                         let elsewhere = Response::Elsewhere { asked };
                         self.answer(ask, elsewhere);
                     }
+                    // Another session may have had the name since: a command that ends all tasks does
+                    // not guess.
+                    Some(_) | None
+                        if found.name.as_ref().is_some_and(|name| *name != session)
+                            && matches!(*request, Request::KillAll { .. }) =>
+                    {
+                        let name = found.name.unwrap_or_default();
+                        let message = format!(
+                            "no session `{session}`: the one that had this name is called `{name}` now"
+                        );
+                        let hint = format!("`tmux-task -s '{name}' kill-all` ends it");
+                        let refusal = Refusal::new(RefusalKind::Missing, message).with_hint(hint);
+                        self.refuse_with(ask, refusal);
+                    }
                     // A task knows its session's present name.
                     Some(_) | None
                         if found.name.as_ref() != Some(&session)

@@ -451,3 +451,32 @@ fn a_daemon_does_not_take_a_session_whose_state_is_elsewhere() {
     assert_eq!(names(&records), ["web", "more"]);
     assert_eq!(names(&kept()), ["api"]);
 }
+
+#[test]
+fn all_tasks_are_ended_only_by_the_name_that_their_session_has_now() {
+    for is_supervised in [true, false] {
+        let world = World::new();
+        for (session, task) in [("work", "api"), ("other", "web")] {
+            world.run_in(session, task, "exec sleep 1000");
+            world.until_of(&["-s", session], "its start", |records| {
+                names(records) == [task]
+            });
+        }
+        if !is_supervised {
+            for name in ["work", "other"] {
+                let daemon = daemon_by(&world, name);
+                by(&world, name, &["daemon", "stop"]).ok();
+                world.until_true("the daemon is gone", || has_ended(daemon));
+            }
+        }
+        rename(&world, "work", "aside");
+        rename(&world, "other", "work");
+        rename(&world, "aside", "other");
+        by(&world, "other", &["kill-all", "--yes"]).ok();
+        assert_eq!(sessions(&world), ["work"]);
+        let refused = by(&world, "other", &["kill-all", "--yes"]);
+        assert_eq!(refused.code, 3, "{is_supervised}: {refused}");
+        assert_eq!(sessions(&world), ["work"]);
+        by(&world, "work", &["kill-all", "--yes"]).ok();
+    }
+}
