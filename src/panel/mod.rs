@@ -2,12 +2,16 @@
 //!
 //! `state` is pure: keys, tasks and results go in, effects come out. `draw` makes a frame of the
 //! state. `run` performs the effects, and `screen` owns the terminal.
+//!
+//! For all sessions, `found_sessions` decides in the same way which there are, and `all_sessions`
+//! performs that.
 
 mod all_sessions;
 mod board;
 mod colours;
 mod draw;
 mod effect;
+mod found_sessions;
 mod help;
 mod input_line;
 mod layout;

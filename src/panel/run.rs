@@ -21,7 +21,7 @@ use super::effect::Effect;
 use super::screen::Screen;
 use super::state::{Scope, State, Usage};
 use super::task_stream::{Incoming, TaskStream, follow};
-use super::work::{ANSWERS_WITHIN, EffectResult, perform};
+use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
 use crate::model::{Millis, Ordered as _, text};
 use crate::ops::{self, Attachment, OpsError, Session, SessionChoice, TreeUsage};
@@ -335,14 +335,6 @@ impl Panel {
                 .say(Err(format!("could not start tmux: {error}")));
         }
         Ok(())
-    }
-}
-
-/// Resolves at this instant; never without one.
-async fn at(instant: Option<std::time::Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant.into()).await,
-        None => pending().await,
     }
 }
 

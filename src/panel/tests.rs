@@ -2,6 +2,7 @@
 
 mod all;
 mod cost;
+mod found_sessions;
 mod frames;
 mod transitions;
 

@@ -1,9 +1,10 @@
 //! Performs effects with the use cases.
 
+use std::future::pending;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, Effect};
 use crate::model::{Replaces, text, with_causes};
@@ -115,6 +116,14 @@ async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
 /// Returns a result, or `None` when it takes too long.
 async fn limited<T>(work: impl Future<Output = T>) -> Option<T> {
     timeout(ANSWERS_WITHIN, work).await.ok()
+}
+
+/// Resolves at this instant; never without one.
+pub(super) async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant.into()).await,
+        None => pending().await,
+    }
 }
 
 /// Returns an error with its causes and what to do about it, as one line.
