@@ -21,6 +21,7 @@ mod run;
 mod screen;
 mod state;
 mod task_stream;
+mod usage;
 mod work;
 mod wrap;
 

@@ -16,15 +16,15 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::all_sessions::AllSessions;
-use super::board::{Row, SessionKey, TaskKey};
+use super::board::SessionKey;
 use super::effect::Effect;
 use super::screen::Screen;
-use super::state::{Scope, State, Usage};
+use super::state::{Scope, State};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
-use crate::model::{Millis, Ordered as _, text};
-use crate::ops::{self, Attachment, OpsError, Session, SessionChoice, TreeUsage};
+use crate::model::{Millis, text};
+use crate::ops::{self, Attachment, OpsError, Session, SessionChoice};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -34,9 +34,6 @@ const PREVIEW: Duration = Duration::from_millis(250);
 
 /// How often ages are shown again.
 const SECOND: Duration = Duration::from_secs(1);
-
-/// How often processor time and memory of the tasks that are shown are read.
-const SAMPLE: Duration = Duration::from_secs(2);
 
 /// The maximum length of a message of tmux, in characters.
 const MESSAGE_CHARS: usize = 300;
@@ -127,8 +124,6 @@ struct Panel {
     preview: Option<Effect>,
     /// When the next preview may be read.
     previews_at: Instant,
-    /// What was used at the last sample, by pid, and when that was.
-    sampled: (BTreeMap<u32, TreeUsage>, Instant),
     /// Whether the state has changed since the last frame.
     is_changed: bool,
     drawn_at: Option<Instant>,
@@ -148,7 +143,6 @@ impl Panel {
             work: FuturesUnordered::new(),
             preview: None,
             previews_at: now,
-            sampled: (BTreeMap::new(), now),
             is_changed: true,
             drawn_at: None,
             has_quit: false,
@@ -267,36 +261,10 @@ impl Panel {
 
     fn on_second(&mut self) {
         self.is_changed = true;
-        let now = Instant::now();
-        let (before, at) = &self.sampled;
-        let passed = now.saturating_duration_since(*at);
-        let pids: Vec<(TaskKey, u32)> = self
-            .state
-            .visible()
-            .iter()
-            .filter_map(|row| {
-                let Row::Task(key) = row else { return None };
-                let task = &self.state.board.get(key)?.task;
-                let pid = task.pane_pid.filter(|_| !task.dead)?;
-                Some((key.clone(), pid))
-            })
-            .collect();
-        let is_new = pids.iter().any(|(_, pid)| !before.contains_key(pid));
-        if passed < SAMPLE && !(is_new && passed >= SECOND / 2) {
-            return;
+        if let Some(order) = self.state.on_second(Instant::now().into_std()) {
+            let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
+            self.state.on_sample(order, ops::usage(&pids));
         }
-        let wanted: Vec<u32> = pids.iter().map(|(_, pid)| *pid).collect();
-        let used = ops::usage(&wanted);
-        let usage = pids.into_iter().filter_map(|(key, pid)| {
-            let now = used.get(&pid)?;
-            let cpu = before
-                .get(&pid)
-                .map(|before| percent(*before, *now, passed));
-            let memory = now.memory;
-            Some((key, Usage { cpu, memory }))
-        });
-        self.state.usage = usage.into_map();
-        self.sampled = (used, now);
     }
 
     /// Shows a task's window to the user.
@@ -344,11 +312,4 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<io::Result<Event
         Some(events) => events.next().await,
         None => pending().await,
     }
-}
-
-/// Returns how much of one processor was used between two samples, in percent.
-fn percent(before: TreeUsage, now: TreeUsage, passed: Duration) -> u64 {
-    let used = now.cpu.saturating_sub(before.cpu).as_millis();
-    let passed = passed.as_millis().max(1);
-    u64::try_from(used * 100 / passed).unwrap_or(u64::MAX)
 }

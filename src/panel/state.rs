@@ -17,8 +17,10 @@ use super::input_line::InputLine;
 use super::layout::Layout;
 use super::log_view::{LogView, Move};
 use super::mode::{Answer, Mode, Subject};
+use super::usage::{LastSample, SampleOrder, Usage};
 use super::wrap::wrapped;
 use crate::model::Millis;
+use crate::ops::TreeUsage;
 use crate::wire::{Explanation, LsTask, SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
@@ -54,15 +56,6 @@ pub(super) struct Message {
     until: Option<Instant>,
 }
 
-/// What a task's processes use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Usage {
-    /// Percent of one processor, once it was measured twice.
-    pub(super) cpu: Option<u64>,
-    /// Bytes.
-    pub(super) memory: u64,
-}
-
 /// All that a frame shows.
 #[derive(Debug)]
 pub(super) struct State {
@@ -88,6 +81,7 @@ pub(super) struct State {
     is_looking: bool,
     /// The task whose preview was asked for last, as it was then.
     previewed: Option<(TaskKey, LsTask)>,
+    last_sample: LastSample,
 }
 
 impl State {
@@ -121,6 +115,7 @@ impl State {
             now,
             is_looking: scope == Scope::All,
             previewed: None,
+            last_sample: LastSample::default(),
         }
     }
 
@@ -345,6 +340,24 @@ impl State {
     pub(super) fn on_message_over(&mut self) -> Vec<Effect> {
         self.message = None;
         self.settled()
+    }
+
+    /// A second has passed. Returns what is to be read for [`Self::on_sample`]: what the live tasks
+    /// use that are shown.
+    pub(super) fn on_second(&mut self, now: Instant) -> Option<SampleOrder> {
+        let tasks = self.visible().iter().filter_map(|row| {
+            let Row::Task(key) = row else { return None };
+            let task = &self.board.get(key)?.task;
+            let pid = task.pane_pid.filter(|_| !task.dead)?;
+            Some((key.clone(), pid))
+        });
+        let tasks = tasks.collect();
+        self.last_sample.order(tasks, now)
+    }
+
+    /// A sample was taken, of which this is what was used, by pid.
+    pub(super) fn on_sample(&mut self, order: SampleOrder, used: BTreeMap<u32, TreeUsage>) {
+        self.usage = self.last_sample.take(order, used);
     }
 
     // What the user does.

@@ -5,6 +5,7 @@ mod cost;
 mod found_sessions;
 mod frames;
 mod transitions;
+mod usage;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

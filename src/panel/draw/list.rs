@@ -7,7 +7,8 @@ use ratatui::style::{Color, Modifier, Style};
 use super::cells::{FAINT, put, row, style_of};
 use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, last_line, progress_of};
 use crate::panel::layout::Layout;
-use crate::panel::state::{Scope, State, Usage};
+use crate::panel::state::{Scope, State};
+use crate::panel::usage::Usage;
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
 

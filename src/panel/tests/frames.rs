@@ -5,7 +5,7 @@ use ratatui::style::{Color, Modifier};
 use super::*;
 use crate::panel::draw::draw;
 use crate::panel::effect::ActionReport;
-use crate::panel::state::Usage;
+use crate::panel::usage::Usage;
 
 fn terminal(state: &State) -> TestBackend {
     let (width, height) = state.size;
